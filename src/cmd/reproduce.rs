@@ -127,8 +127,7 @@ fn selected(names: &[String]) -> Result<Vec<Table>> {
     let find = |name: &String| {
         let table = reproduce::tables().into_iter().find(|table| table.name == name);
         table.with_context(|| {
-            let near = zonal_blk::nearest(name, reproduce::tables().iter().map(|table| table.name))
-                .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+            let near = zonal_blk::meant(name, reproduce::tables().iter().map(|table| table.name));
             format!("no table is called `{name}`{near}\nTables:\n{}", reproduce::list())
         })
     };

@@ -127,7 +127,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let clock = ClockKind::from(args.clock);
-    let mut run = Run::prepare(&jobs, &device_options(args, clock))?;
+    let mut run = Run::prepare(&jobs, &device_options(args, clock, &formats))?;
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
@@ -194,12 +194,14 @@ fn explain(option: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn device_options(args: &RunArgs, clock: ClockKind) -> DeviceOptions {
+fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> DeviceOptions {
+    let is_json = |format: &Format| matches!(format, Format::Json | Format::JsonPlus);
     DeviceOptions {
         device: args.device.clone(),
         queue: QueueOptions {
             zone_write: args.zone_write.map(Into::into),
             merge: !args.nomerges,
+            iostats: formats.iter().any(is_json),
             ..QueueOptions::default()
         },
         scheduler: args.scheduler.clone(),

@@ -67,7 +67,8 @@ fn profile(text: &str) -> Result<Profile, String> {
     let known = Profile::ALL.iter().find(|(name, _)| *name == text);
     known.map(|&(_, profile)| profile).ok_or_else(|| {
         let names: Vec<&str> = Profile::ALL.iter().map(|&(name, _)| name).collect();
-        format!("expected one of {}", names.join(", "))
+        let meant = zonal_blk::meant(text, names.iter().copied());
+        format!("expected one of {}{meant}", names.join(", "))
     })
 }
 

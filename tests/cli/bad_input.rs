@@ -22,7 +22,7 @@ fn job_file_that_cannot_be_parsed_names_file_and_line() {
         ("[a]\nsize=200%\n", "bad.fio:2: size: percentage above 100 in \"200%\""),
         (
             "[a]\nrw=wriet\n",
-            "bad.fio:2: rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, randrw, trimwrite, randtrimwrite, found \"wriet\"",
+            "bad.fio:2: rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, randrw, trimwrite, randtrimwrite, found \"wriet\", did you mean `write`?",
         ),
         ("[a]\nzonemode=strided\n", "bad.fio:2: zonemode: needs zonesize"),
         (

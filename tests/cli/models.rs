@@ -96,7 +96,7 @@ fn own_reports_are_measurements_of_the_model_itself() {
 #[test]
 fn reports_that_cannot_be_run_again_are_refused_with_the_job() {
     let report = r#"{ "jobs": [ { "jobname": "w", "groupid": 0, "error": 0,
-        "job options": { "rw": "write", "bs": "4k", "ioengine": "libaio", "serialize_overlap": "1" },
+        "job options": { "rw": "write", "bs": "4k", "ioengine": "libaio", "atomic": "1" },
         "read": { "total_ios": 0 },
         "write": { "total_ios": 9, "iops": 9.0, "lat_ns": { "mean": 4000.0 } } } ] }"#;
     let dir = TestDir::new().with("slow.json", report);
@@ -107,7 +107,7 @@ fn reports_that_cannot_be_run_again_are_refused_with_the_job() {
     };
     let error = refused(&[]);
     assert!(error.starts_with("zonal: slow.json: slow: w: expected only options that"), "{error}");
-    assert!(error.contains("serialize_overlap"), "{error}");
+    assert!(error.contains("atomic"), "{error}");
     assert!(refused(&["--kernel=3.2"]).contains("expected 4.10 or newer"));
     assert!(refused(&["--hold-out=1"]).contains("--hold-out"));
 }

@@ -127,7 +127,7 @@ fn wrong_schedulers_and_attributes_end_with_2_and_what_there_is() {
     for (args, messages) in [
         (
             &["--scheduler=cfq"][..],
-            &["--scheduler: ", "`cfq`", "none, mq-deadline, bfq and kyber"][..],
+            &["--scheduler: ", "`cfq`", "none, mq-deadline, bfq or kyber"][..],
         ),
         (&["--ioscheduler=noop"], &["job a: ioscheduler: ", "`noop`"]),
         (

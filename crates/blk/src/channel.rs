@@ -453,12 +453,17 @@ impl Channel {
             return self.deliver_one(request, completions);
         }
         let mut merged = request.unmerge();
-        let (status, refused) = (request.status(), request.is_refused());
+        let (op, status, refused) = (request.op(), request.status(), request.is_refused());
         self.deliver_one(request, completions);
+        let mut merges = 0;
         while let Some(mut request) = merged.pop_front() {
             request.set_status(status);
             request.refused = refused;
             self.deliver_one(request, completions);
+            merges += 1;
+        }
+        if let Some(iostat) = &self.iostat {
+            iostat.merged(op, merges);
         }
     }
 

@@ -10,6 +10,7 @@
 //! them all, never later than the first timeout. So an I/O costs a store, a poll costs a
 //! comparison, and the tags are scanned every thirty seconds.
 use crate::device::{Abort, Device, HwQueue};
+use crate::iostat::HctxTimes;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
@@ -44,10 +45,12 @@ pub(crate) struct Hctx {
     refused_at: Nanos,
     /// Channels that share the queue and are not draining.
     sharers: u32,
+    /// `None` without [`QueueOptions::iostats`](crate::QueueOptions::iostats).
+    times: Option<Arc<HctxTimes>>,
 }
 
 impl Hctx {
-    pub(crate) fn open(device: &Arc<dyn Device>) -> Self {
+    pub(crate) fn open(device: &Arc<dyn Device>, times: Option<Arc<HctxTimes>>) -> Self {
         let depth = device.limits().queue_depth;
         Hctx {
             hw: Arc::clone(device).open_queue(),
@@ -61,6 +64,7 @@ impl Hctx {
             aborting: Vec::new(),
             refused_at: Nanos(0),
             sharers: 0,
+            times,
         }
     }
 
@@ -127,6 +131,9 @@ impl Hctx {
         }
         if free == self.depth {
             self.next_timeout_check = now.saturating_add(self.io_timeout);
+            if let Some(times) = &self.times {
+                times.becomes_busy(now);
+            }
         }
         let tag = self.free_tags.pop().expect("more tags are free than are unused");
         request.tag = tag;
@@ -153,6 +160,12 @@ impl Hctx {
                 assert!(request.is_done(), "the device gave back a request without a status");
                 request.tag
             }));
+            if let Some(times) = &self.times {
+                for request in &done[before..] {
+                    times.count(request.op(), self.started[usize::from(request.tag.0)], now);
+                }
+                times.came_back(now, self.free_tags.len() == self.depth);
+            }
             if mutant!(TagReleasedTwice) && done[before].status() != Status::Ok {
                 self.free_tags.push(done[before].tag);
             }

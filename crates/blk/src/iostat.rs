@@ -6,6 +6,7 @@ use crate::bio::Op;
 use crate::request::Request;
 use crate::status::Status;
 use crate::sync::{AtomicU64, Ordering};
+use crate::units::Nanos;
 
 /// What the device did since the queue was attached. Requests are counted, not bios: merged ones
 /// are one, the parts of a split one are several.
@@ -27,10 +28,29 @@ pub struct IoStat {
     pub zone_management: u64,
     /// Requests of any kind that failed.
     pub failures: u64,
+    /// Reads that were merged into the reads counted.
+    pub read_merges: u64,
+    /// Writes that were merged into the writes counted.
+    pub write_merges: u64,
+}
+
+/// How long requests were with the device, since the queue was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoTimes {
+    /// The time of all reads, each from its start to its completion.
+    pub reads: Nanos,
+    /// The time of all writes, appends and write zeroes.
+    pub writes: Nanos,
+    /// The time of everything else.
+    pub others: Nanos,
+    /// The time in which the busiest hardware queue had requests with the device.
+    pub busy: Nanos,
+    /// From the first start to the last completion.
+    pub span: Nanos,
 }
 
 impl IoStat {
-    /// The counts with their names.
+    /// The counts of what the device did, with their names.
     pub fn entries(&self) -> [(&'static str, u64); 8] {
         let &IoStat { reads, sectors_read, writes, sectors_written, .. } = self;
         let &IoStat { discards, flushes, zone_management, failures, .. } = self;
@@ -61,6 +81,8 @@ impl IoStat {
             flushes: sum(|of| &of.flushes),
             zone_management: sum(|of| &of.zone_management),
             failures: sum(|of| &of.failures),
+            read_merges: sum(|of| &of.read_merges),
+            write_merges: sum(|of| &of.write_merges),
         }
     }
 }
@@ -77,6 +99,8 @@ pub(crate) struct IoCounters {
     flushes: AtomicU64,
     zone_management: AtomicU64,
     failures: AtomicU64,
+    read_merges: AtomicU64,
+    write_merges: AtomicU64,
 }
 
 impl IoCounters {
@@ -105,7 +129,111 @@ impl IoCounters {
     }
 }
 
+impl IoCounters {
+    /// Counts requests that were merged into one with this operation, as [`IoCounters::count`].
+    pub(crate) fn merged(&self, op: Op, requests: u64) {
+        let merges = if op == Op::Read { &self.read_merges } else { &self.write_merges };
+        add(merges, requests);
+    }
+}
+
+/// The times of one hardware queue. Whoever uses it writes them; readers see each as of some moment.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct HctxTimes {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    others: AtomicU64,
+    busy: AtomicU64,
+    /// When the first request was started.
+    first: AtomicU64,
+    /// When the last one completed.
+    last: AtomicU64,
+    /// When the first of those that are with the device was started.
+    busy_since: AtomicU64,
+}
+
+impl HctxTimes {
+    pub(crate) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        HctxTimes {
+            reads: zero(),
+            writes: zero(),
+            others: zero(),
+            busy: zero(),
+            first: AtomicU64::new(u64::MAX),
+            last: zero(),
+            busy_since: zero(),
+        }
+    }
+
+    /// A request is started with no other at the device.
+    pub(crate) fn becomes_busy(&self, now: Nanos) {
+        self.busy_since.store(now.0, Ordering::Relaxed);
+        if self.first.load(Ordering::Relaxed) == u64::MAX {
+            self.first.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    /// A request is back that was started at this time.
+    pub(crate) fn count(&self, op: Op, started: Nanos, now: Nanos) {
+        let time = match op {
+            Op::Read => &self.reads,
+            Op::Write | Op::ZoneAppend | Op::WriteZeroes => &self.writes,
+            _ => &self.others,
+        };
+        add(time, now.0.saturating_sub(started.0));
+    }
+
+    /// Requests are back; `is_idle` says that no other is with the device.
+    pub(crate) fn came_back(&self, now: Nanos, is_idle: bool) {
+        self.last.store(now.0, Ordering::Relaxed);
+        if is_idle {
+            let since = self.busy_since.load(Ordering::Relaxed);
+            add(&self.busy, now.0.saturating_sub(since));
+        }
+    }
+
+    /// The times of all hardware queues of a device.
+    pub(crate) fn sum<'a>(all: impl Iterator<Item = &'a HctxTimes>) -> IoTimes {
+        let (mut times, mut first, mut last) = (IoTimes::default(), u64::MAX, 0);
+        for of in all {
+            let get = |time: &AtomicU64| time.load(Ordering::Relaxed);
+            times.reads.0 += get(&of.reads);
+            times.writes.0 += get(&of.writes);
+            times.others.0 += get(&of.others);
+            times.busy = times.busy.max(Nanos(get(&of.busy)));
+            first = first.min(get(&of.first));
+            last = last.max(get(&of.last));
+        }
+        times.span = Nanos(last.saturating_sub(first));
+        times
+    }
+}
+
 /// Adds to a counter that nobody else writes.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_take_their_time_each_and_queues_are_busy_once() {
+        let times = HctxTimes::new();
+        let at = |n: u64| Nanos(1000 + n);
+        times.becomes_busy(at(0));
+        times.count(Op::Write, at(0), at(30));
+        times.came_back(at(30), false);
+        times.count(Op::Read, at(10), at(40));
+        times.came_back(at(40), true);
+        times.becomes_busy(at(90));
+        times.count(Op::Flush, at(90), at(100));
+        times.came_back(at(100), true);
+        let found = HctxTimes::sum([&times, &HctxTimes::new()].into_iter());
+        let [reads, writes, others, busy, span] = [30, 30, 10, 50, 100].map(Nanos);
+        assert_eq!(found, IoTimes { reads, writes, others, busy, span });
+    }
 }

@@ -95,9 +95,9 @@ pub use channel::Channel;
 pub use device::{Abort, Device, HwQueue, TimedQueue};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use failure::Failure;
-pub use iostat::IoStat;
+pub use iostat::{IoStat, IoTimes};
 pub use limits::Limits;
-pub use names::nearest;
+pub use names::{meant, nearest};
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
 };

@@ -28,6 +28,18 @@ pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, known)| known)
 }
 
+/// The end of an error message about a misspelt name: the one that is nearest to it, if one is near.
+///
+/// ```
+/// use zonal_blk::meant;
+///
+/// assert_eq!(meant("kybre", ["none", "bfq", "kyber"]), ", did you mean `kyber`?");
+/// assert_eq!(meant("cfq2000", ["none", "bfq", "kyber"]), "");
+/// ```
+pub fn meant<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(found, names).map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+}
+
 /// The edit distance between two names: insertions, deletions, replacements and swaps of neighbours.
 fn edits(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();

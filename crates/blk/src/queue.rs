@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::failure::{Failure, Failures};
 use crate::gate::{ChannelUsage, Gate};
 use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
-use crate::iostat::{IoCounters, IoStat};
+use crate::iostat::{HctxTimes, IoCounters, IoStat, IoTimes};
 use crate::limits::Limits;
 pub use crate::plug::AttachError;
 use crate::plug::{
@@ -104,6 +104,8 @@ struct Channels {
     /// Those that belonged to one that has closed.
     spare: Vec<Hctx>,
     shared: Vec<SharedHctx>,
+    /// Of each hardware queue opened; `None` unless anything is counted.
+    times: Option<Vec<Arc<HctxTimes>>>,
 }
 
 /// What others have to do with a channel.
@@ -135,7 +137,7 @@ impl Channels {
             self.shared[at].hctx.lock().expect("hardware queue lock").reopen();
             at
         } else if self.shared.len() < usize::from(device.limits().nr_queues) {
-            let hctx = Arc::new(Mutex::new(Hctx::open(device)));
+            let hctx = Arc::new(Mutex::new(self.open_hctx(device)));
             self.shared.push(SharedHctx { hctx, users: 0 });
             self.shared.len() - 1
         } else {
@@ -153,8 +155,17 @@ impl Channels {
                 hctx.reopen();
                 hctx
             }
-            None => Hctx::open(device),
+            None => self.open_hctx(device),
         })
+    }
+
+    fn open_hctx(&mut self, device: &Arc<dyn Device>) -> Hctx {
+        let times = self.times.as_mut().map(|all| {
+            let times = Arc::new(HctxTimes::new());
+            all.push(Arc::clone(&times));
+            times
+        });
+        Hctx::open(device, times)
     }
 }
 
@@ -229,7 +240,10 @@ impl Queue {
             gate: Gate::new(),
             sleepers_with_room: AtomicBool::new(false),
             failures: Failures::default(),
-            channels: Mutex::default(),
+            channels: Mutex::new(Channels {
+                times: options.iostats.then(Vec::new),
+                ..Channels::default()
+            }),
         }))
     }
 
@@ -418,6 +432,13 @@ impl Queue {
         let channels = self.channels();
         let counters = channels.slots.iter().filter_map(|slot| slot.counters.as_deref());
         self.iostats.then(|| IoStat::sum(counters))
+    }
+
+    /// How long the device took for what it did; `None` unless [`QueueOptions::iostats`] is set.
+    pub fn iotimes(&self) -> Option<IoTimes> {
+        let channels = self.channels();
+        let times = channels.times.as_ref()?;
+        Some(HctxTimes::sum(times.iter().map(|times| &**times)))
     }
 
     fn channels(&self) -> MutexGuard<'_, Channels> {

@@ -13,6 +13,7 @@ use crate::runner::{
 use crate::trace::TraceSlice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use zonal_blk::{Channel, Limits};
 
 /// The stream of random numbers for written data; the generator uses 0 and 1.
@@ -54,6 +55,8 @@ pub struct Task {
     pub order: Option<CloneOrder>,
     /// The clones with which it is steady.
     pub steady: Option<Arc<SteadyGroup>>,
+    /// Bytes that it and the clones with which it is reported have done in their ramp.
+    pub ramp: Option<Arc<AtomicU64>>,
 }
 
 /// Why jobs cannot be run.
@@ -109,8 +112,19 @@ pub fn phases(jobs: &[Arc<Job>]) -> Result<Vec<Vec<Task>>, PlanError> {
         phase.extend((0..job.numjobs).map(clone));
     }
     arrange(&mut phases)?;
-    phases.iter_mut().for_each(|phase| join_steady(phase));
+    for phase in &mut phases {
+        join_steady(phase);
+        join_ramps(phase);
+    }
     Ok(phases)
+}
+
+/// Has the clones of a phase that are reported together do the I/O of their ramp together.
+fn join_ramps(phase: &mut [Task]) {
+    let mut groups: BTreeMap<u32, Arc<AtomicU64>> = BTreeMap::new();
+    for task in phase.iter_mut().filter(|it| it.job.ramp_size > 0 && it.job.group_reporting) {
+        task.ramp = Some(Arc::clone(groups.entry(task.group).or_default()));
+    }
 }
 
 /// Has the clones of a phase that end at a steady state know those with which they are judged.
@@ -169,6 +183,7 @@ impl Task {
             status: None,
             order: None,
             steady: None,
+            ramp: None,
         }
     }
 
@@ -185,7 +200,7 @@ impl Task {
         match self.trace_slice {
             Some(_) => {
                 let end = limits.capacity.to_bytes().0;
-                Ok(Region { start: 0, end, io_size: u64::MAX })
+                Ok(Region { start: 0, end, io_size: u64::MAX, lba: limits.lba_size.into() })
             }
             None => Region::new(&self.job, self.clone, limits),
         }
@@ -227,7 +242,10 @@ impl Task {
         };
         let run_state = RunState::new(&self.job, parts, bytes, loops);
         let job = Arc::clone(&self.job);
-        let pace = Pace::new(&job, bytes, rng(PACE_STREAM));
+        let mut pace = Pace::new(&job, bytes, rng(PACE_STREAM));
+        if let Some(ramp) = &self.ramp {
+            pace.join_ramp(Arc::clone(ramp));
+        }
         let mut runner = JobRunner::new(job, channel, generator, pace, with_data);
         runner.set_run_state(run_state);
         runner.set_status(self.status.clone());

@@ -77,7 +77,21 @@ fn words() {
     option(
         "rw=randomread",
         "rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, \
-         randrw, trimwrite, randtrimwrite, found \"randomread\"",
+         randrw, trimwrite, randtrimwrite, found \"randomread\", did you mean `randread`?",
+    );
+    option(
+        "rw=reed:8",
+        "rw: expected one of read, write, trim, rw, readwrite, randread, randwrite, randtrim, \
+         randrw, trimwrite, randtrimwrite, found \"reed:8\", did you mean `read`?",
+    );
+    option(
+        "zonemode=zdb",
+        r#"zonemode: expected one of none, zbd, strided, found "zdb", did you mean `zbd`?"#,
+    );
+    option(
+        "steadystate=iosp:5",
+        "steadystate: expected one of iops, iops_slope, bw, bw_slope, found \"iosp:5\", did you mean \
+         `iops`?",
     );
     option(
         "rw=randread:4k",
@@ -99,6 +113,11 @@ fn lengths_and_offsets() {
         "random_distribution: expected random, zipf:THETA, pareto:H, normal:DEVIATION, \
          zoned:IO%/REGION%:... or zoned_abs:IO%/SIZE:..., found \"zipf:1\"",
     );
+    option(
+        "random_distribution=zpif:1.2",
+        "random_distribution: expected one of random, zipf, pareto, normal, zoned, zoned_abs, found \
+         \"zpif:1.2\", did you mean `zipf`?",
+    );
     option("percentage_random=101", r#"percentage_random: expected 0 to 100, found "101""#);
     option("zoneskip=1m", "zoneskip: needs zonemode=strided");
     option("zonesize=1m", "zonesize: needs zonemode=zbd");
@@ -107,8 +126,10 @@ fn lengths_and_offsets() {
 #[test]
 fn data() {
     option(
-        "verify=xxhash",
-        "verify: \"xxhash\" is not supported: the checksums are crc32c, crc32, md5 and sha256",
+        "verify=crc32d",
+        "verify: expected one of 0, crc32c, crc32c-intel, crc32, crc64, crc16, crc7, md5, sha1, sha256, \
+         sha512, sha3-224, sha3-256, sha3-384, sha3-512, xxhash, meta, pattern, null, found \"crc32d\", \
+         did you mean `crc32c`?",
     );
     option(
         "verify_pattern=abc",
@@ -141,6 +162,16 @@ fn names() {
 
 #[test]
 fn conflicts() {
+    file(
+        "[a]\nioengine=libaoi\n",
+        &format!(
+            "jobs/zwp.fio:2: ioengine: fio has no engine \"libaoi\", did you mean `libaio`?; they are {}",
+            "psync, sync, vsync, pvsync, pvsync2, io_uring, io_uring_cmd, libaio, posixaio, solarisaio, \
+             windowsaio, mmap, splice, sg, libzbc, null, xnvme, libblkio, nbd, libiscsi, rbd, rados, http, \
+             gfapi, gfapi_async, libhdfs, mtd, libpmem, pmemblk, dev-dax, ime_psync, ime_psyncv, ime_aio, \
+             libcufile, dfs, nfs, guasi, external"
+        ),
+    );
     option("ioengine=cpuio", "ioengine: cpuio does no block I/O: it burns CPU time");
     option("nrfiles=2", "nrfiles: needs filesize or size");
     option("rate_iops=100\nrate=1m", "rate_iops: cannot be combined with rate");

@@ -1,7 +1,7 @@
 //! Complete job files, compared field by field.
 use std::path::Path;
 use zonal_blk::Nanos;
-use zonal_fio::job::{CpusPolicy, Extent, Job, Rw, ZoneMode};
+use zonal_fio::job::{CpusPolicy, Extent, Job, Rw, ThinkOptions, ZoneMode};
 use zonal_fio::jobfile::{JobSet, SystemEnvironment, parse_file};
 
 const SECOND: u64 = 1_000_000_000;
@@ -122,8 +122,11 @@ fn stages_of_a_zoned_job() {
             random: true,
             rwmixread: 70,
             norandommap: true,
-            thinktime: Nanos(50_000),
-            thinktime_blocks: 16,
+            think: ThinkOptions {
+                time: Nanos(50_000),
+                blocks: Some(16),
+                ..ThinkOptions::default()
+            },
             iodepth: 32,
             iodepth_batch: 8,
             iodepth_batch_complete_min: 4,

@@ -151,7 +151,7 @@ fn the_command_line_leaves_variables_to_the_shell() {
 #[test]
 fn options_that_change_the_job_are_errors_unless_allowed_and_the_others_share_a_line() {
     let set = file(
-        "[global]\noffset_align=0\nhipri\n[a]\nmem=malloc\nopendir=d\nbs_unaligned\n[b]\nopendir=e\n",
+        "[global]\noffset_align=0\nhipri\n[a]\nmem=malloc\nopendir=d\natomic=1\n[b]\nopendir=e\n",
     );
     let refused = set.notices(false).expect_err("opendir changes the job").to_string();
     assert_eq!(
@@ -165,8 +165,7 @@ fn options_that_change_the_job_are_errors_unless_allowed_and_the_others_share_a_
             "without effect here: hipri (t.fio:3), mem (t.fio:5)",
             "t.fio:6: opendir is not supported, the job runs differently: \
              the job uses one device, not files",
-            "t.fio:7: bs_unaligned is not supported, the job runs differently: \
-             blocks are multiples of the smallest: the block layer has whole sectors only",
+            "t.fio:7: atomic is not supported, the job runs differently: writes are not atomic",
         ]
     );
 }
@@ -185,7 +184,8 @@ fn every_option_of_fio_is_known() {
 }
 
 /// Options that fio does not have, besides those whose names start with `fs_`.
-const OUR_OWN: [&str; 14] = [
+const OUR_OWN: [&str; 15] = [
+    "cycles_per_usec",
     "zone_append",
     "filesystem",
     "weight",
@@ -215,7 +215,7 @@ fn options_that_fio_does_not_have_say_so() {
 
 #[test]
 fn documentation_says_how_unsupported_options_change_the_job() {
-    for name in ["bs_unaligned", "sync_file_range", "opendir", "atomic"] {
+    for name in ["replay_skip", "sync_file_range", "opendir", "atomic"] {
         let Some(FioOption::Unsupported(unused)) = find(name) else { panic!("{name}") };
         let Effect::Changes(instead) = unused.effect else { panic!("{name}") };
         assert!(markdown().contains(instead));

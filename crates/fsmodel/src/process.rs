@@ -122,7 +122,7 @@ impl ProcessSpec {
         }
         if self.job.random || self.job.rw == Rw::Mixed {
             let end = self.size_of(0);
-            let region = Region { start: 0, end, io_size: end };
+            let region = Region { start: 0, end, io_size: end, lba: 512 };
             let stream = self.stream(self.clone);
             let generator =
                 Generator::new(&self.job, region, None, 0, self.clone, self.seed, stream);
@@ -263,6 +263,7 @@ impl Process {
         self.in_flight += 1;
         if let Some((dir, len)) = accounted(step.op) {
             self.pace.submitted(dir, len);
+            self.pace.issued(now, self.in_flight as usize >= self.slots.len());
             self.stats.submitted(1, self.in_flight);
         }
         self.slots[free] = Some(Slot { started: now, step });
@@ -283,7 +284,12 @@ impl Process {
         if let Source::Files(files) = &mut self.source {
             files.completed(step);
         }
-        let (dir, len) = accounted(step.op)?;
+        let Some((dir, len)) = accounted(step.op) else {
+            if self.in_flight == 0 {
+                self.pace.drained(now);
+            }
+            return None;
+        };
         if status != Status::Ok {
             self.stats.error(dir, status);
             self.error.get_or_insert(status);
@@ -299,7 +305,7 @@ impl Process {
             logs.record(now, LoggedIo { dir, bytes: len, offset, slat, clat, ioprio: None });
         }
         self.stats.completed(1);
-        self.pace.completed(now);
+        self.pace.completed(now, self.in_flight);
         Some((dir, len))
     }
 }

@@ -99,7 +99,7 @@ impl FsRunner {
                 process.stats.sample(now);
             }
             process.sample_logs(now);
-            if process.pace.ramp_ends(now) {
+            if process.pace.ramp_ends(now, 0) {
                 process.stats.reset(now);
                 process.start_logs(now);
             }

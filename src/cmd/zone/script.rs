@@ -13,10 +13,12 @@ pub fn parse(text: &str) -> Result<Vec<Step>> {
 fn parse_step(text: &str) -> Result<Step> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
-    let names = || Step::NAMES.map(|(name, ..)| name).join(", ");
+    let names = Step::NAMES.map(|(name, ..)| name);
     let known = Step::NAMES.into_iter().find(|(known, ..)| *known == name);
-    let (_, op, has_length) =
-        known.ok_or_else(|| anyhow!("found {name}, expected one of {}", names()))?;
+    let (_, op, has_length) = known.ok_or_else(|| {
+        let meant = zonal_blk::meant(name, names);
+        anyhow!("found {name}, expected one of {}{meant}", names.join(", "))
+    })?;
     let mut number = |what: &str| {
         let word = words.next().ok_or_else(|| anyhow!("expected {what}"))?;
         sectors(word).map_err(|error| anyhow!("{what}: found {word}, {error}"))

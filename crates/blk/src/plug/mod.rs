@@ -28,7 +28,7 @@ mod zone_plug;
 use crate::bio::Op;
 use crate::device::Device;
 use crate::lock::SpinLock;
-use crate::names::nearest;
+use crate::names::meant;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
@@ -64,14 +64,12 @@ pub enum ZoneWrite {
 
 /// No zone-write policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called `{name}`{}; there are plug, qd1, lock and off", meant(name))]
+#[error(
+    "no policy is called `{name}`{}; expected plug, qd1, lock or off",
+    meant(name, ZoneWrite::ALL.map(ZoneWrite::name))
+)]
 pub struct UnknownZoneWrite {
     name: String,
-}
-
-fn meant(found: &str) -> String {
-    let name = nearest(found, ZoneWrite::ALL.map(ZoneWrite::name));
-    name.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }
 
 impl FromStr for ZoneWrite {

@@ -7,7 +7,7 @@ use super::kyber::Kyber;
 use super::mq_deadline::{MqDeadline, ZoneLocks};
 use super::options::{self, AttrError, AttrValue, BfqOptions, KyberOptions, MqDeadlineOptions};
 use crate::limits::Limits;
-use crate::names::nearest;
+use crate::names::meant;
 use crate::units::Nanos;
 use std::fmt;
 use std::str::FromStr;
@@ -30,16 +30,11 @@ pub enum Scheduler {
 /// No scheduler has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no scheduler is called `{name}`{}; there are none, mq-deadline, bfq and kyber",
-    meant(name)
+    "no scheduler is called `{name}`{}; expected none, mq-deadline, bfq or kyber",
+    meant(name, Scheduler::NAMES)
 )]
 pub struct UnknownScheduler {
     name: String,
-}
-
-fn meant(found: &str) -> String {
-    let name = nearest(found, Scheduler::NAMES);
-    name.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }
 
 impl FromStr for Scheduler {

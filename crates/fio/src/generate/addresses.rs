@@ -103,7 +103,7 @@ impl Addresses {
             random: job.random,
             modifier: job.rw_modifier,
             identical: address.identical,
-            lengths: Lengths::new(job, lengths),
+            lengths: Lengths::new(job, region.lba, lengths),
             dirs,
             run: 0,
             map: visits_once.then(|| RandomMap::new(region.len() / map_unit)),
@@ -197,13 +197,17 @@ pub(super) struct Lengths {
     sizes: [BlockSizes; 3],
     min: [u64; 3],
     max: [u64; 3],
+    /// Of what sizes of a range are multiples if not of the smallest.
+    unit: Option<u64>,
     rng: Rng,
 }
 
 impl Lengths {
-    pub(super) fn new(job: &Job, rng: Rng) -> Self {
+    /// `lba` is the length of a logical block.
+    pub(super) fn new(job: &Job, lba: u64, rng: Rng) -> Self {
         let min = DataDir::ALL.map(|dir| job.min_bs(dir));
-        Lengths { sizes: job.address.sizes.clone(), min, max: job.bs, rng }
+        let unit = job.address.unaligned.then_some(lba);
+        Lengths { sizes: job.address.sizes.clone(), min, max: job.bs, unit, rng }
     }
 
     /// The next length, at most `room` unless even the smallest is longer.
@@ -219,11 +223,14 @@ impl Lengths {
 
     fn draw(&mut self, dir: usize) -> u64 {
         let max = self.max[dir];
-        match &self.sizes[dir] {
-            BlockSizes::Fixed => max,
+        match (&self.sizes[dir], self.unit) {
+            (BlockSizes::Fixed, _) => max,
+            (BlockSizes::Range { min }, Some(unit)) => {
+                min + self.rng.below((max - min) / unit + 1) * unit
+            }
             // As in fio: anything from min up to min + max, rounded down to a multiple of min.
-            BlockSizes::Range { min } => ((min + self.rng.below(max)) / min * min).min(max),
-            BlockSizes::Split(sizes) => {
+            (BlockSizes::Range { min }, None) => ((min + self.rng.below(max)) / min * min).min(max),
+            (BlockSizes::Split(sizes), _) => {
                 let mut percent = self.rng.below(100);
                 for &(size, share) in sizes {
                     match percent.checked_sub(share.into()) {

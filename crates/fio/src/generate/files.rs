@@ -97,7 +97,7 @@ impl Files {
         let varies = Addresses::needed(job);
         let file = |(index, &size): (u64, &u64)| {
             let start = region.start + index * layout.slot;
-            let region = Region { start, end: start + size, io_size: size };
+            let region = Region { start, end: start + size, io_size: size, ..region };
             let [offsets, lengths] = [1, 3].map(|purpose| rng(purpose, index));
             let offsets = match varies {
                 true => Offsets::Addresses(Box::new(Addresses::new(job, region, offsets, lengths))),
@@ -168,7 +168,7 @@ mod tests {
     fn ios(job: &Job, count: usize) -> Vec<(u64, u64)> {
         let layout = Layout::new(job, 0).expect("several files");
         let end = layout.len().expect("a size");
-        let region = Region { start: 0, end, io_size: layout.total() };
+        let region = Region { start: 0, end, io_size: layout.total(), lba: 512 };
         let rng = |purpose, file| Rng::new(1, [0, 0, file, purpose]);
         let mut files = Files::new(job, region, &layout, rng);
         let place = |io: Io| (io.offset / layout.slot, io.offset % layout.slot / 4096);

@@ -88,7 +88,7 @@ impl Linear {
 mod tests {
     use super::*;
 
-    const REGION: Region = Region { start: 8192, end: 8192 + 64 * 4096, io_size: 0 };
+    const REGION: Region = Region { start: 8192, end: 8192 + 64 * 4096, io_size: 0, lba: 512 };
 
     fn linear(random: bool, rw_modifier: i64, norandommap: bool) -> Linear {
         let job = Job { random, rw_modifier, norandommap, bs: [4096; 3], ..Job::default() };

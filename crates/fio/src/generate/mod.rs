@@ -165,7 +165,7 @@ impl Generator {
             rw: job.rw,
             random: job.random,
             bs: job.bs,
-            lengths: zbd_varies.then(|| Box::new(Lengths::new(job, rng(3)))),
+            lengths: zbd_varies.then(|| Box::new(Lengths::new(job, region.lba, rng(3)))),
             rwmixread: u64::from(job.rwmixread),
             rng: rng(0),
             pattern,

@@ -13,6 +13,8 @@ pub struct Region {
     pub end: u64,
     /// Bytes to read and write in one loop.
     pub io_size: u64,
+    /// Bytes of the device's logical block.
+    pub lba: u64,
 }
 
 /// Why a job cannot run on a device.
@@ -138,7 +140,7 @@ impl Region {
         let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
         };
-        Ok(Region { start, end, io_size })
+        Ok(Region { start, end, io_size, lba })
     }
 
     /// Length in bytes.

@@ -80,6 +80,9 @@ pub struct AddressOptions {
     pub identical: bool,
     /// `offset_align=`: alignment in bytes of an offset in percent; 0 for the smallest block size.
     pub offset_align: u64,
+    /// `bs_unaligned=`: the sizes of a range are any number of logical blocks, not multiples of the
+    /// smallest.
+    pub unaligned: bool,
     /// Bytes between zones (`zoneskip=`), with `zonemode=strided`.
     pub zoneskip: u64,
 }
@@ -93,6 +96,7 @@ impl Default for AddressOptions {
             percentage_random: [100; 3],
             identical: false,
             offset_align: 0,
+            unaligned: false,
             zoneskip: 0,
         }
     }

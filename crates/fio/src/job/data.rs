@@ -31,12 +31,32 @@ impl VerifyMethod {
 pub enum Checksum {
     /// MD5 (RFC 1321).
     Md5,
+    /// Jones' polynomial of 64 bits.
+    Crc64,
     /// The polynomial of IEEE 802.3.
     Crc32,
     /// Castagnoli's polynomial.
     Crc32c,
+    /// The polynomial of IBM, as in ARC.
+    Crc16,
+    /// The polynomial of 7 bits of MMC cards.
+    Crc7,
+    /// SHA-1 (FIPS 180-4).
+    Sha1,
     /// SHA-256 (FIPS 180-4).
     Sha256,
+    /// SHA-512 (FIPS 180-4).
+    Sha512,
+    /// SHA3-224 (FIPS 202).
+    Sha3_224,
+    /// SHA3-256 (FIPS 202).
+    Sha3_256,
+    /// SHA3-384 (FIPS 202).
+    Sha3_384,
+    /// SHA3-512 (FIPS 202).
+    Sha3_512,
+    /// XXH32.
+    Xxhash,
 }
 
 impl Checksum {
@@ -44,9 +64,19 @@ impl Checksum {
     pub const fn name(self) -> &'static str {
         match self {
             Checksum::Md5 => "md5",
+            Checksum::Crc64 => "crc64",
             Checksum::Crc32 => "crc32",
             Checksum::Crc32c => "crc32c",
+            Checksum::Crc16 => "crc16",
+            Checksum::Crc7 => "crc7",
+            Checksum::Sha1 => "sha1",
             Checksum::Sha256 => "sha256",
+            Checksum::Sha512 => "sha512",
+            Checksum::Sha3_224 => "sha3-224",
+            Checksum::Sha3_256 => "sha3-256",
+            Checksum::Sha3_384 => "sha3-384",
+            Checksum::Sha3_512 => "sha3-512",
+            Checksum::Xxhash => "xxhash",
         }
     }
 }

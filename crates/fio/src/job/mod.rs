@@ -6,6 +6,7 @@ mod file_system;
 mod limits;
 mod logs;
 mod priority;
+mod think;
 mod trace;
 
 pub use address::{AddressOptions, BlockSizes, Distribution};
@@ -20,6 +21,7 @@ pub use limits::{
 pub use logs::{LogKind, LogOptions};
 pub(crate) use logs::{ioprio, is_realtime};
 pub use priority::{CommandPrioOptions, PrioShare};
+pub use think::ThinkOptions;
 pub use trace::{
     BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
     RecordOptions, ReplayOptions,
@@ -143,6 +145,8 @@ pub struct Job {
     pub iodepth_batch_complete_max: u32,
     /// Depth to drain to before refilling; `iodepth` by default.
     pub iodepth_low: u32,
+    /// An I/O waits for those in flight that it overlaps (`serialize_overlap=`).
+    pub serialize_overlap: bool,
     /// Number of clones.
     pub numjobs: u32,
     /// Region size; the rest of the device if not set.
@@ -159,6 +163,9 @@ pub struct Job {
     pub time_based: bool,
     /// Time before measurements start.
     pub ramp_time: Nanos,
+    /// Bytes of I/O before measurements start, if `ramp_time` does not end before (`ramp_size=`); 0 for
+    /// none. Clones with `group_reporting` count together.
+    pub ramp_size: u64,
     /// Time before the job starts.
     pub startdelay: Nanos,
     /// Stop after this many I/Os.
@@ -196,10 +203,8 @@ pub struct Job {
     pub randseed: u64,
     /// Random offsets may repeat before all blocks have been visited.
     pub norandommap: bool,
-    /// Pause after each `thinktime_blocks` I/Os.
-    pub thinktime: Nanos,
-    /// I/Os between pauses.
-    pub thinktime_blocks: u32,
+    /// Pauses between I/Os (`thinktime`, ...).
+    pub think: ThinkOptions,
     /// Bytes per second by [`DataDir`]; 0 for no limit.
     pub rate: [u64; 3],
     /// I/Os per second by [`DataDir`]; 0 for no limit.
@@ -225,6 +230,8 @@ pub struct Job {
     pub record: RecordOptions,
     /// Logs (`write_bw_log`, `log_avg_msec`, ...).
     pub logs: LogOptions,
+    /// What the device did is reported (`disk_util=`).
+    pub disk_util: bool,
     /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,
     /// Durability (`fsync`, `sync`, ...).
@@ -295,6 +302,7 @@ impl Default for Job {
             iodepth_batch_complete_min: 1,
             iodepth_batch_complete_max: 1,
             iodepth_low: 1,
+            serialize_overlap: false,
             numjobs: 1,
             size: None,
             io_size: None,
@@ -303,6 +311,7 @@ impl Default for Job {
             runtime: None,
             time_based: false,
             ramp_time: Nanos(0),
+            ramp_size: 0,
             startdelay: Nanos(0),
             number_ios: None,
             loops: 1,
@@ -321,8 +330,7 @@ impl Default for Job {
             limits: LimitOptions::default(),
             randseed: FIXED_SEED,
             norandommap: false,
-            thinktime: Nanos(0),
-            thinktime_blocks: 1,
+            think: ThinkOptions::default(),
             rate: [0; 3],
             rate_iops: [0; 3],
             rate_process: RateProcess::Linear,
@@ -335,6 +343,7 @@ impl Default for Job {
             pattern: PatternOptions::default(),
             record: RecordOptions::default(),
             logs: LogOptions::default(),
+            disk_util: true,
             verify: VerifyOptions::default(),
             sync: SyncOptions::default(),
             errors: ErrorOptions::default(),

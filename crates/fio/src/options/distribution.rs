@@ -72,6 +72,10 @@ fn parse_prio_share(text: &str, kb_base: u32) -> Option<PrioShare> {
     Some(PrioShare { size, percent: parse_percent(percent)??, prio })
 }
 
+/// The names of distributions.
+pub(super) const DISTRIBUTIONS: [&str; 6] =
+    ["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"];
+
 /// Parses a distribution such as `zipf:1.2` or `zoned:60/10:40/90`, by direction.
 pub(super) fn parse_distribution(text: &str, kb_base: u32) -> Option<ByDirection<Distribution>> {
     let (name, values) = text.split_once(':').unwrap_or((text, ""));

@@ -95,6 +95,16 @@ pub enum Conflict {
         /// What it does.
         what: &'static str,
     },
+    /// fio has no such engine.
+    #[error(
+        "fio has no engine {found:?}{}; they are {}",
+        zonal_blk::meant(.found, ENGINES.split(' ')),
+        ENGINES.replace(' ', ", ")
+    )]
+    UnknownEngine {
+        /// The engine.
+        found: String,
+    },
     /// Offsets can only be aligned to powers of two.
     #[error("expected a power of two, found {0}")]
     NotPowerOfTwo(u64),
@@ -112,7 +122,7 @@ impl Conflict {
             Conflict::BadInterval { .. } => "verify_interval",
             Conflict::NoRoomForHeader { at: 0, .. } => "verify",
             Conflict::NoRoomForHeader { .. } => "verify_offset",
-            Conflict::NoStorage { .. } => "ioengine",
+            Conflict::NoStorage { .. } | Conflict::UnknownEngine { .. } => "ioengine",
             Conflict::NotPowerOfTwo(_) => "replay_align",
         }
     }
@@ -234,16 +244,29 @@ fn fill_depths(job: &mut Job) {
         at_most_iodepth(job.iodepth_batch_complete_max).max(job.iodepth_batch_complete_min);
 }
 
+/// The engines of fio 3.41 whose jobs read and write storage, separated by blanks.
+const ENGINES: &str = "psync sync vsync pvsync pvsync2 io_uring io_uring_cmd libaio posixaio \
+    solarisaio windowsaio mmap splice sg libzbc null xnvme libblkio nbd libiscsi rbd rados http \
+    gfapi gfapi_async libhdfs mtd libpmem pmemblk dev-dax ime_psync ime_psyncv ime_aio libcufile \
+    dfs nfs guasi external";
+
 /// Engines of fio whose jobs do no I/O that a block device would see, and what they do.
-const NO_STORAGE: [(&str, &str); 11] = [
+const NO_STORAGE: [(&str, &str); 18] = [
     ("cpuio", "burns CPU time"),
     ("exec", "runs a program"),
     ("net", "sends data over a network"),
     ("netsplice", "sends data over a network"),
     ("rdma", "sends data over a network"),
+    ("librpma_apm_client", "sends data over a network"),
+    ("librpma_apm_server", "sends data over a network"),
+    ("librpma_gpspm_client", "sends data over a network"),
+    ("librpma_gpspm_server", "sends data over a network"),
     ("filecreate", "creates files"),
     ("filestat", "reads the attributes of files"),
     ("filedelete", "removes files"),
+    ("dircreate", "creates directories"),
+    ("dirstat", "reads the attributes of directories"),
+    ("dirdelete", "removes directories"),
     ("falloc", "allocates space of files"),
     ("ftruncate", "changes the sizes of files"),
     ("e4defrag", "moves the blocks of files"),
@@ -257,9 +280,8 @@ fn check(job: &Job) -> Result<(), Conflict> {
     if job.rate_process == RateProcess::Poisson && !rated {
         return Err(Conflict::Needs { option: "rate_process", other: "rate or rate_iops" });
     }
-    if let Some(&(engine, what)) = NO_STORAGE.iter().find(|(name, _)| *name == job.ioengine) {
-        return Err(Conflict::NoStorage { engine, what });
-    }
+    check_engine(&job.ioengine)?;
+    check_think(job)?;
     check_limits(job)?;
     check_trace(job)?;
     check_verify(job)?;
@@ -277,6 +299,34 @@ fn check(job: &Job) -> Result<(), Conflict> {
         Some(Extent::Bytes(size)) if size < block => Err(Conflict::SizeBelowBlock { size, block }),
         _ => Ok(()),
     }
+}
+
+/// An engine is one of fio's, or `external:FILE`.
+fn check_engine(found: &str) -> Result<(), Conflict> {
+    if let Some(&(engine, what)) = NO_STORAGE.iter().find(|(name, _)| *name == found) {
+        return Err(Conflict::NoStorage { engine, what });
+    }
+    let name = found.split(':').next().unwrap_or(found);
+    match ENGINES.split(' ').any(|known| known == name) {
+        true => Ok(()),
+        false => Err(Conflict::UnknownEngine { found: found.to_owned() }),
+    }
+}
+
+/// Conflicts of pauses, and of what only jobs on a device do.
+fn check_think(job: &Job) -> Result<(), Conflict> {
+    let on_device =
+        [("ramp_size", job.ramp_size > 0), ("serialize_overlap", job.serialize_overlap)];
+    if let Some((option, _)) = on_device.into_iter().find(|(_, given)| *given)
+        && job.fs.kind.is_some()
+    {
+        return Err(Conflict::Combined { option, with: "filesystem" });
+    }
+    if job.think.cycles > 0 && job.think.cycles_per_usec == 0 {
+        let other = "cycles_per_usec, such as 3000 for 3 GHz: virtual time has no cycles";
+        return Err(Conflict::Needs { option: "thinkcycles", other });
+    }
+    Ok(())
 }
 
 /// Conflicts of several files on a device.

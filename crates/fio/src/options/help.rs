@@ -15,7 +15,7 @@ pub fn help_text() -> String {
     for (_, heading, specs) in GROUPS {
         let _ = writeln!(text, "{heading}:");
         for spec in *specs {
-            let _ = writeln!(text, "  {}", synopsis(spec));
+            text.push_str(&broken(&synopsis(spec)));
             let mut help = spec.help.to_owned();
             if !spec.default.is_empty() {
                 let _ = write!(help, " [default: {}]", spec.default);
@@ -106,6 +106,22 @@ fn fio_type(kind: &ValueKind) -> &'static str {
         }
         _ => "string (opt=bla)",
     }
+}
+
+/// A synopsis as indented lines, broken between the words of a long list.
+fn broken(synopsis: &str) -> String {
+    let (mut text, mut column) = ("  ".to_owned(), 2);
+    for word in synopsis.split_inclusive('|') {
+        if column + word.len() > WIDTH {
+            text.push('\n');
+            text.push_str(&" ".repeat(INDENT));
+            column = INDENT;
+        }
+        text.push_str(word);
+        column += word.len();
+    }
+    text.push('\n');
+    text
 }
 
 fn synopsis(spec: &OptionSpec) -> String {

@@ -1,8 +1,10 @@
 //! Kinds of option values. Each parses the text and hands the value to its setter; a setter only
 //! sees values in range, so setters cannot fail.
-use super::distribution::{parse_distribution, parse_prio_shares, parse_ranges, parse_splits};
+use super::distribution::{
+    DISTRIBUTIONS, parse_distribution, parse_prio_shares, parse_ranges, parse_splits,
+};
 use super::draft::Draft;
-use super::limit::{parse_criterion, parse_percentage};
+use super::limit::{CRITERIA, parse_criterion, parse_percentage};
 use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
 use super::number::{
     ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
@@ -105,7 +107,7 @@ pub enum ValueError {
         found: String,
     },
     /// The keyword is unknown.
-    #[error("expected one of {}, found {found:?}", .expected.join(", "))]
+    #[error("expected one of {}, found {found:?}{}", .expected.join(", "), meant(.found, .expected))]
     NotOneOf {
         /// The known keywords.
         expected: Vec<&'static str>,
@@ -234,6 +236,7 @@ impl ValueKind {
                 set(draft, parse_prio_shares(text, base).ok_or_else(malformed)?);
             }
             ValueKind::Distribution(set) => {
+                known_word(text, &DISTRIBUTIONS)?;
                 set(draft, parse_distribution(text, base).ok_or_else(malformed)?);
             }
             ValueKind::Extent(set) => set(draft, parse_extent(text, base).map_err(invalid)?),
@@ -248,7 +251,10 @@ impl ValueKind {
                 set(draft, values?.ok_or_else(malformed)?);
             }
             ValueKind::Percentage(set) => set(draft, parse_percentage(text).ok_or_else(malformed)?),
-            ValueKind::Criterion(set) => set(draft, parse_criterion(text).ok_or_else(malformed)?),
+            ValueKind::Criterion(set) => {
+                known_word(text, &CRITERIA)?;
+                set(draft, parse_criterion(text).ok_or_else(malformed)?);
+            }
             ValueKind::Word(words) => choose(words, text)?(draft),
             ValueKind::Pattern(set) => set(draft, parse_rw(text, base)?),
             ValueKind::Cpus(set) => set(draft, parse_cpus(text).map_err(invalid)?),
@@ -267,6 +273,21 @@ impl ValueKind {
             error => ValueError::Arithmetic { error, found },
         }
     }
+}
+
+/// Checks the word before the colon of a value.
+fn known_word(text: &str, known: &[&'static str]) -> Result<(), ValueError> {
+    let word = text.split([':', '=']).next().unwrap_or(text);
+    match known.contains(&word) {
+        true => Ok(()),
+        false => Err(ValueError::NotOneOf { expected: known.to_vec(), found: text.to_owned() }),
+    }
+}
+
+/// The keyword that was meant, if one is near. What follows a colon is no part of it.
+fn meant(found: &str, known: &[&'static str]) -> String {
+    let word = found.split(':').next().unwrap_or(found);
+    zonal_blk::meant(word, known.iter().copied())
 }
 
 fn in_range(number: u64, min: u64, max: u64, text: &str) -> Result<u64, ValueError> {

@@ -11,6 +11,9 @@ pub(super) fn parse_percentage(text: &str) -> Option<f64> {
     parse_decimal(text.trim_end_matches('%')).filter(|percent| *percent <= 100.0)
 }
 
+/// What a steady state is judged by.
+pub(super) const CRITERIA: [&str; 4] = ["iops", "iops_slope", "bw", "bw_slope"];
+
 /// Parses a criterion such as `iops_slope:0.1%`.
 pub(super) fn parse_criterion(text: &str) -> Option<SteadyCriterion> {
     let (what, limit) = text.split_once(':')?;

@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn neutral_values_are_not_reported() {
-        let Some(FioOption::Unsupported(overlap)) = find("serialize_overlap") else {
+        let Some(FioOption::Unsupported(atomic)) = find("atomic") else {
             panic!("it is not supported")
         };
-        assert!(overlap.is_neutral(Some("0")));
-        assert!(!overlap.is_neutral(Some("1")));
-        assert!(!overlap.is_neutral(None));
+        assert!(atomic.is_neutral(Some("0")));
+        assert!(!atomic.is_neutral(Some("1")));
+        assert!(!atomic.is_neutral(None));
     }
 }

@@ -30,7 +30,6 @@ const fn change(
 }
 
 const FILES: &str = "the job uses one device, not files";
-const BLOCKS: &str = "blocks are multiples of the smallest: the block layer has whole sectors only";
 const DURABLE: &str = "no flushes are issued";
 const LOG_TIMES: &str = "the times in logs are those since the start of the job";
 const PLACEMENT: &str = "no device here places data by hints";
@@ -41,9 +40,7 @@ const LOG: &str = "blocks are verified by the log of writes";
 const CHANGES: &[Change] = &[
     change(&["opendir"], &[], FILES),
     change(&["file_append"], &["0"], "I/O starts at offset"),
-    change(&["bs_unaligned", "blocksize_unaligned"], &["0"], BLOCKS),
     change(&["bs_is_seq_rand"], &["0"], "the values of bs are for reads, writes and trims"),
-    change(&["serialize_overlap"], &["0"], "overlapping I/O is not serialized"),
     change(&["sync_file_range"], &[], DURABLE),
     change(&["atomic"], &["0"], "writes are not atomic"),
     change(&["replay_skip"], &[], "the whole trace is replayed"),
@@ -55,11 +52,7 @@ const CHANGES: &[Change] = &[
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
     change(&["ignore_zone_limits"], &["0"], "the device's zone limits apply"),
-    change(&["thinktime_blocks_type"], &["complete"], "thinktime counts completed I/Os"),
-    change(&["thinktime_iotime"], &["0"], "thinktime counts I/Os"),
-    change(&["rate_ignore_thinktime"], &["0"], "think time counts as time of the rate"),
     change(&["create_only"], &["0"], "the job runs"),
-    change(&["cpumask"], &[], "use cpus_allowed"),
     change(&["stats"], &["1"], "the job is reported"),
     change(&["profile"], &[], "no profile is loaded"),
     change(&["sg_write_mode"], &["write"], "the block layer has no SCSI VERIFY and WRITE SAME"),
@@ -72,8 +65,6 @@ const CHANGES: &[Change] = &[
     change(&["write_mode"], &["write"], COMMANDS),
     change(&["verify_mode"], &["read"], COMMANDS),
     change(&["md_per_io_size"], &["0"], COMMANDS),
-    change(&["thinkcycles"], &["0"], "use thinktime: virtual time has no CPU cycles"),
-    change(&["ramp_size"], &["0"], "use ramp_time"),
     change(&["sprandom"], &["0"], "no sequence of writes prepares the device"),
     change(&["experimental_verify"], &["0"], LOG),
     change(&["verify_state_load"], &["0"], LOG),
@@ -103,7 +94,7 @@ const HARMLESS: &[&str] = &[
     // Logs and reports.
     "bwavgtime iopsavgtime log_entries log_compression log_compression_cpus \
      log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \
-     lat_percentiles slat_percentiles percentile_list significant_figures disk_util gtod_reduce \
+     lat_percentiles slat_percentiles percentile_list significant_figures gtod_reduce \
      disable_lat disable_clat disable_slat disable_bw_measurement disable_bw gtod_cpu \
      unified_rw_reporting clocksource",
     // Processes.
@@ -125,8 +116,6 @@ const HARMLESS: &[&str] = &[
 
 /// Options that fio accepts without a value.
 const FLAGS: &[&str] = &[
-    "bs_unaligned",
-    "blocksize_unaligned",
     "zero_buffers",
     "refill_buffers",
     "hipri",

@@ -1,15 +1,15 @@
 //! fio's `json` and `json+` formats: field names, nesting and order of fio 3.33, with Zonal's own
 //! values under `zonal`.
-use super::Report;
 use super::summary::{
     Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
 };
 use super::units::ctime;
+use super::{DiskUtil, Report};
 use crate::job::{DataDir, SteadyCriterion};
 use crate::runner::SteadyState;
 use crate::stats::{
     BATCH_LABELS, DEPTH_LABELS, Histogram, LatStat, MSEC_LABELS, NSEC_LABELS, PERCENTILES,
-    USEC_LABELS,
+    PrioStats, USEC_LABELS,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn root(report: &Report<'_>, summary: &Summary<'_>, bins: bool) -> Root {
         time: ctime(timestamp_ms / 1000),
         global_options: Map(report.global_options.clone()),
         jobs: summary.entries.iter().map(|entry| job(summary, entry, bins)).collect(),
-        disk_util: [],
+        disk_util: report.disk_util.clone(),
         zonal: Zonal {
             device: report.device.clone(),
             clock: report.clock.to_owned(),
@@ -140,6 +140,7 @@ fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir, bins: bool) -> D
         slat_ns: latency(stats.slat(dir)),
         clat_ns: with_histogram(stats.clat(dir), stats.clat_histogram(dir), bins),
         lat_ns: latency(stats.lat(dir)),
+        prios: stats.prios(dir).into_iter().map(|it| prio(it, bins)).collect(),
         bw_min: bandwidth.min(),
         bw_max: bandwidth.max(),
         bw_agg: entry.percent_of_group(dir, group),
@@ -152,6 +153,10 @@ fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir, bins: bool) -> D
         iops_stddev: iops.stddev(),
         iops_samples: iops.count(),
     }
+}
+
+fn prio((prioclass, prio, stats): (u16, u16, &PrioStats), bins: bool) -> OfPrio {
+    OfPrio { prioclass, prio, clat_ns: with_histogram(&stats.clat, &stats.histogram, bins) }
 }
 
 fn latency(stat: &LatStat) -> Latency {
@@ -269,8 +274,7 @@ struct Root {
     #[serde(rename = "global options", skip_serializing_if = "Map::is_empty")]
     global_options: Map<String>,
     jobs: Vec<Job>,
-    /// Always empty: statistics of the host's disks do not apply.
-    disk_util: [(); 0],
+    disk_util: Vec<DiskUtil>,
     zonal: Zonal,
 }
 
@@ -390,6 +394,8 @@ struct Direction {
     slat_ns: Latency,
     clat_ns: Latency,
     lat_ns: Latency,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    prios: Vec<OfPrio>,
     /// KiB per second, as all fields `bw_*` except `bw_agg`, a percentage.
     bw_min: u64,
     bw_max: u64,
@@ -402,6 +408,14 @@ struct Direction {
     iops_mean: f64,
     iops_stddev: f64,
     iops_samples: u64,
+}
+
+/// An entry of `prios`: the I/Os of one priority.
+#[derive(serde::Serialize)]
+struct OfPrio {
+    prioclass: u16,
+    prio: u16,
+    clat_ns: Latency,
 }
 
 /// A latency in nanoseconds.

@@ -44,9 +44,38 @@ pub struct Report<'a> {
     pub seed: u64,
     /// The zone write policy.
     pub policy: String,
+    /// What each device did (`disk_util` of the JSON formats).
+    pub disk_util: Vec<DiskUtil>,
     /// Additional sections of the `zonal` object of the JSON formats, by name and in this order, such
     /// as counters of the plug or the scheduler.
     pub extra: Vec<(String, Value)>,
+}
+
+/// What a device did: an entry of fio's `disk_util`, with its names.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct DiskUtil {
+    /// The device.
+    pub name: String,
+    /// Reads that it completed.
+    pub read_ios: u64,
+    /// Writes.
+    pub write_ios: u64,
+    /// Sectors of 512 bytes read.
+    pub read_sectors: u64,
+    /// Sectors written.
+    pub write_sectors: u64,
+    /// Reads that were merged into others.
+    pub read_merges: u64,
+    /// Writes that were merged into others.
+    pub write_merges: u64,
+    /// Milliseconds that reads took in total.
+    pub read_ticks: u64,
+    /// Milliseconds that writes took in total.
+    pub write_ticks: u64,
+    /// Milliseconds that all commands took in total.
+    pub in_queue: u64,
+    /// Percentage of the time in which the device had commands.
+    pub util: f64,
 }
 
 /// One clone of a job.
@@ -86,7 +115,10 @@ pub enum Format {
 
 /// Not the name of an output format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown output format '{0}': expected normal, terse, json or json+")]
+#[error(
+    "unknown output format '{0}': expected normal, terse, json or json+{meant}",
+    meant = zonal_blk::meant(.0, ["normal", "terse", "json", "json+"])
+)]
 pub struct ParseFormatError(String);
 
 impl FromStr for Format {

@@ -190,7 +190,7 @@ impl JobRunner {
             }
             self.sample(now);
         }
-        if self.pace.ramp_ends(now) {
+        if self.pace.ramp_ends(now, self.done.1) {
             self.stats.reset(now);
             self.start_samples(now);
         }
@@ -333,7 +333,7 @@ impl JobRunner {
             self.failed(index, status, completion.sector);
         } else if !matches!(role, IoRole::ZoneMgmt | IoRole::Flush) {
             self.stats.record(dir, len, issued - start, now - issued, 1);
-            self.pace.completed(now);
+            self.pace.completed(now, self.in_flight);
             self.done.0 += 1;
             self.done.1 += len;
         }
@@ -358,6 +358,7 @@ impl JobRunner {
     ) -> Status {
         let Slot { start, issued, len, dir, role, .. } = self.slots[slot as usize];
         let Some(run_state) = &mut self.run_state else { return status };
+        run_state.completed(slot);
         let status = match (role, &mut run_state.verifier) {
             (IoRole::Flush, _) => {
                 run_state.flushed();
@@ -373,9 +374,12 @@ impl JobRunner {
             _ => status,
         };
         let is_logged = status == Status::Ok && !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
+        let (slat, clat) = (issued - start, now - issued);
+        let ioprio = run_state.prios.as_ref().map(|prios| prios.of_slot(slot));
+        if let Some(ioprio) = ioprio.filter(|_| is_logged) {
+            self.stats.record_prio(dir, ioprio, clat);
+        }
         if let Some(logs) = run_state.logs.as_mut().filter(|_| is_logged) {
-            let (slat, clat) = (issued - start, now - issued);
-            let ioprio = run_state.prios.as_ref().map(|prios| prios.of_slot(slot));
             let offset = landed.to_bytes().0;
             logs.record(now, LoggedIo { dir, bytes: len, offset, slat, clat, ioprio });
         }
@@ -434,6 +438,9 @@ impl JobRunner {
             self.refilling = true;
         }
         self.drains &= self.in_flight > 0;
+        if self.in_flight == 0 {
+            self.pace.drained(now);
+        }
         let drains =
             self.contended || self.drains || self.flow_waits && self.job.zonemode == ZoneMode::Zbd;
         if self.owed > 0 || !self.refilling || drains && self.in_flight > 0 {
@@ -452,6 +459,7 @@ impl JobRunner {
                 NextIo::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
                     self.submit(now, &io, IoRole::Plain);
+                    self.pace.issued(now, self.in_flight >= self.depth);
                     submitted += 1;
                     if once && self.bios.is_empty() {
                         break;

@@ -21,11 +21,13 @@ mod job;
 mod latency_target;
 mod limits;
 mod order;
+mod overlaps;
 mod pace;
 mod record;
 pub(crate) mod run_state;
 mod status;
 mod steady_state;
+mod think;
 pub(crate) mod verifier;
 
 pub use flow::{Flow, FlowTotals};

@@ -1,6 +1,9 @@
 //! When a job may submit its next I/O, and when it is over: amount, runtime, rates, think time.
+use super::think::Think;
 use crate::job::{DataDir, Job, RateProcess, Rw};
 use crate::rng::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use zonal_blk::Nanos;
 
 /// The pace of a job: amount of I/O, runtime, ramp, rates and think time.
@@ -30,16 +33,34 @@ pub struct Pace {
     stopped: bool,
     /// By direction, nanoseconds per byte at the rate limit, times 2^32; 0 for no limit.
     byte_cost: [u128; 3],
+    /// Smallest block sizes by direction.
+    smallest: [u64; 3],
     /// With `rate_process=poisson`.
     poisson: Option<Box<Rng>>,
     /// By direction, when the rate limit allows the next I/O.
     rate_next: [Nanos; 3],
-    thinktime: Nanos,
-    thinktime_blocks: u32,
-    until_think: u32,
-    thinking_until: Nanos,
+    think: Option<Box<Think>>,
+    ramp_size: Option<Box<RampSize>>,
     /// When the next request of a trace is due.
     held_until: Nanos,
+}
+
+/// The amount of I/O after which the ramp ends (`ramp_size`).
+#[derive(Debug)]
+struct RampSize {
+    bytes: u64,
+    /// Bytes that the clone has done.
+    own: u64,
+    /// Bytes that it and those that it is counted with have done.
+    all: Arc<AtomicU64>,
+}
+
+impl RampSize {
+    /// The clone has done this much: whether that is enough.
+    fn is_done(&mut self, own: u64) -> bool {
+        let more = own - std::mem::replace(&mut self.own, own);
+        self.all.fetch_add(more, Ordering::Relaxed) + more >= self.bytes
+    }
 }
 
 /// A time of a Poisson process until its next event, if the mean time is `mean`.
@@ -85,15 +106,15 @@ impl Pace {
             started: None,
             deadline: Nanos(u64::MAX),
             gate: Nanos(0),
-            ramping: job.ramp_time > Nanos(0),
+            ramping: job.ramp_time > Nanos(0) || job.ramp_size > 0,
             stopped: false,
             byte_cost: std::array::from_fn(byte_cost),
+            smallest: DataDir::ALL.map(|dir| job.min_bs(dir)),
             poisson: is_poisson.then(|| Box::new(rng)),
             rate_next: [Nanos(0); 3],
-            thinktime: job.thinktime,
-            thinktime_blocks: job.thinktime_blocks.max(1),
-            until_think: job.thinktime_blocks.max(1),
-            thinking_until: Nanos(0),
+            think: Think::new(job.think),
+            ramp_size: (job.ramp_size > 0)
+                .then(|| Box::new(RampSize { bytes: job.ramp_size, own: 0, all: Arc::default() })),
             held_until: Nanos(0),
         }
     }
@@ -114,18 +135,46 @@ impl Pace {
         if first {
             self.started = Some(now);
             self.rate_next = [now; 3];
-            if let Some(runtime) = self.runtime {
+            // Without a time the ramp ends some time: then the runtime begins.
+            let ramp_is_timed = self.ramp_time > Nanos(0) || self.ramp_size.is_none();
+            if let Some(runtime) = self.runtime.filter(|_| ramp_is_timed) {
                 self.deadline = now + self.ramp_time + runtime;
+            }
+            if let Some(think) = &mut self.think {
+                think.start(now);
             }
         }
         first
     }
 
-    /// Whether the ramp has ended; true once.
-    pub fn ramp_ends(&mut self, now: Nanos) -> bool {
-        let ends = self.ramping && self.started.is_some_and(|start| now >= start + self.ramp_time);
-        self.ramping &= !ends;
-        ends
+    /// Counts the ramp's I/O together with that of other clones (`ramp_size` with `group_reporting`).
+    pub(crate) fn join_ramp(&mut self, all: Arc<AtomicU64>) {
+        if let Some(ramp) = &mut self.ramp_size {
+            ramp.all = all;
+        }
+    }
+
+    /// Whether the ramp has ended; true once. `bytes` are those that the clone has done.
+    pub fn ramp_ends(&mut self, now: Nanos, bytes: u64) -> bool {
+        self.ramping && self.ramp_ends_now(now, bytes)
+    }
+
+    #[cold]
+    fn ramp_ends_now(&mut self, now: Nanos, bytes: u64) -> bool {
+        let Some(start) = self.started else { return false };
+        let in_time = self.ramp_time > Nanos(0) && now >= start + self.ramp_time;
+        let in_size = self.ramp_size.as_mut().is_some_and(|ramp| ramp.is_done(bytes));
+        self.ramping = !in_time && !in_size;
+        if self.ramping {
+            return false;
+        }
+        if let Some(runtime) = self.runtime.filter(|_| !in_time) {
+            self.deadline = now + runtime;
+        }
+        if let Some(think) = &mut self.think {
+            think.start(now);
+        }
+        true
     }
 
     /// Whether what is done is not measured yet.
@@ -183,9 +232,9 @@ impl Pace {
         now - self.started.unwrap_or(now)
     }
 
-    /// When the gate opens, if it is closed.
+    /// When the gate opens, if it is closed and that is known.
     pub fn opens(&self, now: Nanos) -> Option<Nanos> {
-        (self.gate > now).then_some(self.gate)
+        (self.gate > now && self.gate != Nanos(u64::MAX)).then_some(self.gate)
     }
 
     /// With nothing in flight, when an I/O can be submitted or the job ends.
@@ -196,7 +245,8 @@ impl Pace {
     /// In a mixed job all directions have to be due, as the generator determines their order.
     fn set_gate(&mut self) {
         let rates = self.rate_next.into_iter().max().expect("three directions");
-        self.gate = rates.max(self.thinking_until).max(self.held_until);
+        let think = self.think.as_ref().map_or(Nanos(0), |think| think.until());
+        self.gate = rates.max(think).max(self.held_until);
     }
 
     /// Accounts for a submitted I/O.
@@ -212,7 +262,7 @@ impl Pace {
                 0 => bytes,
                 block => block,
             };
-            let mut wait = u64::try_from((u128::from(bytes) * cost) >> 32).unwrap_or(u64::MAX);
+            let mut wait = self.rate_time(dir as usize, bytes);
             if let Some(rng) = &mut self.poisson {
                 wait = exponential(rng, wait);
             }
@@ -222,24 +272,64 @@ impl Pace {
         }
     }
 
-    /// Accounts for a completed I/O.
+    /// An I/O has been submitted at this time; `is_full` says that the queue is full with it.
     #[inline]
-    pub fn completed(&mut self, now: Nanos) {
-        if self.thinktime == Nanos(0) {
-            return;
-        }
-        self.until_think -= 1;
-        if self.until_think == 0 {
-            self.until_think = self.thinktime_blocks;
-            self.thinking_until = now + self.thinktime;
+    pub fn issued(&mut self, now: Nanos, is_full: bool) {
+        if let Some(think) = &mut self.think {
+            think.submitted(now, is_full);
             self.set_gate();
         }
+    }
+
+    /// An I/O has completed; `in_flight` are those that have not.
+    #[inline]
+    pub fn completed(&mut self, now: Nanos, in_flight: u32) {
+        if let Some(think) = &mut self.think {
+            think.completed(now);
+            match in_flight {
+                0 => self.drained(now),
+                _ => self.set_gate(),
+            }
+        }
+    }
+
+    /// Nothing is in flight: a pause that is due begins.
+    #[inline]
+    pub fn drained(&mut self, now: Nanos) {
+        if let Some(time) = self.think.as_mut().and_then(|think| think.drained(now)) {
+            self.leave_out(time);
+        }
+        if self.think.is_some() {
+            self.set_gate();
+        }
+    }
+
+    /// Does not count a pause as time of the rate if the job wants it so. As in fio, the next I/O may
+    /// follow the pause at once, if that is longer than the time of a block.
+    fn leave_out(&mut self, pause: Nanos) {
+        if !self.think.as_ref().is_some_and(|think| think.is_outside_rate()) {
+            return;
+        }
+        for dir in (0..3).filter(|&dir| self.byte_cost[dir] > 0) {
+            let block = match self.poisson {
+                Some(_) => Nanos(0),
+                None => Nanos(self.rate_time(dir, self.smallest[dir])),
+            };
+            let shift = if block <= pause { pause - block } else { pause };
+            self.rate_next[dir] = self.rate_next[dir].saturating_add(shift);
+        }
+    }
+
+    /// The time of this many bytes at the rate limit.
+    fn rate_time(&self, dir: usize, bytes: u64) -> u64 {
+        u64::try_from((u128::from(bytes) * self.byte_cost[dir]) >> 32).unwrap_or(u64::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::ThinkOptions;
 
     #[test]
     fn times_of_a_poisson_process_are_exponentially_distributed() {
@@ -255,5 +345,58 @@ mod tests {
         let statistic: f64 =
             below.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
         assert!((15.0..75.0).contains(&statistic), "chi-squared of 39 degrees: {statistic}");
+    }
+
+    /// When each of `n` I/Os, one at a time and of no duration, is submitted.
+    fn submissions(options: Job, n: usize) -> Vec<u64> {
+        let mut pace = Pace::new(&options, u64::MAX, Rng::new(1, [0; 4]));
+        pace.begin(Nanos(0));
+        (0..n)
+            .map(|_| {
+                let at = pace.next_submit();
+                assert!(pace.may_submit(at));
+                pace.submitted(DataDir::Read, 4096);
+                pace.issued(at, true);
+                pace.completed(at, 0);
+                at.0 / 1000
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_rate_makes_up_for_pauses_unless_they_are_ignored() {
+        let think = ThinkOptions { time: Nanos(5_000_000), blocks: Some(3), ..Default::default() };
+        let job = |outside_rate| Job {
+            rate_iops: [1000; 3],
+            think: ThinkOptions { outside_rate, ..think },
+            ..Job::default()
+        };
+        assert_eq!(submissions(job(false), 7), [0, 1000, 2000, 7000, 7000, 7000, 12000]);
+        assert_eq!(submissions(job(true), 7), [0, 1000, 2000, 7000, 8000, 9000, 14000]);
+    }
+
+    #[test]
+    fn a_ramp_ends_with_its_time_or_its_size_and_then_the_runtime_begins() {
+        let runtime = Some(Nanos(1000));
+        let job = |ramp_time| Job { ramp_size: 8192, ramp_time, runtime, ..Job::default() };
+        let pace = |ramp_time| Pace::new(&job(Nanos(ramp_time)), u64::MAX, Rng::new(1, [0; 4]));
+        let mut by_size = pace(0);
+        assert!(!by_size.ramp_ends(Nanos(5), 0), "it has not started");
+        by_size.begin(Nanos(10));
+        assert!(!by_size.ramp_ends(Nanos(5000), 4096) && by_size.deadline().is_none());
+        assert!(by_size.ramp_ends(Nanos(6000), 8192) && !by_size.is_ramping());
+        assert_eq!(by_size.deadline(), Some(Nanos(7000)));
+        assert!(!by_size.ramp_ends(Nanos(6001), 9000), "once");
+        let mut by_time = pace(100);
+        by_time.begin(Nanos(10));
+        assert!(by_time.ramp_ends(Nanos(110), 4096));
+        assert_eq!(by_time.deadline(), Some(Nanos(1110)));
+        let (all, mut one, mut other) = (Arc::default(), pace(0), pace(0));
+        for pace in [&mut one, &mut other] {
+            pace.join_ramp(Arc::clone(&all));
+            pace.begin(Nanos(0));
+        }
+        assert!(!one.ramp_ends(Nanos(1), 4096) && other.ramp_ends(Nanos(2), 4096));
+        assert!(one.ramp_ends(Nanos(3), 4096), "together they have done it");
     }
 }

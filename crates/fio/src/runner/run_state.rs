@@ -12,6 +12,7 @@
 //! Other clones have no such state: they pay one test of a pointer per I/O.
 use super::RunLimits;
 use super::command_prio::CommandPrios;
+use super::overlaps::Overlaps;
 use super::pace::Pace;
 use super::record::{Recorder, Recording};
 use super::verifier::Verifier;
@@ -27,7 +28,7 @@ use zonal_blk::{Bio, BioFlags, Nanos, Op};
 pub(crate) enum IoRole {
     /// An I/O of the job.
     Plain,
-    /// The same in a job with logs or limits.
+    /// The same in a job with logs or limits, or with I/Os that wait for others.
     Watched,
     /// A zone reset or finish, or a flush, that is not accounted.
     ZoneMgmt,
@@ -63,6 +64,7 @@ pub(crate) struct RunState {
     pub limits: Option<Box<RunLimits>>,
     pub prios: Option<Box<CommandPrios>>,
     pub verifier: Option<Verifier>,
+    overlaps: Option<Overlaps>,
     sync: SyncOptions,
     /// Whether to read back and verify writes.
     verifies: bool,
@@ -91,7 +93,9 @@ impl RunState {
         let RunParts { recording, logs, limits, prios, verifier } = parts;
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
-        let watches = recorder.is_some() || logs.is_some() || limits.is_some();
+        let overlaps = (job.serialize_overlap && job.iodepth > 1).then(Overlaps::default);
+        let watches =
+            recorder.is_some() || logs.is_some() || limits.is_some() || overlaps.is_some();
         if !watches && prios.is_none() && verifier.is_none() && sync == SyncOptions::default() {
             return None;
         }
@@ -102,6 +106,7 @@ impl RunState {
             prios,
             verifies: verifier.is_some() && (do_verify || only),
             verifier,
+            overlaps,
             sync,
             writes: 0,
             flushed: 0,
@@ -131,8 +136,15 @@ impl RunState {
             return NextIo::Manage(FLUSH);
         }
         let next = |it: &mut Verifier| it.next_trim().or_else(|| it.next_of_backlog());
-        let io = self.verifier.as_mut().and_then(next);
-        io.map_or_else(|| generator.next_io(), NextIo::Manage)
+        let verifier = &mut self.verifier;
+        let mut next = || {
+            let io = verifier.as_mut().and_then(next);
+            io.map_or_else(|| generator.next_io(), NextIo::Manage)
+        };
+        match &mut self.overlaps {
+            Some(overlaps) => overlaps.next(next),
+            None => next(),
+        }
     }
 
     /// Whether the job's own I/O is done.
@@ -177,12 +189,25 @@ impl RunState {
         if io.op == Op::Flush && self.flushing {
             return IoRole::Flush;
         }
+        if let Some(overlaps) = &mut self.overlaps {
+            overlaps.submit(slot, io);
+        }
         let role = match &mut self.verifier {
             Some(verifier) => verifier.submit(now, slot, bio, role),
             None => role,
         };
-        let watches = self.logs.is_some() || self.limits.is_some();
+        let watches = self.logs.is_some()
+            || self.limits.is_some()
+            || self.overlaps.is_some()
+            || self.prios.is_some();
         if role == IoRole::Plain && watches { IoRole::Watched } else { role }
+    }
+
+    /// An I/O has completed.
+    pub fn completed(&mut self, slot: u32) {
+        if let Some(overlaps) = &mut self.overlaps {
+            overlaps.completed(slot);
+        }
     }
 
     /// The flush of `fsync` has completed.

@@ -8,6 +8,7 @@ use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};
 use crate::job::DataDir;
 use crate::runner::SteadyState;
+use std::collections::BTreeMap;
 use std::mem;
 use zonal_blk::{Nanos, Status};
 
@@ -95,6 +96,15 @@ pub struct SyncStats {
     pub histogram: Histogram,
 }
 
+/// Completion latencies of the I/Os of one priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrioStats {
+    /// In nanoseconds.
+    pub clat: LatStat,
+    /// Their histogram.
+    pub histogram: Histogram,
+}
+
 /// The statistics of a job, complete after [`IoStats::finish`] or in another `IoStats` that they were
 /// [merged](IoStats::merge) into.
 #[derive(Clone, Debug)]
@@ -109,6 +119,8 @@ pub struct IoStats {
     zone_resets: u64,
     /// `None` without flushes, as in most jobs.
     sync: Option<Box<SyncStats>>,
+    /// By direction and priority as in ioprio_set(2); empty unless I/Os have priorities of their own.
+    prios: BTreeMap<(DataDir, u16), PrioStats>,
     usage: Usage,
     /// The depth that `latency_target` has found.
     latency_depth: Option<u32>,
@@ -140,6 +152,7 @@ impl IoStats {
             errors: Errors::default(),
             zone_resets: 0,
             sync: None,
+            prios: BTreeMap::new(),
             usage: Usage::default(),
             latency_depth: None,
             steady: None,
@@ -198,6 +211,13 @@ impl IoStats {
         let sync = self.sync.get_or_insert_default();
         sync.lat.record(lat.0, 1);
         sync.histogram.add(bucket_of(lat.0), 1);
+    }
+
+    /// Records the latency of an I/O under its priority, as in ioprio_set(2).
+    pub fn record_prio(&mut self, dir: DataDir, ioprio: u16, clat: Nanos) {
+        let prio = self.prios.entry((dir, ioprio)).or_default();
+        prio.clat.record(clat.0, 1);
+        prio.histogram.add(bucket_of(clat.0), 1);
     }
 
     /// Counts a submission of `count` I/Os, with `depth` in flight after it.
@@ -291,6 +311,11 @@ impl IoStats {
             mine.lat.merge(&theirs.lat);
             mine.histogram.merge(&theirs.histogram);
         }
+        for (of, theirs) in &other.prios {
+            let mine = self.prios.entry(*of).or_default();
+            mine.clat.merge(&theirs.clat);
+            mine.histogram.merge(&theirs.histogram);
+        }
         self.latency_depth = self.latency_depth.or(other.latency_depth);
         if self.steady.is_none() {
             self.steady.clone_from(&other.steady);
@@ -318,6 +343,18 @@ impl IoStats {
     /// first clone.
     pub fn steady(&self) -> Option<&SteadyState> {
         self.steady.as_deref()
+    }
+
+    /// Class and level of each priority that I/Os of a direction had, with their latencies; nothing if
+    /// they all had the same.
+    pub fn prios(&self, dir: DataDir) -> Vec<(u16, u16, &PrioStats)> {
+        let split = |ioprio: u16| (ioprio >> 13, ioprio & 0x7);
+        let of_dir = self.prios.range((dir, 0)..=(dir, u16::MAX)).map(|(&(_, ioprio), stats)| {
+            let (class, level) = split(ioprio);
+            (class, level, stats)
+        });
+        let all: Vec<_> = of_dir.collect();
+        if all.len() > 1 { all } else { Vec::new() }
     }
 
     /// Sets the resource usage of the job.

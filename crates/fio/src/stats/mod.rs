@@ -18,5 +18,5 @@ pub use histogram::{
     BUCKETS, Histogram, LatencyBands, MSEC_LABELS, NSEC_LABELS, PERCENTILES, USEC_LABELS,
 };
 pub(crate) use io_stats::per_second;
-pub use io_stats::{IoCounts, IoStats, SAMPLE_PERIOD, SyncStats, Usage};
+pub use io_stats::{IoCounts, IoStats, PrioStats, SAMPLE_PERIOD, SyncStats, Usage};
 pub use moments::{LatStat, Samples};

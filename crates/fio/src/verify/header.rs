@@ -7,12 +7,15 @@
 //! ```
 //!
 //! It is followed by the checksum of the data after that. The layout was determined from files
-//! written by fio. Its CRCs start from all ones or zeros and lack the usual complement at the end,
-//! and `crc32` is not reflected. What fio stores for `sha256` is not the SHA-256 of the data; here it
-//! is.
+//! written by fio, as were its checksums: CRCs start from all ones or zeros and lack the usual complement
+//! at the end, `crc32` is not reflected, the words of `sha1` are little-endian, and `xxhash` has the
+//! seed 1. What fio stores for `sha256` and `sha512` are not the hashes of the data; here they are.
 use crate::job::{Checksum, VerifyMethod};
 use md5::{Digest, Md5};
-use sha2::Sha256;
+use sha1::Sha1;
+use sha2::{Sha256, Sha512};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
+use twox_hash::XxHash32;
 use zonal_blk::Nanos;
 
 /// Length of a header without checksum, in bytes.
@@ -35,12 +38,22 @@ pub(super) struct Header {
 
 /// fio's number of a verify type that has a header.
 pub(super) fn kind_of(method: VerifyMethod) -> u16 {
-    match method {
-        VerifyMethod::Checksum(Checksum::Md5) => 2,
-        VerifyMethod::Checksum(Checksum::Crc32) => 4,
-        VerifyMethod::Checksum(Checksum::Crc32c) => 5,
-        VerifyMethod::Checksum(Checksum::Sha256) => 9,
-        _ => 1,
+    let VerifyMethod::Checksum(sum) = method else { return 1 };
+    match sum {
+        Checksum::Md5 => 2,
+        Checksum::Crc64 => 3,
+        Checksum::Crc32 => 4,
+        Checksum::Crc32c => 5,
+        Checksum::Crc16 => 7,
+        Checksum::Crc7 => 8,
+        Checksum::Sha256 => 9,
+        Checksum::Sha512 => 10,
+        Checksum::Sha3_224 => 11,
+        Checksum::Sha3_256 => 12,
+        Checksum::Sha3_384 => 13,
+        Checksum::Sha3_512 => 14,
+        Checksum::Xxhash => 15,
+        Checksum::Sha1 => 16,
     }
 }
 
@@ -100,30 +113,61 @@ const CRC_32_FIO: crc::Algorithm<u32> = crc::Algorithm {
     residue: 0,
 };
 const CRC_32: crc::Crc<u32> = crc::Crc::<u32>::new(&CRC_32_FIO);
+const CRC_64: crc::Crc<u64> = crc::Crc::<u64>::new(&crc::CRC_64_REDIS);
+const CRC_16: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_ARC);
+const CRC_7: crc::Crc<u8> = crc::Crc::<u8>::new(&crc::CRC_7_MMC);
+const XXHASH_SEED: u32 = 1;
+/// Length of the longest checksum in bytes.
+const MAX_LEN: usize = 64;
 
 /// CRC-32C from all ones, without the complement at the end.
 fn crc32c(data: &[u8]) -> u32 {
     !::crc32c::crc32c(data)
 }
 
+/// SHA-1 with its words in the byte order of fio.
+fn sha1(data: &[u8]) -> Vec<u8> {
+    let mut sum = Sha1::digest(data).to_vec();
+    sum.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+    sum
+}
+
 impl Checksum {
     /// Length in bytes.
     pub(super) const fn len(self) -> usize {
         match self {
+            Checksum::Crc7 => 1,
+            Checksum::Crc16 => 2,
+            Checksum::Crc32 | Checksum::Crc32c | Checksum::Xxhash => 4,
+            Checksum::Crc64 => 8,
             Checksum::Md5 => 16,
-            Checksum::Crc32 | Checksum::Crc32c => 4,
-            Checksum::Sha256 => 32,
+            Checksum::Sha1 => 20,
+            Checksum::Sha3_224 => 28,
+            Checksum::Sha256 | Checksum::Sha3_256 => 32,
+            Checksum::Sha3_384 => 48,
+            Checksum::Sha512 | Checksum::Sha3_512 => MAX_LEN,
         }
     }
 
     /// The checksum of `data`, in the first [`Checksum::len`] bytes.
-    pub(super) fn of(self, data: &[u8]) -> [u8; 32] {
-        let mut sum = [0; 32];
+    pub(super) fn of(self, data: &[u8]) -> [u8; MAX_LEN] {
+        let mut sum = [0; MAX_LEN];
+        let mut set = |bytes: &[u8]| sum[..bytes.len()].copy_from_slice(bytes);
         match self {
-            Checksum::Md5 => sum[..16].copy_from_slice(&Md5::digest(data)),
-            Checksum::Crc32 => sum[..4].copy_from_slice(&CRC_32.checksum(data).to_le_bytes()),
-            Checksum::Crc32c => sum[..4].copy_from_slice(&crc32c(data).to_le_bytes()),
-            Checksum::Sha256 => sum.copy_from_slice(&Sha256::digest(data)),
+            Checksum::Md5 => set(&Md5::digest(data)),
+            Checksum::Crc64 => set(&CRC_64.checksum(data).to_le_bytes()),
+            Checksum::Crc32 => set(&CRC_32.checksum(data).to_le_bytes()),
+            Checksum::Crc32c => set(&crc32c(data).to_le_bytes()),
+            Checksum::Crc16 => set(&CRC_16.checksum(data).to_le_bytes()),
+            Checksum::Crc7 => set(&[CRC_7.checksum(data)]),
+            Checksum::Sha1 => set(&sha1(data)),
+            Checksum::Sha256 => set(&Sha256::digest(data)),
+            Checksum::Sha512 => set(&Sha512::digest(data)),
+            Checksum::Sha3_224 => set(&Sha3_224::digest(data)),
+            Checksum::Sha3_256 => set(&Sha3_256::digest(data)),
+            Checksum::Sha3_384 => set(&Sha3_384::digest(data)),
+            Checksum::Sha3_512 => set(&Sha3_512::digest(data)),
+            Checksum::Xxhash => set(&XxHash32::oneshot(XXHASH_SEED, data).to_le_bytes()),
         }
         sum
     }
@@ -165,16 +209,43 @@ mod tests {
 
     #[test]
     fn checksums_are_those_of_fio() {
-        // 4052 bytes of 1 after a header of 44, as written by fio 3.33 with verify_pattern=0x01.
-        let data = [1; 4096 - 44];
-        assert_eq!(hex(Checksum::Crc32c, &data), "542d0e5c");
-        assert_eq!(hex(Checksum::Crc32, &data), "6f5b58ab");
-        assert_eq!(hex(Checksum::Md5, &[1; 4096 - 56]), "31931e07b1634d5100568b354683ed79");
+        // The bytes of 1 after the header of a block of 4096, as written by fio 3.33 with
+        // verify_pattern=0x01.
+        for (sum, expected) in [
+            (Checksum::Crc32c, "542d0e5c"),
+            (Checksum::Crc32, "6f5b58ab"),
+            (Checksum::Crc64, "f63ca4d9ac5a12a3"),
+            (Checksum::Crc16, "cf7e"),
+            (Checksum::Crc7, "36"),
+            (Checksum::Md5, "31931e07b1634d5100568b354683ed79"),
+            (Checksum::Xxhash, "1ede39a1"),
+            (Checksum::Sha1, "ae4a70566fcdbe5b4f1b18d0e84750d55065ff2b"),
+            (Checksum::Sha3_224, "5ac31a171d482e9de98c1f7d5a966b5fb7ed84edb77061ed4ffe48cc"),
+            (
+                Checksum::Sha3_256,
+                "c4d9d7a5f06beba273f9c543f8942d0cf1c57fd9892d252a881dc123370a5107",
+            ),
+            (
+                Checksum::Sha3_384,
+                "9e254dcd8264c5a13763abfacf28f877d2bb302c526f2ce53f07a21678e553f0\
+                 dffb53669a379c6b031b7fff30335956",
+            ),
+            (
+                Checksum::Sha3_512,
+                "85b8d714cf4ed7eb185a9a290cf75aa4c0cd6b88718938d6fbaee15d0c1e4e6a\
+                 d39df348461c24b40084759557285cb412f862bba891d9b2126e4648f9bc2f98",
+            ),
+        ] {
+            assert_eq!(hex(sum, &vec![1; 4096 - HEADER_LEN - sum.len()]), expected, "{sum:?}");
+        }
     }
 
     #[test]
-    fn sha256_is_that_of_the_standard() {
+    fn sha256_and_sha512_are_those_of_the_standard() {
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hex(Checksum::Sha256, b"abc"), expected);
+        let expected = "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
+                        2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
+        assert_eq!(hex(Checksum::Sha512, b"abc"), expected);
     }
 }

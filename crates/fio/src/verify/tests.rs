@@ -11,10 +11,13 @@ fn options(method: VerifyMethod) -> VerifyOptions {
     VerifyOptions { method: Some(method), ..VerifyOptions::default() }
 }
 
-fn methods() -> [VerifyMethod; 5] {
-    let sums = [Checksum::Md5, Checksum::Crc32, Checksum::Crc32c, Checksum::Sha256];
-    let [md5, crc32, crc32c, sha256] = sums.map(VerifyMethod::Checksum);
-    [VerifyMethod::Meta, md5, crc32, crc32c, sha256]
+fn methods() -> Vec<VerifyMethod> {
+    use Checksum::*;
+    let sums = [
+        Md5, Crc64, Crc32, Crc32c, Crc16, Crc7, Sha1, Sha256, Sha512, Sha3_224, Sha3_256, Sha3_384,
+        Sha3_512, Xxhash,
+    ];
+    sums.into_iter().map(VerifyMethod::Checksum).chain([VerifyMethod::Meta]).collect()
 }
 
 fn format(options: &VerifyOptions) -> BlockFormat {
@@ -33,10 +36,10 @@ fn filled(format: &mut BlockFormat, write: WriteId) -> Vec<u8> {
 
 /// The errors in a block that should be that of `write`.
 fn wrong(format: &mut BlockFormat, mut buf: Vec<u8>, write: WriteId) -> Vec<String> {
-    let mut found = Vec::new();
+    let (mut found, io_len) = (Vec::new(), buf.len() as u64);
     let expected = Expected { offset: write.offset, number: Some(write.number) };
     format.check(&mut buf, expected, |at, len, mismatch| {
-        let (offset, io) = (write.offset + at as u64, (write.offset, LEN as u64));
+        let (offset, io) = (write.offset + at as u64, (write.offset, io_len));
         found.push(Finding { offset, len: len as u64, io, mismatch, dump: None }.text("f"));
     });
     found
@@ -45,7 +48,7 @@ fn wrong(format: &mut BlockFormat, mut buf: Vec<u8>, write: WriteId) -> Vec<Stri
 #[test]
 fn written_blocks_are_valid() {
     for method in methods() {
-        for (interval, offset) in [(None, 0), (Some(512), 0), (Some(1024), 100), (None, 2000)] {
+        for (interval, offset) in [(None, 0), (Some(512), 0), (Some(1024), 200), (None, 2000)] {
             let options = VerifyOptions { interval, offset, ..options(method) };
             let format = &mut format(&options);
             let buf = filled(format, write_id(8192, 3));
@@ -57,17 +60,18 @@ fn written_blocks_are_valid() {
 #[test]
 fn every_damaged_byte_of_header_and_data_is_detected() {
     for method in methods() {
-        let format = &mut format(&VerifyOptions { offset: 100, ..options(method) });
-        let good = filled(format, write_id(0, 0));
-        for at in 0..LEN {
+        let format = &mut format(&VerifyOptions { offset: 200, ..options(method) });
+        let mut good = vec![0; 512];
+        format.fill(&mut good, write_id(0, 0));
+        for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
-            let is_header = (100..100 + HEADER_LEN).contains(&at);
+            let is_header = (200..200 + HEADER_LEN).contains(&at);
             let found = wrong(format, bad, write_id(0, 0));
             assert_eq!(
                 found.len(),
                 usize::from(is_header || method != VerifyMethod::Meta),
-                "byte {at}"
+                "{method:?}: byte {at}"
             );
         }
     }
@@ -170,7 +174,10 @@ fn pattern_has_no_header_and_reports_the_first_wrong_byte() {
 
 #[test]
 fn only_the_damaged_interval_is_reported() {
-    let format = &mut format(&VerifyOptions { interval: Some(1024), ..options(methods()[3]) });
+    let format = &mut format(&VerifyOptions {
+        interval: Some(1024),
+        ..options(VerifyMethod::Checksum(Checksum::Crc32c))
+    });
     let mut buf = filled(format, write_id(0, 0));
     buf[2048..3072].fill(0);
     let found = wrong(format, buf, write_id(0, 0));

@@ -43,6 +43,7 @@ pub fn report(jobs: Vec<JobReport<'_>>) -> Report<'_> {
         clock: "virtual",
         seed: 1,
         policy: "plug".to_owned(),
+        disk_util: Vec::new(),
         extra: Vec::new(),
     }
 }

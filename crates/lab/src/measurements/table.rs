@@ -63,8 +63,9 @@ fn row(fields: &[&str]) -> Result<(Cell, NamedLoad)> {
     let metric = field("metric");
     let metric =
         Metric::ALL.into_iter().find(|known| known.name() == metric).with_context(|| {
-            let names = Metric::ALL.map(Metric::name).join(", ");
-            format!("metric: found `{metric}`, expected one of {names}")
+            let names = Metric::ALL.map(Metric::name);
+            let meant = zonal_blk::meant(metric, names);
+            format!("metric: found `{metric}`, expected one of {}{meant}", names.join(", "))
         })?;
     let (unit, expected) = (field("unit"), metric.unit());
     ensure!(unit == expected, "unit: found `{unit}`, expected `{expected}` for {}", metric.name());

@@ -25,7 +25,9 @@ const SOURCES: [Source; 5] = [
     Source {
         title: "[PATCH v6 00/28] Zone write plugging",
         place: "linux-block and linux-nvme, 5 April 2024, performance evaluation",
-        link: Some("https://lore.kernel.org/linux-block/?q=s:%22PATCH+v6+00/28%22"),
+        link: Some(
+            "https://lore.kernel.org/linux-block/20240405044207.1123462-1-dlemoal@kernel.org/",
+        ),
     },
     Source {
         title: "[PATCH 0/8] Improve zoned (SMR) HDD write throughput",
@@ -38,7 +40,7 @@ const SOURCES: [Source; 5] = [
         title: "[LSF/MM/BPF TOPIC] Improving Zoned Storage Support",
         place: "linux-block, 17 January 2024",
         link: Some(
-            "https://lore.kernel.org/linux-block/?q=s:%22Improving+Zoned+Storage+Support%22",
+            "https://lore.kernel.org/linux-block/5b3e6a01-1039-4b68-8f02-386f3cc9ddd1@acm.org/T/",
         ),
     },
     Source {
@@ -49,7 +51,9 @@ const SOURCES: [Source; 5] = [
     Source {
         title: "[PATCH v3 3/4] nvme: move ns id info to struct nvme_ns_head",
         place: "linux-nvme, 7 December 2023",
-        link: Some("https://lore.kernel.org/linux-nvme/?q=s:%22move+ns+id+info%22"),
+        link: Some(
+            "https://lore.kernel.org/linux-nvme/xpbwa63z7w6fa7mykmhhd56vdm3746y2x7vvtp5xj2st5aupvz@4rrj7gxzu66c/",
+        ),
     },
 ];
 

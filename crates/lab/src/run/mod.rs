@@ -166,6 +166,7 @@ impl Run {
         let interrupted = info.interrupted.then(|| ("interrupted".to_owned(), true.into()));
         Report {
             jobs: finished.iter().map(job).collect(),
+            disk_util: sections::disk_util(finished, devices),
             extra: interrupted
                 .into_iter()
                 .chain(sections::sections(finished, devices, clock))
@@ -187,6 +188,7 @@ impl Run {
             clock: info.clock.name(),
             seed: info.seed,
             policy: policies.join("; "),
+            disk_util: Vec::new(),
             extra: Vec::new(),
         }
     }

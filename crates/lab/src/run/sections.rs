@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use zonal_blk::PrioClass;
 use zonal_device::control::Lateness;
 use zonal_fio::job::DataDir;
+use zonal_fio::report::DiskUtil;
 use zonal_fio::stats::IoStats;
 
 /// The sections that are not empty. How late models were is a question of real time only.
@@ -32,6 +33,30 @@ pub fn sections(
     };
     let counted = all.into_iter().filter_map(section);
     tps(finished).into_iter().chain(file_systems).chain(counted).collect()
+}
+
+/// What each device did, unless no job wants to know (`disk_util=0`) or nothing was counted.
+pub fn disk_util(finished: &[FinishedTask], devices: &Devices) -> Vec<DiskUtil> {
+    let is_wanted = finished.iter().any(|finished| finished.task.job.disk_util);
+    devices.iter().filter(|_| is_wanted).filter_map(of_disk).collect()
+}
+
+fn of_disk(device: &AttachedDevice) -> Option<DiskUtil> {
+    let (stat, times) = (device.queue.iostat()?, device.queue.iotimes()?);
+    let msec = |nanos: u64| nanos / 1_000_000;
+    Some(DiskUtil {
+        name: device.name.clone(),
+        read_ios: stat.reads,
+        write_ios: stat.writes,
+        read_sectors: stat.sectors_read,
+        write_sectors: stat.sectors_written,
+        read_merges: stat.read_merges,
+        write_merges: stat.write_merges,
+        read_ticks: msec(times.reads.0),
+        write_ticks: msec(times.writes.0),
+        in_queue: msec(times.reads.0 + times.writes.0 + times.others.0),
+        util: times.busy.0 as f64 * 100.0 / times.span.0.max(1) as f64,
+    })
 }
 
 /// Transactions per second, as raidtest and randomio report them: of all clones of a job together,

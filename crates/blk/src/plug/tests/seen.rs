@@ -131,6 +131,7 @@ fn requests_are_counted_as_the_device_gets_them_if_somebody_wants_to_know() {
         flushes: 1,
         zone_management: 1,
         failures: 1,
+        write_merges: 1,
         ..IoStat::default()
     };
     assert_eq!(rig.queue.iostat(), Some(expected));

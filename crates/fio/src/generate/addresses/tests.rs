@@ -8,7 +8,7 @@ use zonal_blk::Op;
 const MIB: u64 = 1 << 20;
 
 fn region(len: u64) -> Region {
-    Region { start: 0, end: len, io_size: len }
+    Region { start: 0, end: len, io_size: len, lba: 512 }
 }
 
 fn addresses(job: &Job, len: u64) -> Addresses {
@@ -62,6 +62,22 @@ fn ranges_have_the_multiples_of_their_least_size_and_the_largest() {
     for (count, expected) in counts.into_iter().zip([3000_i32, 3000, 2000]) {
         assert!((count - expected).abs() < 200, "{counts:?}");
     }
+}
+
+#[test]
+fn unaligned_sizes_of_a_range_are_any_numbers_of_logical_blocks() {
+    let sizes = [0; 3].map(|_| BlockSizes::Range { min: 2048 });
+    let address = AddressOptions { sizes, unaligned: true, ..AddressOptions::default() };
+    let job = Job { bs: [4096; 3], ..job(false, address) };
+    let mut addresses = addresses(&job, MIB);
+    let (mut seen, mut end) = (BTreeSet::new(), 0);
+    for _ in 0..200 {
+        let Io { offset, len, .. } = addresses.next(DataDir::Read);
+        assert!(offset == end || offset == 0, "one follows another");
+        end = offset + len;
+        seen.insert(len);
+    }
+    assert!(seen.into_iter().eq((2048..=4096).step_by(512)));
 }
 
 #[test]

@@ -13,28 +13,30 @@ fn set_method(draft: &mut Draft, method: VerifyMethod) {
     draft.job.verify.method = Some(method);
 }
 
-const CHECKSUMS: &str = "the checksums are crc32c, crc32, md5 and sha256";
+fn set_checksum(draft: &mut Draft, sum: Checksum) {
+    set_method(draft, VerifyMethod::Checksum(sum));
+}
 
 const METHODS: &[Choice] = &[
     ("0", Ok(|draft| draft.job.verify.method = None)),
-    ("crc32c", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
-    ("crc32c-intel", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Crc32c)))),
-    ("crc32", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Crc32)))),
-    ("md5", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Md5)))),
-    ("sha256", Ok(|draft| set_method(draft, VerifyMethod::Checksum(Checksum::Sha256)))),
+    ("crc32c", Ok(|draft| set_checksum(draft, Checksum::Crc32c))),
+    ("crc32c-intel", Ok(|draft| set_checksum(draft, Checksum::Crc32c))),
+    ("crc32", Ok(|draft| set_checksum(draft, Checksum::Crc32))),
+    ("crc64", Ok(|draft| set_checksum(draft, Checksum::Crc64))),
+    ("crc16", Ok(|draft| set_checksum(draft, Checksum::Crc16))),
+    ("crc7", Ok(|draft| set_checksum(draft, Checksum::Crc7))),
+    ("md5", Ok(|draft| set_checksum(draft, Checksum::Md5))),
+    ("sha1", Ok(|draft| set_checksum(draft, Checksum::Sha1))),
+    ("sha256", Ok(|draft| set_checksum(draft, Checksum::Sha256))),
+    ("sha512", Ok(|draft| set_checksum(draft, Checksum::Sha512))),
+    ("sha3-224", Ok(|draft| set_checksum(draft, Checksum::Sha3_224))),
+    ("sha3-256", Ok(|draft| set_checksum(draft, Checksum::Sha3_256))),
+    ("sha3-384", Ok(|draft| set_checksum(draft, Checksum::Sha3_384))),
+    ("sha3-512", Ok(|draft| set_checksum(draft, Checksum::Sha3_512))),
+    ("xxhash", Ok(|draft| set_checksum(draft, Checksum::Xxhash))),
     ("meta", Ok(|draft| set_method(draft, VerifyMethod::Meta))),
     ("pattern", Ok(|draft| set_method(draft, VerifyMethod::Pattern))),
     ("null", Ok(|draft| set_method(draft, VerifyMethod::Null))),
-    ("crc64", Err(CHECKSUMS)),
-    ("crc16", Err(CHECKSUMS)),
-    ("crc7", Err(CHECKSUMS)),
-    ("sha1", Err(CHECKSUMS)),
-    ("sha512", Err(CHECKSUMS)),
-    ("sha3-224", Err(CHECKSUMS)),
-    ("sha3-256", Err(CHECKSUMS)),
-    ("sha3-384", Err(CHECKSUMS)),
-    ("sha3-512", Err(CHECKSUMS)),
-    ("xxhash", Err(CHECKSUMS)),
 ];
 
 const CONTINUE_ON_ERROR: &[Choice] = &[

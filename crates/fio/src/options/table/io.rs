@@ -27,6 +27,11 @@ options! {
         assign(&mut draft.bsrange, values.map(|value| value.map(Some)));
     }),
         "bs", "Smallest and largest block size; the sizes are multiples of the smallest.";
+    "bs_unaligned" or "blocksize_unaligned":
+        ValueKind::Flag(|draft, on| draft.job.address.unaligned = on),
+        "0",
+        "The sizes of bsrange are any numbers of logical blocks of the device, not multiples of the \
+         smallest.";
     "bssplit": ValueKind::Splits(|draft, values| assign(&mut draft.bssplit, values)),
         "bs", "Block sizes, each with its percentage of the I/Os; those without one share the rest.";
     "blockalign" or "ba": triple(1, u64::MAX, |draft, values| {
@@ -109,6 +114,8 @@ options! {
         "iodepth (fio: iodepth_batch_complete_min)", "Most completions to reap at a time.";
     "iodepth_low": number(0, ANY_U32, |draft, n| draft.job.iodepth_low = to_u32(n)),
         "iodepth", "Depth to drain to before the queue is refilled.";
+    "serialize_overlap": ValueKind::Bool(|draft, on| draft.job.serialize_overlap = on),
+        "0", "Submit an I/O only when none in flight of the same clone overlaps it.";
 }
 
 options! {
@@ -132,11 +139,28 @@ options! {
     ]),
         "linear",
         "Whether the I/Os of a rate are evenly spaced, or come at random, as in a Poisson process.";
-    "thinktime": ValueKind::Micros(|draft, time| draft.job.thinktime = time),
-        "0", "Pause after each thinktime_blocks I/Os; microseconds without a unit.";
+    "rate_ignore_thinktime": ValueKind::Bool(|draft, on| draft.job.think.outside_rate = on),
+        "0", "Pauses do not count as time of the rate: it does not catch up after them.";
+    "thinktime": ValueKind::Micros(|draft, time| draft.job.think.time = time),
+        "0",
+        "Pause after each thinktime_blocks I/Os, when those in flight have completed; microseconds \
+         without a unit.";
     "thinktime_blocks":
-        number(0, ANY_U32, |draft, n| draft.job.thinktime_blocks = to_u32(n).max(1)),
-        "1", "I/Os between pauses; 0 counts as 1.";
+        number(0, ANY_U32, |draft, n| draft.job.think.blocks = Some(to_u32(n).max(1))),
+        "1, none with thinktime_iotime", "I/Os between pauses; 0 counts as 1.";
+    "thinktime_blocks_type": ValueKind::Word(&[
+        ("complete", Ok(|draft| draft.job.think.on_issue = false)),
+        ("issue", Ok(|draft| draft.job.think.on_issue = true)),
+    ]),
+        "complete", "Whether thinktime_blocks counts I/Os that complete or that are submitted.";
+    "thinktime_iotime": ValueKind::Seconds(|draft, time| draft.job.think.io_time = time),
+        "0", "Pause after this time of I/O, or after thinktime_blocks I/Os if that is given too.";
+    "thinkcycles": number(0, ANY_U32, |draft, n| draft.job.think.cycles = n),
+        "0", "Cycles of the processor that pass after each I/O before the next; needs cycles_per_usec.";
+    "cycles_per_usec": number(1, 100_000, |draft, n| draft.job.think.cycles_per_usec = n),
+        "",
+        "Cycles in a microsecond, such as 3000 for a processor of 3 GHz: virtual time has none. \
+         Zonal's own.";
     "max_latency": ValueKind::MicrosTriple(|draft, values| {
         assign(&mut draft.job.limits.max_latency, values);
     }),

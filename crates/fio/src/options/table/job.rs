@@ -24,6 +24,11 @@ options! {
         "0", "Only reported: clones are always threads.";
     "cpus_allowed": ValueKind::Cpus(|draft, cpus| draft.job.cpus_allowed = cpus),
         "all", "CPUs that the job may run on, such as 0,2-5.";
+    "cpumask": number(0, u64::MAX, |draft, mask| {
+        let is_set = |cpu: &usize| mask >> cpu & 1 == 1;
+        draft.job.cpus_allowed = (0..u64::BITS as usize).filter(is_set).collect();
+    }),
+        "all", "The same as the bits of a number: 5 for CPUs 0 and 2.";
     "cpus_allowed_policy": ValueKind::Word(&[
         ("shared", Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Shared)),
         ("split", Ok(|draft| draft.job.cpus_allowed_policy = CpusPolicy::Split)),
@@ -78,6 +83,8 @@ options! {
         "0", "Start a new reporting group.";
     "group_reporting": ValueKind::Flag(|draft, on| draft.job.group_reporting = on),
         "0", "Report the group as a whole instead of each clone.";
+    "disk_util": ValueKind::Bool(|draft, on| draft.job.disk_util = on),
+        "1", "Report in JSON what the devices did, unless no job wants it.";
     "loops": number(0, ANY_U32, |draft, n| draft.job.loops = n.max(1)),
         "1", "Times to repeat the whole amount of I/O; 0 counts as 1.";
     "kb_base": ValueKind::Word(&[
@@ -108,6 +115,10 @@ options! {
         "0", "The flow that the weight is for.";
     "ramp_time": ValueKind::Seconds(|draft, time| draft.job.ramp_time = time),
         "0", "Time to run before measurements start.";
+    "ramp_size": ValueKind::Size(|draft, bytes| draft.job.ramp_size = bytes),
+        "0",
+        "Amount of I/O to do before measurements start, together for clones with group_reporting; with \
+         ramp_time whatever ends first.";
     "startdelay" or "start_delay": ValueKind::Seconds(|draft, time| draft.job.startdelay = time),
         "0", "Time to wait before the job starts.";
     "steadystate" or "ss":
