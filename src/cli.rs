@@ -119,9 +119,32 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Invocation {
         Some(command) if command == "advise" => split_args::<AdviseArgs>(args),
         _ => (args, Vec::new()),
     };
-    let matches = Cli::command().get_matches_from(own);
+    let parsed = Cli::command().try_get_matches_from(own);
+    let matches = parsed.unwrap_or_else(|error| with_suggestion(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     Invocation { command: cli.command, job_args }
+}
+
+/// Adds the command that was meant to an error about a misspelt one, where clap sees none: it takes
+/// letters that have changed places for other letters.
+fn with_suggestion(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let found = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(found)) if error.kind() == ErrorKind::InvalidSubcommand => found,
+        _ => return error,
+    };
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    let cli = Cli::command();
+    let parent = std::env::args().nth(1).filter(|first| first != found);
+    let parent = parent.and_then(|name| cli.find_subcommand(name)).unwrap_or(&cli);
+    let names = parent.get_subcommands().map(clap::Command::get_name);
+    if let Some(name) = zonal_blk::nearest(found, names) {
+        let name = ContextValue::Strings(vec![name.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, name);
+    }
+    error
 }
 
 /// The option of a command that is nearest to `name`, if one is near.

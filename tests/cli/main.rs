@@ -9,6 +9,7 @@ mod interrupts;
 mod job_options;
 mod models;
 mod oracles;
+mod personas;
 mod reports;
 mod reproduce;
 mod schedulers;

@@ -44,7 +44,10 @@ fn sweep_with_failures_exits_with_1_and_says_which_rule_was_broken() {
 fn bad_axes_are_named_with_the_nearest_right_name() {
     for (vary, message) in [
         ("iodeph=1", "--vary: unknown axis `iodeph`, did you mean `iodepth`?"),
-        ("zone_write=plgu", "--vary: no policy is called `plgu`, did you mean `plug`?"),
+        (
+            "zone_write=plgu",
+            "--vary: no policy is called `plgu`, expected plug, qd1, lock or off, did you mean `plug`?",
+        ),
         ("iodepth=1..100", "expected it to end with 64"),
         ("iodepth=1,0", "iodepth: expected 1 to 1048576, found \"0\""),
     ] {
@@ -60,7 +63,7 @@ fn misspelt_names_of_devices_schedulers_and_options_are_recognised() {
         (&["--device=smr-30", "--name=a"][..], "unknown device `smr-30`, did you mean `smr-30t`?"),
         (
             &[DEVICE, "--name=a", "--scheduler=mq-deadlin"],
-            "no scheduler is called `mq-deadlin`, did you mean `mq-deadline`?",
+            "no scheduler is called `mq-deadlin`, expected none, mq-deadline, bfq or kyber, did you mean `mq-deadline`?",
         ),
         (&[DEVICE, "--name=a", "--clokc=real"], "unknown option --clokc, did you mean --clock?"),
         (&[DEVICE, "--name=a", "--zone-write=plgu"], "plug"),

@@ -122,7 +122,8 @@ pub fn phases(jobs: &[Arc<Job>]) -> Result<Vec<Vec<Task>>, PlanError> {
 /// Has the clones of a phase that are reported together do the I/O of their ramp together.
 fn join_ramps(phase: &mut [Task]) {
     let mut groups: BTreeMap<u32, Arc<AtomicU64>> = BTreeMap::new();
-    for task in phase.iter_mut().filter(|it| it.job.ramp_size > 0 && it.job.group_reporting) {
+    for task in phase.iter_mut().filter(|it| it.job.limits.ramp_size > 0 && it.job.group_reporting)
+    {
         task.ramp = Some(Arc::clone(groups.entry(task.group).or_default()));
     }
 }

@@ -165,7 +165,7 @@ fn conflicts() {
     file(
         "[a]\nioengine=libaoi\n",
         &format!(
-            "jobs/zwp.fio:2: ioengine: fio has no engine \"libaoi\", did you mean `libaio`?; they are {}",
+            "jobs/zwp.fio:2: ioengine: expected one of {}, found \"libaoi\", did you mean `libaio`?",
             "psync, sync, vsync, pvsync, pvsync2, io_uring, io_uring_cmd, libaio, posixaio, solarisaio, \
              windowsaio, mmap, splice, sg, libzbc, null, xnvme, libblkio, nbd, libiscsi, rbd, rados, http, \
              gfapi, gfapi_async, libhdfs, mtd, libpmem, pmemblk, dev-dax, ime_psync, ime_psyncv, ime_aio, \

@@ -65,7 +65,7 @@ pub enum ZoneWrite {
 /// No zone-write policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no policy is called `{name}`{}; expected plug, qd1, lock or off",
+    "no policy is called `{name}`, expected plug, qd1, lock or off{}",
     meant(name, ZoneWrite::ALL.map(ZoneWrite::name))
 )]
 pub struct UnknownZoneWrite {

@@ -1,6 +1,7 @@
 //! The options of schedulers, and the attributes by which they are set and read as text.
 //!
 //! Names, and the units of numbers without one, are those of the kernel's `/sys/block/*/queue/iosched`.
+use crate::names::meant;
 use crate::units::Nanos;
 
 /// What an attribute counts in.
@@ -36,7 +37,7 @@ pub(super) struct Attribute<T> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttrError {
     /// The scheduler has no attribute of this name.
-    #[error("{scheduler} has no attribute `{name}`; it has {known}")]
+    #[error("{scheduler} has no attribute `{name}`; it has {known}{}", meant(name, known.split(", ")))]
     Unknown {
         /// The scheduler's name.
         scheduler: &'static str,

@@ -30,7 +30,7 @@ pub enum Scheduler {
 /// No scheduler has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no scheduler is called `{name}`{}; expected none, mq-deadline, bfq or kyber",
+    "no scheduler is called `{name}`, expected none, mq-deadline, bfq or kyber{}",
     meant(name, Scheduler::NAMES)
 )]
 pub struct UnknownScheduler {

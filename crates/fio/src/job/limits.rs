@@ -15,6 +15,9 @@ pub struct LimitOptions {
     pub rate_cycle: Nanos,
     /// `max_latency=` by [`DataDir`](super::DataDir); 0 for no limit.
     pub max_latency: [Nanos; 3],
+    /// `ramp_size=`: bytes of I/O before measurements start, if `ramp_time` does not end before; 0 for
+    /// none. Clones with `group_reporting` count together.
+    pub ramp_size: u64,
     /// The latency that governs the depth.
     pub latency: LatencyOptions,
     /// The steady state.
@@ -96,6 +99,7 @@ impl Default for LimitOptions {
             rate_iops_min: [0; 3],
             rate_cycle: SECOND,
             max_latency: [Nanos(0); 3],
+            ramp_size: 0,
             latency: LatencyOptions {
                 target: Nanos(0),
                 window: Nanos(0),

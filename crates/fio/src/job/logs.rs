@@ -27,6 +27,8 @@ pub struct LogOptions {
     pub ioprio: u16,
     /// Each clone has files of its own.
     pub per_job: bool,
+    /// The JSON report says what the device did (`disk_util`).
+    pub disk_util: bool,
 }
 
 /// Where the class is in an ioprio.
@@ -60,6 +62,7 @@ impl Default for LogOptions {
             prio: false,
             ioprio: 0,
             per_job: true,
+            disk_util: true,
         }
     }
 }

@@ -163,9 +163,6 @@ pub struct Job {
     pub time_based: bool,
     /// Time before measurements start.
     pub ramp_time: Nanos,
-    /// Bytes of I/O before measurements start, if `ramp_time` does not end before (`ramp_size=`); 0 for
-    /// none. Clones with `group_reporting` count together.
-    pub ramp_size: u64,
     /// Time before the job starts.
     pub startdelay: Nanos,
     /// Stop after this many I/Os.
@@ -230,8 +227,6 @@ pub struct Job {
     pub record: RecordOptions,
     /// Logs (`write_bw_log`, `log_avg_msec`, ...).
     pub logs: LogOptions,
-    /// What the device did is reported (`disk_util=`).
-    pub disk_util: bool,
     /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,
     /// Durability (`fsync`, `sync`, ...).
@@ -311,7 +306,6 @@ impl Default for Job {
             runtime: None,
             time_based: false,
             ramp_time: Nanos(0),
-            ramp_size: 0,
             startdelay: Nanos(0),
             number_ios: None,
             loops: 1,
@@ -343,7 +337,6 @@ impl Default for Job {
             pattern: PatternOptions::default(),
             record: RecordOptions::default(),
             logs: LogOptions::default(),
-            disk_util: true,
             verify: VerifyOptions::default(),
             sync: SyncOptions::default(),
             errors: ErrorOptions::default(),

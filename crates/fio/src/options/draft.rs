@@ -97,9 +97,9 @@ pub enum Conflict {
     },
     /// fio has no such engine.
     #[error(
-        "fio has no engine {found:?}{}; they are {}",
-        zonal_blk::meant(.found, ENGINES.split(' ')),
-        ENGINES.replace(' ', ", ")
+        "expected one of {}, found {found:?}{}",
+        ENGINES.replace(' ', ", "),
+        zonal_blk::meant(.found, ENGINES.split(' '))
     )]
     UnknownEngine {
         /// The engine.
@@ -316,7 +316,7 @@ fn check_engine(found: &str) -> Result<(), Conflict> {
 /// Conflicts of pauses, and of what only jobs on a device do.
 fn check_think(job: &Job) -> Result<(), Conflict> {
     let on_device =
-        [("ramp_size", job.ramp_size > 0), ("serialize_overlap", job.serialize_overlap)];
+        [("ramp_size", job.limits.ramp_size > 0), ("serialize_overlap", job.serialize_overlap)];
     if let Some((option, _)) = on_device.into_iter().find(|(_, given)| *given)
         && job.fs.kind.is_some()
     {

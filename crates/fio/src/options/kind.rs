@@ -236,8 +236,7 @@ impl ValueKind {
                 set(draft, parse_prio_shares(text, base).ok_or_else(malformed)?);
             }
             ValueKind::Distribution(set) => {
-                known_word(text, &DISTRIBUTIONS)?;
-                set(draft, parse_distribution(text, base).ok_or_else(malformed)?);
+                set(draft, parse_distribution(text, base).ok_or_else(|| self.misspelt(text))?);
             }
             ValueKind::Extent(set) => set(draft, parse_extent(text, base).map_err(invalid)?),
             ValueKind::Seconds(set) => set(draft, parse_duration(text, SECOND).map_err(invalid)?),
@@ -252,8 +251,7 @@ impl ValueKind {
             }
             ValueKind::Percentage(set) => set(draft, parse_percentage(text).ok_or_else(malformed)?),
             ValueKind::Criterion(set) => {
-                known_word(text, &CRITERIA)?;
-                set(draft, parse_criterion(text).ok_or_else(malformed)?);
+                set(draft, parse_criterion(text).ok_or_else(|| self.misspelt(text))?);
             }
             ValueKind::Word(words) => choose(words, text)?(draft),
             ValueKind::Pattern(set) => set(draft, parse_rw(text, base)?),
@@ -266,21 +264,24 @@ impl ValueKind {
         Ok(())
     }
 
+    /// Why a value that begins with a word is none: the word is unknown, or what follows is malformed.
+    fn misspelt(&self, text: &str) -> ValueError {
+        let known = match self {
+            ValueKind::Distribution(_) => &DISTRIBUTIONS[..],
+            _ => &CRITERIA,
+        };
+        match text.split([':', '=']).next().is_some_and(|word| known.contains(&word)) {
+            true => self.invalid(ExprError::Malformed, text),
+            false => ValueError::NotOneOf { expected: known.to_vec(), found: text.to_owned() },
+        }
+    }
+
     fn invalid(&self, error: ExprError, text: &str) -> ValueError {
         let found = text.to_owned();
         match error {
             ExprError::Malformed => ValueError::Malformed { expected: self.expected(), found },
             error => ValueError::Arithmetic { error, found },
         }
-    }
-}
-
-/// Checks the word before the colon of a value.
-fn known_word(text: &str, known: &[&'static str]) -> Result<(), ValueError> {
-    let word = text.split([':', '=']).next().unwrap_or(text);
-    match known.contains(&word) {
-        true => Ok(()),
-        false => Err(ValueError::NotOneOf { expected: known.to_vec(), found: text.to_owned() }),
     }
 }
 

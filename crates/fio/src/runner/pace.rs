@@ -106,15 +106,16 @@ impl Pace {
             started: None,
             deadline: Nanos(u64::MAX),
             gate: Nanos(0),
-            ramping: job.ramp_time > Nanos(0) || job.ramp_size > 0,
+            ramping: job.ramp_time > Nanos(0) || job.limits.ramp_size > 0,
             stopped: false,
             byte_cost: std::array::from_fn(byte_cost),
             smallest: DataDir::ALL.map(|dir| job.min_bs(dir)),
             poisson: is_poisson.then(|| Box::new(rng)),
             rate_next: [Nanos(0); 3],
             think: Think::new(job.think),
-            ramp_size: (job.ramp_size > 0)
-                .then(|| Box::new(RampSize { bytes: job.ramp_size, own: 0, all: Arc::default() })),
+            ramp_size: (job.limits.ramp_size > 0).then(|| {
+                Box::new(RampSize { bytes: job.limits.ramp_size, own: 0, all: Arc::default() })
+            }),
             held_until: Nanos(0),
         }
     }
@@ -329,7 +330,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::ThinkOptions;
+    use crate::job::{LimitOptions, ThinkOptions};
 
     #[test]
     fn times_of_a_poisson_process_are_exponentially_distributed() {
@@ -378,7 +379,8 @@ mod tests {
     #[test]
     fn a_ramp_ends_with_its_time_or_its_size_and_then_the_runtime_begins() {
         let runtime = Some(Nanos(1000));
-        let job = |ramp_time| Job { ramp_size: 8192, ramp_time, runtime, ..Job::default() };
+        let limits = LimitOptions { ramp_size: 8192, ..LimitOptions::default() };
+        let job = |ramp_time| Job { limits: limits.clone(), ramp_time, runtime, ..Job::default() };
         let pace = |ramp_time| Pace::new(&job(Nanos(ramp_time)), u64::MAX, Rng::new(1, [0; 4]));
         let mut by_size = pace(0);
         assert!(!by_size.ramp_ends(Nanos(5), 0), "it has not started");

@@ -78,13 +78,34 @@ pub enum ZoneChange {
     Restore,
 }
 
+/// The first words of commands.
+const NAMES: [&str; 11] = [
+    "status",
+    "stat",
+    "plugs",
+    "get",
+    "set",
+    "zone",
+    "fault",
+    "mark",
+    "power-cut",
+    "scrub",
+    "metrics",
+];
+
+/// The command that was meant, if its first word is near to that of one.
+fn meant_command(found: &str) -> String {
+    zonal_blk::meant(found.split(' ').next().unwrap_or(found), NAMES)
+}
+
 /// Why words are not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is no such command.
     #[error(
         "command `{0}`: expected status, stat, plugs, get, set, zone, fault, mark, power-cut, scrub or \
-         metrics"
+         metrics{meant}",
+        meant = meant_command(.0)
     )]
     Unknown(String),
     /// Wrong arguments.

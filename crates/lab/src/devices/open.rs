@@ -170,8 +170,9 @@ pub fn profile_text(name: &str) -> Result<String> {
     }
     ensure!(
         name.ends_with(".toml"),
-        "unknown profile `{name}`, expected {} or a file NAME.toml",
-        device_spec::profile_names()
+        "unknown profile `{name}`, expected {} or a file NAME.toml{}",
+        device_spec::profile_names(),
+        zonal_blk::meant(name, device_spec::profile_names().split(", "))
     );
     text_file::read_string(Path::new(name))
         .with_context(|| format!("{name}: cannot read the device profile"))

@@ -37,7 +37,7 @@ pub fn sections(
 
 /// What each device did, unless no job wants to know (`disk_util=0`) or nothing was counted.
 pub fn disk_util(finished: &[FinishedTask], devices: &Devices) -> Vec<DiskUtil> {
-    let is_wanted = finished.iter().any(|finished| finished.task.job.disk_util);
+    let is_wanted = finished.iter().any(|finished| finished.task.job.logs.disk_util);
     devices.iter().filter(|_| is_wanted).filter_map(of_disk).collect()
 }
 

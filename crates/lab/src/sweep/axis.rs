@@ -186,8 +186,14 @@ mod tests {
             ("iodeph=1", "unknown axis `iodeph`, did you mean `iodepth`?"),
             ("schedular=none", "unknown axis `schedular`, did you mean `scheduler`?"),
             ("colour=red", "expected a job option, device, scheduler or zone_write"),
-            ("scheduler=kybre", "no scheduler is called `kybre`, did you mean `kyber`?"),
-            ("zone_write=plgu", "no policy is called `plgu`, did you mean `plug`?"),
+            (
+                "scheduler=kybre",
+                "no scheduler is called `kybre`, expected none, mq-deadline, bfq or kyber, did you mean `kyber`?",
+            ),
+            (
+                "zone_write=plgu",
+                "no policy is called `plgu`, expected plug, qd1, lock or off, did you mean `plug`?",
+            ),
             ("iodepth=1,,2", "expected no empty value"),
             ("iodepth=1,2,1..4", "`1` is given twice, expected once"),
             ("iodepth=4..100", "never reaches 100, expected it to end with 64"),

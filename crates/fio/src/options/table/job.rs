@@ -83,7 +83,7 @@ options! {
         "0", "Start a new reporting group.";
     "group_reporting": ValueKind::Flag(|draft, on| draft.job.group_reporting = on),
         "0", "Report the group as a whole instead of each clone.";
-    "disk_util": ValueKind::Bool(|draft, on| draft.job.disk_util = on),
+    "disk_util": ValueKind::Bool(|draft, on| draft.job.logs.disk_util = on),
         "1", "Report in JSON what the devices did, unless no job wants it.";
     "loops": number(0, ANY_U32, |draft, n| draft.job.loops = n.max(1)),
         "1", "Times to repeat the whole amount of I/O; 0 counts as 1.";
@@ -115,7 +115,7 @@ options! {
         "0", "The flow that the weight is for.";
     "ramp_time": ValueKind::Seconds(|draft, time| draft.job.ramp_time = time),
         "0", "Time to run before measurements start.";
-    "ramp_size": ValueKind::Size(|draft, bytes| draft.job.ramp_size = bytes),
+    "ramp_size": ValueKind::Size(|draft, bytes| draft.job.limits.ramp_size = bytes),
         "0",
         "Amount of I/O to do before measurements start, together for clones with group_reporting; with \
          ramp_time whatever ends first.";

@@ -1,0 +1,255 @@
+//! What six kinds of people expect of the program, as far as a program can check it: a table of
+//! expectations with the test that holds each, and tests of those that no other file has.
+use crate::support::{TestDir, repository, zonal};
+
+/// Who expects what, and the test of it.
+const EXPECTATIONS: &[(&str, &str, &str)] = &[
+    // Someone who has fio jobs.
+    ("fio user", "every example of the repository is a job", "all_examples_parse"),
+    (
+        "fio user",
+        "nothing that would change the I/O is dropped",
+        "options_that_change_the_job_need_to_be_allowed",
+    ),
+    ("fio user", "every option of fio is known", "every_option_of_fio_is_known"),
+    (
+        "fio user",
+        "a misspelt name or value is answered by the right one",
+        "misspelt_words_are_answered_by_the_nearest_right_one",
+    ),
+    (
+        "fio user",
+        "latencies, bandwidths and histograms are logged",
+        "each_clone_has_the_files_that_fio_writes",
+    ),
+    ("fio user", "the terse format is there", "minimal_is_the_terse_format"),
+    (
+        "fio user",
+        "a report comes at each interval",
+        "status_is_reported_at_the_end_of_each_interval",
+    ),
+    (
+        "fio user",
+        "a job file can be shown as a command line",
+        "shown_command_line_does_what_the_job_file_does",
+    ),
+    ("fio user", "an option can be looked up", "job_options_are_explained_as_in_fio"),
+    ("fio user", "the JSON has fio's fields", "json_has_the_fields_of_fio"),
+    ("fio user", "the JSON says what the device did", "the_json_says_what_the_device_did"),
+    (
+        "fio user",
+        "what was written is verified by any checksum",
+        "every_checksum_verifies_what_was_written",
+    ),
+    // Someone who publishes measurements.
+    (
+        "researcher",
+        "a run can be repeated to the byte",
+        "same_seed_gives_the_same_bytes_in_virtual_time",
+    ),
+    (
+        "researcher",
+        "a report of fio is a measurement, notices before it or not",
+        "notices_before_the_json_of_a_report_are_skipped",
+    ),
+    (
+        "researcher",
+        "what was assumed is printed",
+        "own_reports_are_measurements_of_the_model_itself",
+    ),
+    (
+        "researcher",
+        "a report that cannot be run again is refused",
+        "reports_that_cannot_be_run_again_are_refused_with_the_job",
+    ),
+    (
+        "researcher",
+        "few loads free few parameters",
+        "few_loads_free_few_parameters_and_folds_predict_each_load_once",
+    ),
+    (
+        "researcher",
+        "published figures and errors come as CSV",
+        "csv_has_the_published_lines_with_value_and_error",
+    ),
+    ("researcher", "the head of a disk can be watched", "head_of_a_disk_is_traced"),
+    // Someone who chooses a configuration.
+    ("engineer", "advice has reasons", "advice_ranks_configurations_and_gives_reasons"),
+    (
+        "engineer",
+        "any axes can be swept, with repetitions",
+        "sweep_prints_a_row_for_each_point_and_is_deterministic",
+    ),
+    ("engineer", "a sweep goes on where it ended", "sweep_resumes_and_writes_plots"),
+    (
+        "engineer",
+        "a depth for a latency is found",
+        "the_depth_that_keeps_a_target_latency_is_found_and_reported",
+    ),
+    (
+        "engineer",
+        "a number without a unit is not guessed",
+        "misspelt_names_of_devices_schedulers_and_options_are_recognised",
+    ),
+    // Someone who runs drives and servers.
+    ("operator", "a reset says what it did", "destructive_commands_say_what_they_emptied"),
+    (
+        "operator",
+        "a failed write says where and why",
+        "failed_write_says_where_it_went_and_which_rule_it_broke_in_both_clocks",
+    ),
+    ("operator", "hosts have names", "address_without_port_is_refused"),
+    (
+        "operator",
+        "a file that cannot be written is named",
+        "output_that_cannot_be_written_is_named",
+    ),
+    (
+        "operator",
+        "an interrupted run reports what it did",
+        "run_reports_what_it_did_in_both_clocks",
+    ),
+    (
+        "operator",
+        "a second interrupt ends it at once",
+        "second_interrupt_ends_a_run_in_virtual_time_that_cannot_end",
+    ),
+    (
+        "operator",
+        "a run can be made to fail as a server can",
+        "faults_of_a_run_are_those_of_a_server",
+    ),
+    // Someone who builds on the library.
+    (
+        "developer",
+        "a device that gives no status is caught",
+        "request_that_is_given_back_without_a_status_stops_the_program",
+    ),
+    ("developer", "the layer finds its own bugs", "runs_do_not_fail"),
+    (
+        "developer",
+        "a recorded run replays to the same bytes",
+        "recorded_run_replays_to_the_same_bytes",
+    ),
+    // Someone who sees it for the first time.
+    (
+        "newcomer",
+        "a job without I/O is an error that says why",
+        "job_that_did_nothing_is_an_error_that_says_why",
+    ),
+    ("newcomer", "without plugging the control fails", "concurrent_writes_fail_without_plugging"),
+    (
+        "newcomer",
+        "without a device the program says how to give one",
+        "job_without_device_says_how_to_give_one",
+    ),
+    (
+        "newcomer",
+        "bad input ends with 2 and one line",
+        "job_file_that_cannot_be_parsed_names_file_and_line",
+    ),
+    ("newcomer", "many jobs are no reason to wait", "thousands_of_jobs_in_flight_run_at_once"),
+    (
+        "newcomer",
+        "the front page says what is not known",
+        "readme_says_what_was_never_measured_and_links_what_was_published",
+    ),
+];
+
+/// The sources of all tests.
+fn sources() -> String {
+    let mut text = String::new();
+    let mut folders = vec![repository("tests"), repository("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder is read").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text += &std::fs::read_to_string(&path).expect("a source is read");
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn every_expectation_has_its_test() {
+    let sources = sources();
+    for (who, what, test) in EXPECTATIONS {
+        assert!(sources.contains(&format!("fn {test}(")), "{who}: {what}: no test {test}");
+    }
+}
+
+#[test]
+fn misspelt_words_are_answered_by_the_nearest_right_one() {
+    let device = "--device=null:zones=8,zone_size=1M";
+    for (args, right) in [
+        (&["rnu"][..], "run"),
+        (&["pattern", "genreate"], "generate"),
+        (&["zone", "reprot", "null"], "report"),
+        (&["run", device, "--name=a", "--rw=reed"], "`read`"),
+        (&["run", device, "--name=a", "--ioengine=libaoi"], "`libaio`"),
+        (&["run", device, "--name=a", "--verify=crc32d"], "`crc32c`"),
+        (&["run", device, "--name=a", "--random_distribution=zpif"], "`zipf`"),
+        (&["run", device, "--name=a", "--zonemode=zdb"], "`zbd`"),
+        (&["run", device, "--name=a", "--clock=virtaul"], "'virtual'"),
+        (&["run", device, "--name=a", "--zone-write=plgu"], "'plug'"),
+        (&["run", device, "--name=a", "--output-format=jsno"], "`json`"),
+        (&["run", device, "--name=a", "--ioscheduler=kybre"], "`kyber`"),
+        (
+            &["run", device, "--name=a", "--scheduler=bfq", "--sched-opt=slice_idel=1"],
+            "`slice_idle`",
+        ),
+        (&["run", device, "--name=a", "--fault=fail=wriet"], "`write`"),
+        (&["run", "--device=null:zoned_size=1M", "--name=a"], "`zone_size`"),
+        (&["fit", "zn54", "x.json"], "`zn540`"),
+    ] {
+        let ran = zonal(args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(right), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn notices_before_the_json_of_a_report_are_skipped() {
+    let job = ["--name=w", "--rw=write", "--bs=128k", "--zonemode=zbd", "--number_ios=200"];
+    let run = ["run", "--clock=virtual", "--device=zn540", "--output-format=json", "--direct=1"];
+    let report = zonal(&[&run[..], &job, &["--ioengine=io_uring"]].concat()).expect_ok();
+    let dir = TestDir::new()
+        .with("r.json", &format!("note: both iodepth >= 1\nfio: and so on\n{report}"));
+    let ran = dir.zonal(&["validate", "r.json", "--device=zn540"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains('w'), "{}", ran.out);
+}
+
+#[test]
+fn destructive_commands_say_what_they_emptied() {
+    let dir = TestDir::new();
+    dir.zonal(&["create", "a.img", "--profile=null:zones=4,zone_size=1M"]).expect_ok();
+    let reset = || dir.zonal(&["zone", "reset", "a.img"]).expect_ok();
+    assert_eq!(reset(), "a.img: reset zones 0 to 3: none held data\n");
+    let write = ["--name=a", "--rw=write", "--zonemode=zbd", "--bs=64k", "--io_size=1536k"];
+    dir.zonal(&[&["run", "--device=a.img"][..], &write].concat()).expect_ok();
+    assert!(reset().contains("2 held data"), "two zones were written");
+    assert_eq!(reset(), "a.img: reset zones 0 to 3: none held data\n");
+}
+
+#[test]
+fn thousands_of_jobs_in_flight_run_at_once() {
+    let device = "--device=null:zoned=false,size=16G,queues=4096";
+    let jobs = ["--name=a", "--rw=randread", "--numjobs=4096", "--iodepth=64", "--number_ios=1"];
+    let run = ["run", "--clock=virtual", "--output-format=json", "--group_reporting", device];
+    let out = zonal(&[&run[..], &jobs].concat()).expect_ok();
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(json["jobs"][0]["read"]["total_ios"], 4096);
+}
+
+#[test]
+fn readme_says_what_was_never_measured_and_links_what_was_published() {
+    let readme = std::fs::read_to_string(repository("README.md")).expect("the README");
+    assert!(readme.contains("never measured on real hardware"));
+    let sources = std::fs::read_to_string(repository("docs/reproduce.md")).expect("the page");
+    let lists = sources.matches("https://lore.kernel.org/").count();
+    assert!(lists >= 3 && !sources.contains("?q="), "messages are linked by their ids");
+}
