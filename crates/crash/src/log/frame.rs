@@ -1,7 +1,5 @@
 //! Frames: the units in which a log is compressed and checked.
-use ruzstd::decoding::StreamingDecoder;
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 /// What a frame has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +11,8 @@ pub(super) enum Kind {
 }
 
 const MAGIC: [u8; 4] = *b"ZCLF";
+/// Level of compression: fast, so that recording does not wait for it.
+const LEVEL: i32 = 1;
 /// Bytes of a frame's header.
 pub(super) const HEADER: usize = 40;
 /// Longest payload, before compression. A frame has one command more than fits, and those are short.
@@ -83,7 +83,7 @@ pub(super) struct Frame {
 impl Frame {
     /// Compresses and writes the frame.
     pub(super) fn write(&self, file: &mut impl Write) -> io::Result<()> {
-        let stored = compress_to_vec(&self.payload[..], CompressionLevel::Fastest);
+        let stored = zstd::bulk::compress(&self.payload, LEVEL)?;
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("frames are short");
         let header = FrameHeader {
             kind: self.kind,
@@ -103,9 +103,6 @@ pub(super) fn decompress(header: &FrameHeader, stored: &[u8]) -> Option<Vec<u8>>
     if crc32c::crc32c(stored) != header.payload_sum {
         return None;
     }
-    let mut payload = Vec::with_capacity(header.raw as usize);
-    // One byte more shows a payload that is too long.
-    let mut raw = StreamingDecoder::new(stored).ok()?.take(u64::from(header.raw) + 1);
-    raw.read_to_end(&mut payload).ok()?;
+    let payload = zstd::bulk::decompress(stored, header.raw as usize).ok()?;
     (payload.len() == header.raw as usize).then_some(payload)
 }
