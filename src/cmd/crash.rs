@@ -5,21 +5,23 @@ use crate::terminal::{StepBar, print_error};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use zonal_blk::BioFlags;
+use zonal_blk::{BioFlags, Sector};
 use zonal_crash::check::Check;
 use zonal_crash::content::diff;
+use zonal_crash::dm_log_writes::{DmLog, import as import_log};
 use zonal_crash::image::materialise;
 use zonal_crash::judge::{Judge, ZonefsOracle};
-use zonal_crash::log::{Command, End, Event, Events, Log};
+use zonal_crash::log::{Command, End, Event, Events, Header, Log};
 use zonal_crash::report;
 use zonal_crash::{CheckProcess, MarksOracle, Options, Progress, State, States};
 use zonal_device::quantity::format_size;
+use zonal_lab::crash_page;
 use zonal_lab::fio_verify::FioVerifyOracle;
 use zonal_lab::progress::StepProgress;
 
@@ -36,6 +38,12 @@ pub struct CrashArgs {
     /// List the events of the log, one a line, with their numbers
     #[arg(long, group = "mode")]
     pub events: bool,
+    /// LOG is one of dm-log-writes: write it as a log of the crash lab to this file
+    #[arg(long, group = "mode", value_name = "FILE", requires = "size")]
+    pub import: Option<PathBuf>,
+    /// For --import: the size of the disk
+    #[arg(long, value_name = "SIZE", requires = "import", value_parser = sectors)]
+    pub size: Option<u64>,
     /// Make the image of a state
     #[arg(long, group = "mode", num_args = 2, value_names = ["STATE", "IMAGE"])]
     pub materialise: Vec<String>,
@@ -57,7 +65,7 @@ pub struct CrashArgs {
     #[arg(long, value_name = "FILE", required_if_eq("oracle", "marks"))]
     pub script: Option<PathBuf>,
     /// Check this state only
-    #[arg(long, requires = "checked", conflicts_with_all = ["resume", "junit", "json"])]
+    #[arg(long, requires = "checked", conflicts_with_all = ["resume", "junit", "json", "html"])]
     pub state: Option<State>,
     /// Checks at the same time [default: one for each processor]
     #[arg(long, requires = "checked", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -77,6 +85,9 @@ pub struct CrashArgs {
     /// Write the results as JSON
     #[arg(long, requires = "checked", value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a page (HTML) with the results and a timeline of the log
+    #[arg(long, requires = "checked", value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Make images in this folder [default: that for temporary files]
     #[arg(long, requires = "checked", value_name = "DIR")]
     pub work: Option<PathBuf>,
@@ -145,6 +156,9 @@ impl CrashArgs {
 /// The log, a state or an image cannot be used.
 pub fn run(args: &CrashArgs) -> Result<ExitCode> {
     let name = args.log.display();
+    if let (Some(to), Some(size)) = (&args.import, args.size) {
+        return import(&args.log, Sector(size), to).with_context(|| format!("{name}"));
+    }
     let log = Log::open(&args.log).with_context(|| format!("{name}"))?;
     if let Some(judge) = judge(args, &log)? {
         return check(args, judge, log);
@@ -180,12 +194,37 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
         }
         if !args.list {
             let header = log.header();
-            writeln!(out, "{name}: {}, {}", header.device, header.geometry().summary())?;
+            writeln!(out, "{name}: {}, {}", header.device, header.summary())?;
             writeln!(out, "{} events, {count} states", states.events())?;
         }
         warn_if_truncated(args, states.end(), states.events());
     }
     out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Imports a log of dm-log-writes.
+fn import(from: &Path, size: Sector, to: &Path) -> Result<ExitCode> {
+    ensure!(!to.exists(), "--import {}: the file exists; expected a new one", to.display());
+    let file = fs::File::open(from).context("cannot read it")?;
+    let mut log = DmLog::open(BufReader::new(file))?;
+    let header = Header::of_disk(&from.to_string_lossy(), size, 512).context("--size")?;
+    let found = import_log(&mut log, &header, to);
+    if found.is_err() {
+        // It is not the whole log.
+        let _removed = fs::remove_file(to);
+    }
+    let found = found?;
+    if found.entries < found.expected {
+        print_error(format_args!(
+            "zonal: {}: found {} entries, expected {}: the end of the log is missing",
+            from.display(),
+            found.entries,
+            found.expected
+        ));
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}: {} entries, {} events", to.display(), found.entries, found.totals.events)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -251,6 +290,10 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
     if let Some(file) = &args.junit {
         let text = report::junit(&args.log.to_string_lossy(), &results);
         fs::write(file, text).with_context(|| format!("--junit {}", file.display()))?;
+    }
+    if let Some(file) = &args.html {
+        let page = crash_page::render(&check.log, &args.log.to_string_lossy(), &by, &results);
+        fs::write(file, page).with_context(|| format!("--html {}", file.display()))?;
     }
     report::text(&mut out, &results)?;
     match exit_code().filter(|_| results.interrupted) {

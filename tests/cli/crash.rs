@@ -125,6 +125,12 @@ fn device_that_had_data_needs_the_image_from_before() {
         "{}",
         other.err
     );
+    // An image of another device.
+    dir.zonal(&["create", "other.img", "--profile", create[3]]).expect_ok();
+    let other = crash(&dir, &["--materialise", "2", "s.img", "--base", "other.img"]);
+    assert_eq!(other.code, 2);
+    let says = |text: &str| other.err.contains(text);
+    assert!(says("--base other.img: found an image of 4 zones") && says("UUID"), "{}", other.err);
     crash(&dir, &["--materialise", "2", "s.img", "--base", "base.img"]).expect_ok();
     let checked = dir.zonal(&["check", "--data", "s.img"]).expect_ok();
     assert!(checked.contains("1 closed, 1 full, 69632 bytes written"), "{checked}");
@@ -139,7 +145,7 @@ fn check_runs_on_every_state_and_shrinks_the_first_failure() {
     // States with an odd number of blocks in zone 0 fail.
     let program = env!("CARGO_BIN_EXE_zonal");
     let torn = format!("{program} check {{image}} | grep -q ' 4096 bytes' && exit 3 || exit 0");
-    let args = ["--check", &torn, "--junit", "r.xml", "--json", "r.json"];
+    let args = ["--check", &torn, "--junit", "r.xml", "--json", "r.json", "--html", "r.html"];
     let failed = crash(&dir, &args);
     assert_eq!(failed.code, 1, "{failed:?}");
     assert!(failed.out.contains("state 1:z0=1: exit code 3\n"), "{}", failed.out);
@@ -148,6 +154,20 @@ fn check_runs_on_every_state_and_shrinks_the_first_failure() {
     let xml = roxmltree::Document::parse(&xml).expect("XML");
     let cases = xml.descendants().filter(|node| node.has_tag_name("testcase")).count();
     assert_eq!(cases, states.len());
+    let page = dir.read("r.html");
+    let page = page.strip_prefix("<!DOCTYPE html>").expect("HTML");
+    let page = roxmltree::Document::parse(page).expect("XML");
+    let drawn = |class: &str| {
+        let has = |node: &roxmltree::Node<'_, '_>| node.attribute("class") == Some(class);
+        page.descendants().filter(|node| has(node) && node.descendants().count() > 1).count()
+    };
+    // In both timelines: the eight writes, a flush, and the cut that fails.
+    assert_eq!((drawn("write"), drawn("flush"), drawn("cut")), (8 + 8, 1 + 1, 1 + 1));
+    let text: String = page.descendants().filter_map(|node| node.text()).collect();
+    assert!(
+        text.contains("--state 1:z0=1") && text.contains("the power fails after event 1"),
+        "{text}"
+    );
     let json: serde_json::Value = serde_json::from_str(&dir.read("r.json")).expect("JSON");
     assert_eq!(json["states"], states.len());
     assert_eq!(json["shrunk"]["verdict"]["state"], "1:z0=1");
@@ -177,6 +197,136 @@ fn run_goes_on_from_where_it_was_interrupted() {
 }
 
 #[test]
+fn check_that_hangs_or_leaves_processes_behind_fails_and_ends() {
+    let dir = recorded();
+    let started = std::time::Instant::now();
+    for (command, why) in [
+        ("test {image}; sleep 600", "took longer than 0.2 s, and was killed"),
+        ("test {image}; sleep 600 & exit 0", "left processes behind, which were killed"),
+    ] {
+        let args = ["--check", command, "--timeout", "0.2", "--cuts", "0-1", "--jobs", "4"];
+        let output = crash(&dir, &args);
+        assert_eq!(output.code, 1, "{output:?}");
+        assert!(output.out.contains(&format!("state 1:z0=1: {why}")), "{}", output.out);
+        assert!(output.out.ends_with("3 states checked, 3 failed\n"), "{}", output.out);
+    }
+    assert!(started.elapsed().as_secs() < 300, "nothing waits for them");
+}
+
+/// A job on a disk without zones, recorded.
+fn recorded_disk() -> TestDir {
+    let dir = TestDir::new();
+    let disk = "null:zoned=false,memory=true,size=1M";
+    let job = ["--name=w", "--rw=randwrite", "--bs=4k", "--size=64k", "--fsync=4", "--verify=md5"];
+    let args = ["run", "--clock", "virtual", "--device", disk, "--record-all", "w.zlog"];
+    dir.zonal(&[&args[..], &job, &["--do_verify=0"]].concat()).expect_ok();
+    dir
+}
+
+#[test]
+fn states_of_a_disk_without_zones_are_plain_files() {
+    let dir = recorded_disk();
+    let summary = crash(&dir, &[]).expect_ok();
+    assert!(summary.contains("1MiB without zones, 512B blocks"), "{summary}");
+    crash(&dir, &["--materialise", "2", "two.img"]).expect_ok();
+    crash(&dir, &["--materialise", "2:w0=first3", "torn.img"]).expect_ok();
+    let [two, torn] =
+        ["two.img", "torn.img"].map(|name| fs::read(dir.path().join(name)).expect("it"));
+    assert_eq!(two.len(), 1 << 20);
+    let differ: Vec<usize> = (0..two.len()).filter(|&at| two[at] != torn[at]).collect();
+    let (first, last) = (differ[0], differ[differ.len() - 1]);
+    assert!(first % 4096 >= 3 * 512 && last / 4096 == first / 4096, "{first} to {last}");
+    let diff = crash(&dir, &["--diff", "2", "2:w0=first3"]);
+    assert_eq!((diff.code, diff.out.lines().count()), (1, 5), "{}", diff.out);
+    let check = "test $(stat -c %s {image}) = 1048576";
+    assert!(crash(&dir, &["--check", check]).expect_ok().ends_with(" 0 failed\n"));
+    assert!(crash(&dir, &["--oracle", "fio-verify"]).expect_ok().ends_with(" 0 failed\n"));
+    fs::write(dir.path().join("short.img"), "x").expect("a file");
+    let base = crash(&dir, &["--materialise", "2", "b.img", "--base", "short.img"]);
+    assert_eq!(base.code, 2);
+    assert!(
+        base.err.contains("found a file of 1 bytes, expected a copy of a disk of 1048576 bytes")
+    );
+    // Over a base.
+    fs::write(dir.path().join("ones.img"), vec![1; 1 << 20]).expect("a file");
+    crash(&dir, &["--materialise", "2:w0=none", "o.img", "--base", "ones.img"]).expect_ok();
+    assert!(fs::read(dir.path().join("o.img")).expect("it").iter().all(|&byte| byte == 1));
+}
+
+/// A log of dm-log-writes in sectors of 512 bytes: sector, sectors, flags, and data or the text of a
+/// mark.
+fn dm_log(entries: &[(u64, u64, u64, &[u8])]) -> Vec<u8> {
+    let sector = |words: &[u64], text: &[u8]| {
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend_from_slice(text);
+        bytes.resize(512, 0);
+        bytes
+    };
+    let mut log = sector(&[0x6a_7366_7773_6872, 1, entries.len() as u64, 512], b"");
+    for &(at, sectors, flags, data) in entries {
+        let text = if flags & 8 != 0 { data } else { b"" };
+        log.extend(sector(&[at, sectors, flags, text.len() as u64], text));
+        log.extend_from_slice(if flags & 8 != 0 { b"" } else { data });
+    }
+    log
+}
+
+#[test]
+fn logs_of_dm_log_writes_are_imported() {
+    let dir = TestDir::new();
+    let [a, b, c] = [1, 2, 3].map(|value| vec![value; 1024]);
+    // Two writes, a flush, a mark, a FUA write over the first, a discard of the second.
+    let entries: [(u64, u64, u64, &[u8]); 6] = [
+        (8, 2, 0, &a),
+        (16, 2, 0, &b),
+        (0, 0, 1, b""),
+        (0, 0, 8, b"mounted"),
+        (8, 2, 2, &c),
+        (16, 2, 4, b""),
+    ];
+    let log = dm_log(&entries);
+    fs::write(dir.path().join("dm.log"), &log).expect("a log");
+    let import = |to: &str, more: &[&str]| {
+        dir.zonal(&[&["crash", "dm.log", "--import", to][..], more].concat())
+    };
+    let out = import("w.zlog", &["--size", "16K"]).expect_ok();
+    assert_eq!(out, "w.zlog: 6 entries, 11 events\n");
+    let events = crash(&dir, &["--events"]).expect_ok();
+    assert!(
+        events.contains("7 mark mounted\n8 start 3 Write zone 0 sector 8 1KiB FUA\n"),
+        "{events}"
+    );
+    let found = |state: &str| {
+        crash(&dir, &["--materialise", state, "s.img"]).expect_ok();
+        let image = fs::read(dir.path().join("s.img")).expect("it");
+        fs::remove_file(dir.path().join("s.img")).expect("it is removed");
+        assert_eq!(image.len(), 16 << 10);
+        [8, 9, 16, 17].map(|sector| image[sector * 512])
+    };
+    assert_eq!(found("4:w0=none,w1=last1"), [0, 0, 0, 2]);
+    assert_eq!(found("6"), [1, 1, 2, 2]);
+    assert_eq!(found("9"), [3, 3, 2, 2]);
+    assert_eq!(found("11"), [3, 3, 0, 0]);
+    assert_eq!(found("11:w4=none"), [3, 3, 2, 2]);
+    let lost = crash(&dir, &["--materialise", "9:w0=none", "s.img"]);
+    assert!(lost.err.contains("neither unflushed nor in flight"), "flushed: {}", lost.err);
+    let again = import("w.zlog", &["--size", "16K"]);
+    assert!((again.code, again.err.contains("expected a new one")) == (2, true), "{again:?}");
+    let small = import("x.zlog", &["--size", "8K"]);
+    assert_eq!(small.code, 2);
+    assert!(small.err.contains("entry 2: end: found sector 18, expected a disk"), "{}", small.err);
+    assert!(!dir.path().join("x.zlog").exists());
+    assert!(import("x.zlog", &[]).err.contains("--size"));
+    // A log whose end is missing.
+    fs::write(dir.path().join("dm.log"), &log[..log.len() - 600]).expect("a log");
+    let cut = import("y.zlog", &["--size", "16K"]);
+    assert_eq!((cut.code, cut.out.as_str()), (0, "y.zlog: 4 entries, 7 events\n"));
+    assert!(cut.err.contains("found 4 entries, expected 6: the end of the log is missing"));
+    fs::write(dir.path().join("dm.log"), "something else").expect("a file");
+    assert!(import("z.zlog", &["--size", "16K"]).err.contains("expected a log of dm-log-writes"));
+}
+
+#[test]
 fn what_cannot_be_recorded_or_checked_is_refused() {
     let dir = recorded();
     let refused = |args: &[&str]| {
@@ -186,8 +336,6 @@ fn what_cannot_be_recorded_or_checked_is_refused() {
     };
     let run = |device| ["run", "--name=w", "--rw=write", "--device", device, "--record-all", "x"];
     assert!(refused(&run("null:zones=4")).contains("found one that keeps no data"));
-    let regular = refused(&run("null:zoned=false,memory=true,size=1M"));
-    assert!(regular.contains("a device without zones"), "{regular}");
     let check = |command| refused(&["crash", "w.zlog", "--check", command]);
     assert!(check("true").contains("expected a command with {image}"));
     assert!(check("no-such-program {image}").contains("cannot be run"));

@@ -140,7 +140,9 @@ fn fio_verify_finds_blocks_that_are_lost_or_in_another_place() {
     let last = crash(&dir, &["--list"]).expect_ok();
     let last = last.lines().last().expect("a state");
     crash(&dir, &["--materialise", last, "w.img"]).expect_ok();
-    let mut image = zonal_crash::content::Content::open(&dir.path().join("w.img")).expect("it");
+    let log = zonal_crash::log::Log::open(&dir.path().join("p.zlog")).expect("a log");
+    let mut image =
+        zonal_crash::content::Content::open(&dir.path().join("w.img"), log.header()).expect("it");
     let blocks = image.read(Sector(ZONE), 64).expect("data");
 
     let program = |place: u64, flushed: bool| {

@@ -148,7 +148,7 @@ impl<'a> Durable<'a> {
     fn settle(&mut self, effects: &[Effect]) -> Result<(), CheckError> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
-            None => ImageWriter::open(&self.image)?,
+            None => ImageWriter::open(&self.image, self.check.log.header())?,
         };
         let writer = self.writer.insert(writer);
         Ok(writer.apply(effects, &mut self.blocks)?)
@@ -301,7 +301,7 @@ impl Check {
             if self.is_over(shared) {
                 continue;
             }
-            let made = ImageWriter::open(&job.image).and_then(|mut image| {
+            let made = ImageWriter::open(&job.image, self.log.header()).and_then(|mut image| {
                 image.apply(&job.effects, &mut blocks)?;
                 image.close()
             });

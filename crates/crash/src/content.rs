@@ -1,17 +1,23 @@
 //! Reading the images of states, and comparing two of them.
-use crate::image::{self, ImageWriter, MakeError};
-use crate::log::Log;
+use crate::image::{self, MakeError, OpenImage};
+use crate::log::{Header, Log};
 use crate::state::State;
+use std::fs::File;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
-use zonal_blk::{Bio, Buf, Channel, Device, Limits, Nanos, Sector, Status, Zone, ZoneKind, ZoneNo};
-use zonal_device::image::ImageDevice;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use zonal_blk::{Bio, Buf, Device, Limits, Sector, Zone, ZoneKind, ZoneNo};
 
 /// What is in an image.
 pub struct Content {
-    device: Arc<ImageDevice>,
-    channel: Channel,
+    source: Source,
+    limits: Limits,
+}
+
+enum Source {
+    Zoned(Box<OpenImage>),
+    /// A disk without zones: its file, and its path.
+    Disk(File, PathBuf, Vec<Zone>),
 }
 
 /// Shows where two states differ, a line for each block, and for each zone with another write pointer
@@ -30,7 +36,8 @@ pub fn diff(
     let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
     image::materialise(log, states[0], base, cache_sectors, &first)?;
     image::materialise(log, states[1], base, cache_sectors, &second)?;
-    differences(Content::open(&first)?, Content::open(&second)?, found)
+    let open = |path: &Path| Content::open(path, log.header());
+    differences(open(&first)?, open(&second)?, found)
 }
 
 fn differences(
@@ -38,7 +45,7 @@ fn differences(
     mut second: Content,
     found: &mut dyn FnMut(&str) -> io::Result<()>,
 ) -> Result<(), MakeError> {
-    let limits = first.device.limits().clone();
+    let limits = first.limits().clone();
     let (zones_a, zones_b) = (first.zones()?, second.zones()?);
     let mut report =
         |text: &str| found(text).map_err(MakeError::file(Path::new("standard output")));
@@ -68,18 +75,24 @@ fn differences(
 }
 
 impl Content {
-    /// Opens an image.
+    /// Opens an image of the device that `header` describes.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(path: &Path) -> Result<Self, MakeError> {
-        let ImageWriter { device, channel, .. } = ImageWriter::open(path)?;
-        Ok(Content { device, channel })
+    pub fn open(path: &Path, header: &Header) -> Result<Self, MakeError> {
+        if header.regular {
+            let (limits, zones) = header.zoned();
+            let file = File::open(path).map_err(MakeError::file(path))?;
+            return Ok(Content { source: Source::Disk(file, path.to_owned(), zones), limits });
+        }
+        let image = OpenImage::open(path)?;
+        let limits = image.device.limits().clone();
+        Ok(Content { source: Source::Zoned(Box::new(image)), limits })
     }
 
     /// The limits of the device.
     pub fn limits(&self) -> &Limits {
-        self.device.limits()
+        &self.limits
     }
 
     /// All zones.
@@ -87,9 +100,13 @@ impl Content {
     /// # Errors
     /// The image does not report them.
     pub fn zones(&self) -> Result<Vec<Zone>, MakeError> {
+        let image = match &self.source {
+            Source::Zoned(image) => image,
+            Source::Disk(_, _, zones) => return Ok(zones.clone()),
+        };
         let mut zones = Vec::new();
-        let all = self.device.limits().nr_zones as usize;
-        let reported = self.device.report_zones(ZoneNo(0), all, &mut zones);
+        let reported =
+            image.device.report_zones(ZoneNo(0), self.limits.nr_zones as usize, &mut zones);
         let what = "zone report";
         reported.map_err(|status| MakeError::Command { what, sector: Sector(0), status })?;
         Ok(zones)
@@ -100,16 +117,16 @@ impl Content {
     /// # Errors
     /// The image does not give them, as where they do not match their checksums.
     pub fn read(&mut self, sector: Sector, nr_sectors: u32) -> Result<Buf, MakeError> {
-        self.channel.submit(Nanos(0), Bio::read(sector, nr_sectors, 0));
-        let mut done = Vec::with_capacity(1);
-        while done.is_empty() {
-            self.channel.poll(Nanos(0), &mut done);
-        }
-        match done.pop() {
-            Some(done) if done.status == Status::Ok => Ok(done.buf.expect("a read has a buffer")),
-            done => {
-                let status = done.map_or(Status::IoError, |done| done.status);
-                Err(MakeError::Command { what: "read", sector, status })
+        match &mut self.source {
+            Source::Zoned(image) => {
+                let buf = image.run(Bio::read(sector, nr_sectors, 0), "read")?;
+                Ok(buf.expect("a read has a buffer"))
+            }
+            Source::Disk(file, path, _) => {
+                let mut buf = Buf::zeroed(nr_sectors as usize * 512);
+                let read = file.read_exact_at(&mut buf, sector.to_bytes().0);
+                read.map_err(MakeError::file(path))?;
+                Ok(buf)
             }
         }
     }

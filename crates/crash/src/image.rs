@@ -7,7 +7,7 @@ use crate::outcome::Steps;
 use crate::state::State;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ioctl_ficlone, seek};
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -190,6 +190,9 @@ fn copy_data(source: &File, target: &File) -> io::Result<()> {
 /// # Errors
 /// There is no base although the device had data, or it is another image, or a file cannot be used.
 pub fn make_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<(), MakeError> {
+    if header.regular {
+        return disk_base(header, base, path);
+    }
     let Some(base) = base else {
         if let Some(start) = header.zones.first() {
             return Err(MakeError::NoBase { zone: start.zone });
@@ -199,6 +202,24 @@ pub fn make_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<()
             .map_err(MakeError::image(path));
     };
     check_base(header, base)?;
+    copy_file(base, path)
+}
+
+/// Makes the file of a disk without zones: zeroes, or a copy of `base`.
+fn disk_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<(), MakeError> {
+    let expected = header.capacity().to_bytes().0;
+    let Some(base) = base else {
+        let file = File::create(path).map_err(MakeError::file(path))?;
+        return file.set_len(expected).map_err(MakeError::file(path));
+    };
+    let found = fs::metadata(base).map_err(MakeError::file(base))?.len();
+    if found != expected {
+        return Err(MakeError::OtherBase {
+            path: base.to_owned(),
+            found: format!("a file of {found} bytes"),
+            expected: format!("a copy of a disk of {expected} bytes"),
+        });
+    }
     copy_file(base, path)
 }
 
@@ -240,19 +261,25 @@ fn check_base(header: &Header, base: &Path) -> Result<(), MakeError> {
     Ok(())
 }
 
-/// An image that is being changed.
+/// An image that is being changed; of a disk without zones, a plain file.
 pub struct ImageWriter {
-    pub(crate) device: Arc<ImageDevice>,
-    pub(crate) channel: Channel,
+    target: Target,
     lba: usize,
 }
 
-impl ImageWriter {
-    /// Opens an image.
-    ///
-    /// # Errors
-    /// It cannot be opened.
-    pub fn open(path: &Path) -> Result<Self, MakeError> {
+enum Target {
+    Zoned(Box<OpenImage>),
+    Disk(File),
+}
+
+/// An image with its block layer.
+pub(crate) struct OpenImage {
+    pub device: Arc<ImageDevice>,
+    pub channel: Channel,
+}
+
+impl OpenImage {
+    pub(crate) fn open(path: &Path) -> Result<Self, MakeError> {
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file = Arc::new(PlainFile(file.map_err(MakeError::file(path))?));
         let device = ImageDevice::open_without_limits(file).map_err(MakeError::image(path))?;
@@ -261,7 +288,51 @@ impl ImageWriter {
         let impossible = |error: &dyn std::fmt::Display| MakeError::Impossible(error.to_string());
         let queue = queue.map_err(|error| impossible(&error))?;
         let channel = queue.channel().map_err(|error| impossible(&error))?;
-        Ok(ImageWriter { lba: device.limits().lba_size as usize, device, channel })
+        Ok(OpenImage { device, channel })
+    }
+
+    pub(crate) fn run(&mut self, bio: Bio, what: &'static str) -> Result<Option<Buf>, MakeError> {
+        let sector = bio.sector;
+        self.channel.submit(Nanos(0), bio);
+        let mut done = Vec::with_capacity(1);
+        while done.is_empty() {
+            // Without a ring, a command is executed by the poll.
+            self.channel.poll(Nanos(0), &mut done);
+        }
+        match done.pop() {
+            Some(done) if done.status == Status::Ok => Ok(done.buf),
+            done => {
+                let status = done.map_or(Status::IoError, |done| done.status);
+                Err(MakeError::Command { what, sector, status })
+            }
+        }
+    }
+
+    fn manage(&mut self, op: Op, zone: u32, what: &'static str) -> Result<(), MakeError> {
+        let sector = self.device.limits().zone_start(ZoneNo(zone));
+        self.run(Bio::new(op, sector, 0, 0), what).map(drop)
+    }
+
+    fn close(self) -> Result<(), MakeError> {
+        drop(self.channel);
+        let closed = self.device.close();
+        closed.map_err(|error| MakeError::Impossible(format!("closing the image: {error}")))
+    }
+}
+
+impl ImageWriter {
+    /// Opens an image of a state of the device that `header` describes.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path, header: &Header) -> Result<Self, MakeError> {
+        let target = if header.regular {
+            let file = OpenOptions::new().write(true).open(path);
+            Target::Disk(file.map_err(MakeError::file(path))?)
+        } else {
+            Target::Zoned(Box::new(OpenImage::open(path)?))
+        };
+        Ok(ImageWriter { target, lba: header.geometry().lba as usize })
     }
 
     /// Applies effects, in order.
@@ -277,35 +348,39 @@ impl ImageWriter {
     }
 
     fn manage(&mut self, op: Op, zone: u32, what: &'static str) -> Result<(), MakeError> {
-        let sector = self.device.limits().zone_start(ZoneNo(zone));
-        self.run(Bio::new(op, sector, 0, 0), what)
+        match &mut self.target {
+            Target::Zoned(image) => image.manage(op, zone, what),
+            Target::Disk(_) => {
+                Err(MakeError::Impossible(format!("{what}: found a disk without zones")))
+            }
+        }
     }
 
     fn write(&mut self, lba: u64, numbers: &[u64], blocks: &mut Blocks) -> Result<(), MakeError> {
-        let per_lba = self.lba as u64 / 512;
-        let most = (self.device.limits().max_sectors as usize * 512 / self.lba).max(1);
+        let most = match &self.target {
+            Target::Zoned(image) => image.device.limits().max_sectors as usize * 512 / self.lba,
+            Target::Disk(_) => DISK_WRITE / self.lba,
+        };
+        let most = most.max(1);
         for (part, numbers) in (0..).step_by(most).zip(numbers.chunks(most)) {
             let mut buf = Buf::zeroed(numbers.len() * self.lba);
             for (block, &number) in buf.chunks_exact_mut(self.lba).zip(numbers) {
                 blocks.read(number, block)?;
             }
-            self.run(Bio::write(Sector((lba + part) * per_lba), buf, 0), "write")?;
+            let sector = Sector((lba + part) * (self.lba as u64 / 512));
+            match &mut self.target {
+                Target::Zoned(image) => drop(image.run(Bio::write(sector, buf, 0), "write")?),
+                Target::Disk(file) => {
+                    let written = file.write_all_at(&buf, sector.to_bytes().0);
+                    written.map_err(|error| MakeError::Command {
+                        what: "write",
+                        sector,
+                        status: error.into(),
+                    })?;
+                }
+            }
         }
         Ok(())
-    }
-
-    fn run(&mut self, bio: Bio, what: &'static str) -> Result<(), MakeError> {
-        let sector = bio.sector;
-        self.channel.submit(Nanos(0), bio);
-        let mut done = Vec::with_capacity(1);
-        while done.is_empty() {
-            // Without a ring, a command is executed by the poll.
-            self.channel.poll(Nanos(0), &mut done);
-        }
-        match done[0].status {
-            Status::Ok => Ok(()),
-            status => Err(MakeError::Command { what, sector, status }),
-        }
     }
 
     /// Closes the image.
@@ -313,11 +388,15 @@ impl ImageWriter {
     /// # Errors
     /// Its metadata cannot be written.
     pub fn close(self) -> Result<(), MakeError> {
-        drop(self.channel);
-        let closed = self.device.close();
-        closed.map_err(|error| MakeError::Impossible(format!("closing the image: {error}")))
+        match self.target {
+            Target::Zoned(image) => image.close(),
+            Target::Disk(_) => Ok(()),
+        }
     }
 }
+
+/// Longest piece that is written to the file of a disk, in bytes.
+const DISK_WRITE: usize = 1 << 20;
 
 /// Copies stored data, from a sector on.
 pub type ReadSectors<'a> = dyn Fn(Sector, &mut [u8]) -> Result<(), Status> + 'a;
@@ -339,7 +418,7 @@ pub fn save(
     let superblock = superblock.map_err(MakeError::image(path))?;
     let file = File::create_new(path).map_err(MakeError::file(path))?;
     ImageDevice::create(&PlainFile(file), &superblock).map_err(MakeError::image(path))?;
-    let mut image = ImageWriter::open(path)?;
+    let mut image = OpenImage::open(path)?;
     let readable = |zone: &&(u32, &Zone)| zone.1.cond != ZoneCondition::Offline;
     for (number, zone) in (0..).zip(zones).collect::<Vec<_>>().iter().filter(readable) {
         let (mut at, end) = (zone.start, data_end(zone));
@@ -376,7 +455,7 @@ pub fn materialise(
     path: &Path,
 ) -> Result<(), MakeError> {
     make_base(log.header(), base, path)?;
-    let (mut image, mut blocks) = (ImageWriter::open(path)?, log.blocks());
+    let (mut image, mut blocks) = (ImageWriter::open(path, log.header())?, log.blocks());
     let mut drive = Drive::new(log.header(), cache_sectors);
     let mut steps = Steps::new(log.events());
     let mut settled = Vec::new();

@@ -103,7 +103,7 @@ impl Judge for ZonefsOracle {
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Judgement, CheckError> {
-        let mut content = Content::open(case.image)?;
+        let mut content = Content::open(case.image, case.log.header())?;
         let zones = content.zones()?;
         Ok(Judgement::of(case.synced.violation(&mut content, &zones, &mut case.log.blocks())?))
     }

@@ -15,6 +15,7 @@
 pub mod check;
 mod choices;
 pub mod content;
+pub mod dm_log_writes;
 mod drive;
 pub mod image;
 mod journal;

@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn command_that_does_not_exist_is_no_failed_check() {
-        let error = run("/no/such/program {image}", 60.0).err().expect("an error").to_string();
+        let error = run("/no/such/program {image}", 60.0).expect_err("an error").to_string();
         assert!(
             error.starts_with("the check `/no/such/program 'it'\\''s.img'` cannot be run: "),
             "{error}"

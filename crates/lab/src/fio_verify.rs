@@ -27,7 +27,7 @@ impl FioVerifyOracle {
     }
 
     fn look(&self, case: &Case<'_>) -> Result<Judgement, MakeError> {
-        let mut content = Content::open(case.image)?;
+        let mut content = Content::open(case.image, case.log.header())?;
         let zones = content.zones()?;
         let mut why = case.synced.violation(&mut content, &zones, &mut case.log.blocks())?;
         for (number, zone) in (0..).zip(&zones) {

@@ -9,6 +9,7 @@
 //!  measurements  what was measured on a drive, for these two
 //!  device_check  what a device model can do, checked against arithmetic on its parameters
 //!  fio_verify  what a loss of power may not do to fio's verified blocks, for the crash lab
+//!  crash_page  the page of a run of the crash lab
 //!  run         jobs made ready to run: traces, devices, checks, reports
 //!       \          |
 //!        \     experiment      one load on devices of its own; many of them side by side
@@ -29,6 +30,7 @@
 pub mod advise;
 pub mod chart;
 mod columns;
+pub mod crash_page;
 mod curves;
 pub mod device_check;
 pub mod devices;

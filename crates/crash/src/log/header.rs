@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use zonal_blk::{Device, Limits, Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::image::{ImageError, ImageGeometry, Profile, Superblock};
+use zonal_device::quantity::format_size;
 
 const MAGIC: [u8; 8] = *b"ZONALCRL";
 /// Longest header.
@@ -18,6 +19,9 @@ pub struct Header {
     pub superblock: Superblock,
     /// Zones that were not empty.
     pub zones: Vec<ZoneStart>,
+    /// The device has no zones. Its geometry is that of one conventional zone, and its states are
+    /// plain copies of the disk.
+    pub regular: bool,
 }
 
 /// A zone when the recording began.
@@ -51,6 +55,8 @@ struct Stored {
     nr_queues: u16,
     queue_depth: u16,
     rotational: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    regular: bool,
     not_empty: Vec<ZoneStart>,
 }
 
@@ -59,7 +65,7 @@ impl Header {
     /// image, and `profile` describes any other.
     ///
     /// # Errors
-    /// The device has no zones, or no image can have them, or it does not report them.
+    /// No image can have the device's zones, or it does not report them.
     pub fn of(
         name: &str,
         device: &dyn Device,
@@ -79,10 +85,44 @@ impl Header {
         }
         let superblock = match superblock {
             Some(superblock) => superblock,
-            None => Superblock::new([0; 16], ImageGeometry::of(limits, &zones)?, profile)?,
+            None => {
+                let geometry = match limits.nr_zones {
+                    0 => one_zone(limits),
+                    _ => ImageGeometry::of(limits, &zones)?,
+                };
+                Superblock::new([0; 16], geometry, profile)?
+            }
         };
+        let regular = limits.nr_zones == 0;
         let zones = (0..).zip(&zones).filter_map(|(number, zone)| ZoneStart::of(number, zone));
-        Ok(Header { device: name.to_owned(), superblock, zones: zones.collect() })
+        Ok(Header { device: name.to_owned(), superblock, zones: zones.collect(), regular })
+    }
+
+    /// The header for a disk without zones.
+    ///
+    /// # Errors
+    /// There is no such disk.
+    pub fn of_disk(name: &str, capacity: Sector, lba_size: u32) -> Result<Self, ImageError> {
+        let limits = Limits { lba_size, ..Limits::regular(capacity) };
+        let profile = Profile::Spec(name.to_owned());
+        let superblock = Superblock::new([0; 16], one_zone(&limits), profile)?;
+        Ok(Header { device: name.to_owned(), superblock, zones: Vec::new(), regular: true })
+    }
+
+    /// The size of the device.
+    pub fn capacity(&self) -> Sector {
+        Sector(self.geometry().zone_size.0 * u64::from(self.geometry().zones))
+    }
+
+    /// The most important numbers, for people.
+    pub fn summary(&self) -> String {
+        match self.regular {
+            false => self.geometry().summary(),
+            true => {
+                let size = format_size(self.capacity().to_bytes().0);
+                format!("{size} without zones, {}B blocks", self.geometry().lba)
+            }
+        }
     }
 
     /// The geometry of the device.
@@ -133,6 +173,7 @@ impl Header {
             nr_queues: geometry.nr_queues,
             queue_depth: geometry.queue_depth,
             rotational: geometry.rotational,
+            regular: self.regular,
             not_empty: self.zones.clone(),
         };
         let text = serde_json::to_vec(&stored)?;
@@ -187,6 +228,10 @@ impl Stored {
             queue_depth: self.queue_depth,
             rotational: self.rotational,
         };
+        if self.regular && (geometry.zones, geometry.conventional) != (1, 1) {
+            let what = "a disk without zones that has some; expected one conventional zone";
+            return Err(ImageError::Geometry(what.to_owned()));
+        }
         let outside = self.not_empty.iter().find(|start| {
             start.zone < self.conventional
                 || start.zone >= self.zones
@@ -200,7 +245,26 @@ impl Stored {
             if self.toml { Profile::Toml(self.profile) } else { Profile::Spec(self.profile) };
         let superblock = Superblock::new(self.uuid, geometry, profile)?;
         let superblock = Superblock { checksums: self.checksums, ..superblock };
-        Ok(Header { device: self.device, superblock, zones: self.not_empty })
+        let regular = self.regular;
+        Ok(Header { device: self.device, superblock, zones: self.not_empty, regular })
+    }
+}
+
+/// A device without zones as one conventional zone.
+fn one_zone(limits: &Limits) -> ImageGeometry {
+    ImageGeometry {
+        zones: 1,
+        conventional: 1,
+        zone_size: limits.capacity,
+        zone_capacity: limits.capacity,
+        max_open: 0,
+        max_active: 0,
+        lba: limits.lba_size,
+        max_sectors: limits.max_sectors,
+        append_max_sectors: 0,
+        nr_queues: limits.nr_queues,
+        queue_depth: limits.queue_depth,
+        rotational: limits.rotational,
     }
 }
 
