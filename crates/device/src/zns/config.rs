@@ -218,6 +218,22 @@ impl ZnsConfig {
         Bytes(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
+    /// Bytes up to which a drive reads ahead of a stream: a page of all planes of each die of a zone.
+    pub(super) fn read_ahead_window(&self) -> Bytes {
+        Bytes(self.page.0 * u64::from(self.planes) * u64::from(self.zone_dies))
+    }
+
+    /// Bytes per second at which a drive reads ahead: as many units as the window has are read at
+    /// once, each page by page on its die.
+    pub(super) fn read_ahead_rate(&self) -> Bytes {
+        let row = self.page.0 * u64::from(self.planes);
+        let transfer = self.transfer_time + super::time_of(row, self.channel_rate);
+        let shared = u64::from(self.dies.div_ceil(self.channels));
+        let unit = u64::from(self.cell_pages) * (self.page_read.0 + shared * transfer.0);
+        let bytes = u128::from(self.read_ahead_window().0) * 1_000_000_000;
+        Bytes(u64::try_from(bytes / u128::from(unit.max(1))).unwrap_or(u64::MAX).max(1))
+    }
+
     /// Bytes per second that one zone takes in long writes, and what limits it.
     pub(super) fn sequential_rate(&self) -> (Bytes, &'static str) {
         let cycle = self.program + super::time_of(self.unit().0, self.channel_rate);

@@ -18,6 +18,7 @@ use super::buffer::Buffer;
 use super::event_queue::{CommandId, Event, EventQueue};
 use super::flash::{CODEWORD, DieOp, Flash};
 use super::medium::{Effect, Medium};
+use super::slots::{Slot, Slots};
 use super::stream::{Stream, Streams};
 use super::stripe::{Piece, Stripe};
 use super::{ZnsConfig, time_of};
@@ -37,6 +38,8 @@ struct Command {
     generation: u32,
     /// What a read continues.
     stream: Stream,
+    /// The place of a read that has begun.
+    slot: Slot,
     /// Flash operations that it waits for.
     pending_ops: u32,
     /// A write's data are in the buffer.
@@ -68,11 +71,15 @@ pub(super) struct Drive {
     /// The zone of the last write.
     last_zone: Option<ZoneNo>,
     streams: Streams,
-    /// Reads in progress, and those that wait because there are `reads` of them.
-    reading: u32,
+    /// At which a stream is read ahead of.
+    ahead_rate: Bytes,
+    slots: Slots,
+    /// Reads that wait for a place.
     waiting_reads: VecDeque<CommandId>,
     /// When the link to the host is free.
     link_out: Nanos,
+    /// When what has been read ahead and asked for is in memory.
+    ahead_at: Nanos,
     buffer: Buffer,
     flash: Flash,
     /// Scratch list of units to program, kept for its capacity.
@@ -106,9 +113,11 @@ impl Drive {
             wakes: false,
             last_zone: None,
             streams: Streams::new(config),
-            reading: 0,
+            ahead_rate: config.read_ahead_rate(),
+            slots: Slots::new(config.reads),
             waiting_reads: VecDeque::new(),
             link_out: Nanos(0),
+            ahead_at: Nanos(0),
             buffer: Buffer::new(config),
             flash: Flash::new(config),
             full: Vec::new(),
@@ -154,6 +163,7 @@ impl Drive {
             effect: Effect::default(),
             generation: 0,
             stream: Stream::None,
+            slot: Slot::Free,
             pending_ops: 0,
             arrived: false,
         };
@@ -198,6 +208,7 @@ impl Drive {
         self.now = now;
         self.free_at = self.free_at.min(now);
         self.link_out = self.link_out.min(now);
+        self.ahead_at = self.ahead_at.min(now);
         self.buffer.drained(now);
         self.flash.drained(now);
     }
@@ -424,8 +435,9 @@ impl Drive {
         let stream = command.stream;
         let config = &self.config;
         let row = config.page.0 * u64::from(config.planes);
+        let continues = matches!(stream, Stream::Continued | Stream::Alone);
         let rate = match (config.stream_rate, config.read_link_rate) {
-            (rate, _) if rate.0 > 0 && stream == Stream::Continued && bytes < row => rate,
+            (rate, _) if rate.0 > 0 && continues && bytes < row => rate,
             (_, Bytes(0)) => config.link_rate,
             (_, rate) => rate,
         };
@@ -433,25 +445,33 @@ impl Drive {
         let taken = if stream == Stream::Ahead { bytes.max(CODEWORD) } else { bytes };
         let begin = self.now.max(self.link_out) + config.send_time;
         self.link_out = begin + time_of(taken, rate);
-        self.events.add(begin + time_of(bytes, rate), Event::Complete(id));
+        let mut end = begin + time_of(bytes, rate);
+        if stream == Stream::Ahead {
+            let read = time_of(bytes, self.ahead_rate);
+            self.ahead_at = self.now.max(self.ahead_at) + read;
+            end = end.max(self.ahead_at);
+        }
+        self.events.add(end, Event::Complete(id));
     }
 
     /// Begins a read, unless the drive works on as many as it can.
     fn begin_read(&mut self, id: CommandId) {
-        if self.config.reads > 0 && self.reading == self.config.reads {
+        if self.slots.is_full() {
             return self.waiting_reads.push_back(id);
         }
-        self.reading += 1;
+        let alone = self.command(id).stream == Stream::Alone;
+        self.command(id).slot = self.slots.take(alone);
         self.read(id);
     }
 
-    /// A read is done: the one that has waited longest begins.
-    fn end_read(&mut self, zone: ZoneNo, bytes: u64) {
+    /// A read is done: those that have waited longest begin where it leaves room.
+    fn end_read(&mut self, zone: ZoneNo, bytes: u64, slot: Slot) {
         self.streams.done(zone, bytes);
-        self.reading -= 1;
-        if let Some(id) = self.waiting_reads.pop_front() {
-            self.reading += 1;
-            self.read(id);
+        self.slots.done(slot);
+        while !self.slots.is_full()
+            && let Some(id) = self.waiting_reads.pop_front()
+        {
+            self.begin_read(id);
         }
     }
 
@@ -623,7 +643,7 @@ impl Drive {
         queue.has_done.store(true, Ordering::Release);
         self.lateness.count(1, self.now, self.advances_to);
         if op == Op::Read && executed {
-            self.end_read(zone, length);
+            self.end_read(zone, length, command.slot);
         }
     }
 }

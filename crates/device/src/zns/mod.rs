@@ -24,6 +24,7 @@ mod drive;
 mod event_queue;
 mod flash;
 mod medium;
+mod slots;
 mod stream;
 mod stripe;
 

@@ -17,6 +17,8 @@ pub(super) enum Stream {
     None,
     /// The last read of its zone.
     Continued,
+    /// The last read of its zone, and no other zone is read.
+    Alone,
     /// The last read of its zone, and its data have been read ahead.
     Ahead,
 }
@@ -53,7 +55,7 @@ impl Streams {
             page: config.page.0,
             row,
             most: if config.reads > 0 { config.reads.into() } else { u64::MAX },
-            window: row * u64::from(config.zone_dies),
+            window: config.read_ahead_window().0,
             outstanding: 0,
             bytes: 0,
             zones: if config.read_ahead {
@@ -75,13 +77,13 @@ impl Streams {
         let reads = &mut self.zones[zone.index()];
         reads.outstanding += 1;
         let continues = std::mem::replace(&mut reads.end, to) == from;
-        let alone = reads.outstanding == self.outstanding
-            && self.outstanding <= self.most
-            && self.bytes <= self.window;
-        match (continues, alone && !self.crowds_a_page(length)) {
+        let alone = reads.outstanding == self.outstanding;
+        let fits = self.outstanding <= self.most && self.bytes <= self.window;
+        match (continues, alone) {
             (false, _) => Stream::None,
             (true, false) => Stream::Continued,
-            (true, true) => Stream::Ahead,
+            (true, true) if fits && !self.crowds_a_page(length) => Stream::Ahead,
+            (true, true) => Stream::Alone,
         }
     }
 
@@ -161,6 +163,6 @@ mod tests {
         let mut streams = streams(3);
         let seen: Vec<Stream> = (0..5).map(|at| read(&mut streams, 0, at * 4096)).collect();
         assert_eq!(seen[1..3], [Stream::Ahead; 2]);
-        assert_eq!(seen[3..], [Stream::Continued; 2]);
+        assert_eq!(seen[3..], [Stream::Alone; 2]);
     }
 }

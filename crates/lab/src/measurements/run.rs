@@ -43,15 +43,36 @@ struct Pace {
     /// Bytes per second that it takes at least: what is in flight at the start has to pass before
     /// anything is measured.
     slow: f64,
+    /// Seconds that are measured at least, whatever is asked for.
+    least: f64,
 }
+
+/// Units of each zone that sequential reads go past while they are measured: zones that meet on a
+/// die slow each other down until one of them is past its unit there.
+const UNITS: f64 = 100.0;
+/// Sequential reads a second of one zone, where short ones are many.
+const READS_OF_A_ZONE: f64 = 40e3;
 
 impl Pace {
     fn of(spec: &DeviceSpec) -> Self {
         match spec {
-            DeviceSpec::Hdd(_) => Pace { ramp: 6.0, measured: 60.0, slow: 50e6 },
+            DeviceSpec::Hdd(_) => Pace { ramp: 6.0, measured: 60.0, slow: 50e6, least: 0.0 },
             DeviceSpec::Null(_) | DeviceSpec::Zns(_) => {
-                Pace { ramp: 0.2, measured: 1.0, slow: 1e9 }
+                Pace { ramp: 0.2, measured: 1.0, slow: 1e9, least: 0.0 }
             }
+        }
+    }
+
+    /// The same for a load by name: reads fill no buffer.
+    fn of_named(spec: &DeviceSpec, load: &NamedLoad) -> Self {
+        let pace = Pace::of(spec);
+        match (spec, &load.kind) {
+            (DeviceSpec::Zns(config), LoadKind::Read { random, .. }) => {
+                let reads = UNITS * config.unit().0 as f64 / load.block as f64;
+                let least = reads / READS_OF_A_ZONE;
+                Pace { ramp: 0.02, least: if *random { 0.0 } else { least }, ..pace }
+            }
+            _ => pace,
         }
     }
 
@@ -60,7 +81,7 @@ impl Pace {
         let turn = 2.0 * bytes_in_flight as f64 / self.slow;
         RunLength {
             ramp: options.ramp.unwrap_or(self.ramp) + turn,
-            measured: options.seconds.unwrap_or(self.measured) + turn,
+            measured: options.seconds.unwrap_or(self.measured).max(self.least) + turn,
         }
     }
 }
@@ -187,7 +208,7 @@ fn run_named(
     merge: bool,
 ) -> Result<IoStats> {
     let scheduled = load.is_scheduled();
-    let length = Pace::of(&spec).length(options, load.bytes_in_flight());
+    let length = Pace::of_named(&spec, load).length(options, load.bytes_in_flight());
     let device_options = DeviceOptions {
         device: Some(options.device.clone()),
         spec: Some(spec.with_written(Written::all())?),

@@ -21,7 +21,7 @@ pub struct Source {
 }
 
 /// The publications, by the titles in the column `source`.
-const SOURCES: [Source; 5] = [
+const SOURCES: [Source; 6] = [
     Source {
         title: "[PATCH v6 00/28] Zone write plugging",
         place: "linux-block and linux-nvme, 5 April 2024, performance evaluation",
@@ -54,6 +54,11 @@ const SOURCES: [Source; 5] = [
         link: Some(
             "https://lore.kernel.org/linux-nvme/xpbwa63z7w6fa7mykmhhd56vdm3746y2x7vvtp5xj2st5aupvz@4rrj7gxzu66c/",
         ),
+    },
+    Source {
+        title: "stonet-research/NVMeBenchmarks",
+        place: "data set, MIT licence, of IEEE CLUSTER 2023",
+        link: Some("https://github.com/stonet-research/NVMeBenchmarks"),
     },
 ];
 

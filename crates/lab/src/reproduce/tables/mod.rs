@@ -2,6 +2,7 @@
 mod fs;
 mod scaling;
 pub(super) mod smr;
+mod zn540;
 mod zwp;
 
 use super::table::Table;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Table> {
         fs::xfs(),
         fs::xfs_limited(),
         fs::raidtest(),
+        zn540::table(),
         scaling::table(),
     ]
 }
