@@ -77,19 +77,20 @@ impl ZbdTable {
     pub fn new(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let limits = device.limits();
         let mut zones = Vec::with_capacity(limits.nr_zones as usize);
+        let mut partial = Vec::new();
         let mut report: Vec<Zone> = Vec::with_capacity(REPORT.min(limits.nr_zones as usize));
         for first in (0..limits.nr_zones).step_by(REPORT) {
             report.clear();
             let count = REPORT.min((limits.nr_zones - first) as usize);
             device.report_zones(ZoneNo(first), count, &mut report)?;
-            zones.extend(report.iter().map(|zone| SpinLock::new(Entry::new(zone))));
+            for (zone_no, zone) in (first..).zip(&report) {
+                let entry = Entry::new(zone);
+                if entry.usable && entry.wp > 0 && entry.wp < entry.capacity {
+                    partial.push(zone_no);
+                }
+                zones.push(SpinLock::new(entry));
+            }
         }
-        let is_partial = |zone: &mut SpinLock<Entry>| {
-            let entry = zone.lock();
-            entry.usable && entry.wp > 0 && entry.wp < entry.capacity
-        };
-        let partial = (0..).zip(&mut zones).filter_map(|(no, zone)| is_partial(zone).then_some(no));
-        let partial = partial.collect();
         let limit = |value| if value == 0 { u32::MAX } else { value };
         let max_write_zones = limit(max_open_zones)
             .min(limit(limits.max_open_zones))

@@ -27,22 +27,30 @@ pub const PERCENTILES: [f64; 17] = [
 ];
 
 /// Counts of latencies by bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// An empty one takes no memory: thousands of jobs have three each and most use one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    counts: Box<[u64; BUCKETS]>,
+    /// `None` before the first value.
+    counts: Option<Box<[u64; BUCKETS]>>,
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// The counts of an empty histogram.
+static EMPTY: [u64; BUCKETS] = [0; BUCKETS];
 
 impl Histogram {
-    /// An empty histogram. Allocates all its memory.
+    /// An empty histogram.
     pub fn new() -> Self {
-        let counts = vec![0; BUCKETS].into_boxed_slice();
-        Self { counts: counts.try_into().expect("a slice of BUCKETS counts") }
+        Self::default()
+    }
+
+    /// The counts, to be changed.
+    #[inline]
+    fn counts_mut(&mut self) -> &mut [u64; BUCKETS] {
+        self.counts.get_or_insert_with(|| {
+            let counts = vec![0; BUCKETS].into_boxed_slice();
+            counts.try_into().expect("a slice of BUCKETS counts")
+        })
     }
 
     /// Counts `value` nanoseconds `count` times.
@@ -54,30 +62,31 @@ impl Histogram {
     /// Counts `count` values of a bucket returned by [`bucket_of`].
     #[inline]
     pub(super) fn add(&mut self, bucket: usize, count: u64) {
-        self.counts[bucket.min(BUCKETS - 1)] += count;
+        self.counts_mut()[bucket.min(BUCKETS - 1)] += count;
     }
 
     /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+        let Some(theirs) = &other.counts else { return };
+        for (mine, theirs) in self.counts_mut().iter_mut().zip(theirs.iter()) {
             *mine += theirs;
         }
     }
 
     /// Number of values counted.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts().iter().sum()
     }
 
     /// The counts of all buckets in ascending order.
     pub fn counts(&self) -> &[u64; BUCKETS] {
-        &self.counts
+        self.counts.as_deref().unwrap_or(&EMPTY)
     }
 
     /// The non-empty buckets in ascending order: the nanoseconds that represent the bucket, and its
     /// count. These are the `bins` of fio's `json+`.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let filled = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        let filled = self.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
         filled.map(|(bucket, &count)| (value_of(bucket), count))
     }
 

@@ -140,7 +140,7 @@ impl Default for IoStats {
 }
 
 impl IoStats {
-    /// Empty statistics. Allocates the histograms.
+    /// Empty statistics.
     pub fn new() -> Self {
         Self {
             run: Run::EMPTY,

@@ -1,6 +1,6 @@
 //! Statistics of a job, cheap enough to be kept for every I/O.
 //!
-//! No call made for an I/O allocates, divides or reads a clock. Merging the statistics of two jobs
+//! No call made for an I/O divides or reads a clock; only the first of a direction allocates. Merging the statistics of two jobs
 //! gives those of one job that did the I/Os of both.
 //!
 //! ```text
