@@ -27,7 +27,9 @@ fn main() {
     threads();
     shared_zones();
     attach();
+    start();
     virtual_clock();
+    many_jobs();
     whole_disk();
     whole_program();
 }
@@ -248,32 +250,92 @@ fn iops(command: &mut Command) -> f64 {
 
 const JOB: [&str; 5] = ["--name=peer", "--bs=4k", "--iodepth=16", "--zonemode=zbd", "--time_based"];
 
+/// How long a job of 4 KiB takes, with the start of the program.
+fn seconds(options: &[&str]) -> f64 {
+    let common = ["run", "--name=v", "--bs=4k", "--output-format=terse"];
+    let mut program = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    let start = Instant::now();
+    let output = program.args(common).args(options).output().expect("the program starts");
+    assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
+    start.elapsed().as_secs_f64()
+}
+
+/// The zone mode of jobs on a device: disks without zones have none.
+fn zone_mode(device: &str) -> &'static str {
+    if ["hdd", "sata-2009"].contains(&device) { "--zonemode=none" } else { "--zonemode=zbd" }
+}
+
+/// A job of one I/O: what the program and the tables of a device take.
+fn start() {
+    const DEVICES: [&str; 9] = [
+        "null",
+        "hdd",
+        "zns",
+        "sata-2009",
+        "smr-20t",
+        "smr-30t",
+        "smr-30t-mpi3mr",
+        "zns-1t",
+        "zn540",
+    ];
+    let times = best::<9>(|case| {
+        let device = format!("--device={}", DEVICES[case]);
+        let mode = zone_mode(DEVICES[case]);
+        seconds(&["--clock=virtual", "--rw=write", "--number_ios=1", mode, &device]) * 1e3
+    });
+    for (device, ms) in DEVICES.iter().zip(times) {
+        row(&format!("one I/O on {device}, from start to end"), ms, "ms", "at most 20");
+    }
+}
+
+/// What thousands of jobs take to start, and an I/O of one of many in virtual time.
+fn many_jobs() {
+    const JOB: [&str; 3] = ["--rw=randread", "--iodepth=64", "--group_reporting"];
+    for (clock, device) in [("virtual", "null:latency=10us"), ("real", "null")] {
+        let (clock_option, device) = (format!("--clock={clock}"), format!("--device={device}"));
+        let options = [clock_option.as_str(), &device, "--numjobs=4096", "--number_ios=1"];
+        let [time] = best::<1>(|_| seconds(&[&JOB[..], &options[..]].concat()));
+        let figure = format!("{clock} clock, 4096 jobs of one I/O at depth 64, start to end");
+        row(&figure, time, "s", "at most 1");
+    }
+    let jobs = [16, 256, 4096];
+    let ios = 409_600;
+    let times = best::<3>(|case| {
+        let count = format!("--numjobs={}", jobs[case]);
+        let each = |ios: u32| format!("--number_ios={}", ios / jobs[case]);
+        let time = |ios: &str| {
+            let options = ["--clock=virtual", "--device=null:latency=10us", &count, ios];
+            seconds(&[&JOB[..], &options[..]].concat())
+        };
+        (time(&each(2 * ios)) - time(&each(ios))) * 1e9 / f64::from(ios)
+    });
+    for (jobs, ns) in jobs.iter().zip(times) {
+        row(&format!("virtual clock, an I/O of one of {jobs} jobs at depth 64"), ns, "ns", "flat");
+    }
+}
+
 fn virtual_clock() {
     let cases = [
-        ("null", "null:latency=10us", "--rw=write", 16, "at least 3"),
+        ("null", "null:latency=10us", "--rw=write", 16, "at least 25"),
+        ("zns-1t, sequential writes", "zns-1t", "--rw=write", 1, "at least 4"),
         ("zn540, sequential writes", "zn540", "--rw=write", 1, "at least 4"),
         ("zn540, sequential writes", "zn540", "--rw=write", 16, "at least 4"),
         ("zn540, sequential reads", "zn540:written=100%", "--rw=read", 1, "at least 4"),
         ("zn540, random reads", "zn540:written=100%", "--rw=randread", 16, ""),
+        ("hdd, sequential writes", "hdd", "--rw=write", 1, "at least 6"),
     ];
     let ios = 1_000_000;
-    let seconds = best::<5>(|case| {
+    let seconds = best::<7>(|case| {
         let (_, device, rw, depth, _) = cases[case];
         let options = [
             "--clock=virtual",
-            "--name=v",
-            "--bs=4k",
-            "--zonemode=zbd",
-            "--output-format=terse",
             rw,
+            zone_mode(device),
             &format!("--device={device}"),
             &format!("--iodepth={depth}"),
             &format!("--number_ios={ios}"),
         ];
-        let start = Instant::now();
-        let status = Command::new(env!("CARGO_BIN_EXE_zonal")).arg("run").args(options).output();
-        assert!(status.expect("the program starts").status.success(), "{options:?}");
-        start.elapsed().as_secs_f64()
+        seconds(&options)
     });
     for ((name, _, _, depth, goal), seconds) in cases.iter().zip(seconds) {
         let figure = format!("virtual clock, {name}, depth {depth}, I/Os a second");
