@@ -169,7 +169,7 @@ fn conflicts() {
             "psync, sync, vsync, pvsync, pvsync2, io_uring, io_uring_cmd, libaio, posixaio, solarisaio, \
              windowsaio, mmap, splice, sg, libzbc, null, xnvme, libblkio, nbd, libiscsi, rbd, rados, http, \
              gfapi, gfapi_async, libhdfs, mtd, libpmem, pmemblk, dev-dax, ime_psync, ime_psyncv, ime_aio, \
-             libcufile, dfs, nfs, guasi, external"
+             libcufile, dfs, nfs, guasi, cpp_null, external"
         ),
     );
     option("ioengine=cpuio", "ioengine: cpuio does no block I/O: it burns CPU time");

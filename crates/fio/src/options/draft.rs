@@ -248,7 +248,7 @@ fn fill_depths(job: &mut Job) {
 const ENGINES: &str = "psync sync vsync pvsync pvsync2 io_uring io_uring_cmd libaio posixaio \
     solarisaio windowsaio mmap splice sg libzbc null xnvme libblkio nbd libiscsi rbd rados http \
     gfapi gfapi_async libhdfs mtd libpmem pmemblk dev-dax ime_psync ime_psyncv ime_aio libcufile \
-    dfs nfs guasi external";
+    dfs nfs guasi cpp_null external";
 
 /// Engines of fio whose jobs do no I/O that a block device would see, and what they do.
 const NO_STORAGE: [(&str, &str); 18] = [
@@ -301,16 +301,16 @@ fn check(job: &Job) -> Result<(), Conflict> {
     }
 }
 
-/// An engine is one of fio's, or `external:FILE`.
+/// An engine is one of fio's, or `external:FILE` or the path of a file.
 fn check_engine(found: &str) -> Result<(), Conflict> {
     if let Some(&(engine, what)) = NO_STORAGE.iter().find(|(name, _)| *name == found) {
         return Err(Conflict::NoStorage { engine, what });
     }
     let name = found.split(':').next().unwrap_or(found);
-    match ENGINES.split(' ').any(|known| known == name) {
-        true => Ok(()),
-        false => Err(Conflict::UnknownEngine { found: found.to_owned() }),
+    if found.contains('/') || ENGINES.split(' ').any(|known| known == name) {
+        return Ok(());
     }
+    Err(Conflict::UnknownEngine { found: found.to_owned() })
 }
 
 /// Conflicts of pauses, and of what only jobs on a device do.

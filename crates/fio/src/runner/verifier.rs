@@ -133,6 +133,13 @@ impl Zones {
     }
 }
 
+/// An I/O on the blocks of a write.
+fn io_on(record: Record, op: Op, dir: DataDir) -> Io {
+    let offset = Sector(record.sector).to_bytes().0;
+    let len = Sector(record.nr_sectors.into()).to_bytes().0;
+    Io { op, dir, offset, len, zone: None, flags: BioFlags::NONE }
+}
+
 impl Verifier {
     /// The verifier of a clone of `job` with `seed`; `table` is for `zonemode=zbd`. `None` without
     /// verification. `seed` is for the data, `rng` for `trim_percentage`.
@@ -172,14 +179,7 @@ impl Verifier {
     /// The next trim, if one is due.
     pub fn next_trim(&mut self) -> Option<Io> {
         let record = self.trims.as_mut()?.next(&self.log)?;
-        Some(Io {
-            op: Op::Discard,
-            dir: DataDir::Trim,
-            offset: Sector(record.sector).to_bytes().0,
-            len: Sector(record.nr_sectors.into()).to_bytes().0,
-            zone: None,
-            flags: BioFlags::NONE,
-        })
+        Some(io_on(record, Op::Discard, DataDir::Trim))
     }
 
     /// The next read of a backlog batch, if one is due.
@@ -209,14 +209,7 @@ impl Verifier {
                 continue;
             }
             self.to_verify = Some(record);
-            return Some(Io {
-                op: Op::Read,
-                dir: DataDir::Read,
-                offset: Sector(record.sector).to_bytes().0,
-                len: Sector(record.nr_sectors.into()).to_bytes().0,
-                zone: None,
-                flags: BioFlags::NONE,
-            });
+            return Some(io_on(record, Op::Read, DataDir::Read));
         }
     }
 
