@@ -108,8 +108,7 @@ impl Judge for FioVerifyOracle {
             true => Ok(()),
             false => {
                 Err("--oracle fio-verify: found no block with a header in any state, expected the \
-                          log of a job with verify=crc32c, crc32, md5, sha256 or meta, without \
-                          verify_offset"
+                          log of a job with verify=meta or a checksum, without verify_offset"
                     .to_owned())
             }
         }

@@ -13,11 +13,31 @@ pub struct BlockHeader {
     kind: u16,
 }
 
-const SUMS: [Checksum; 4] = [Checksum::Md5, Checksum::Crc32, Checksum::Crc32c, Checksum::Sha256];
+const SUMS: [Checksum; 14] = [
+    Checksum::Md5,
+    Checksum::Crc64,
+    Checksum::Crc32,
+    Checksum::Crc32c,
+    Checksum::Crc16,
+    Checksum::Crc7,
+    Checksum::Sha1,
+    Checksum::Sha256,
+    Checksum::Sha512,
+    Checksum::Sha3_224,
+    Checksum::Sha3_256,
+    Checksum::Sha3_384,
+    Checksum::Sha3_512,
+    Checksum::Xxhash,
+];
+
+/// The checksum of a number of fio.
+fn sum_of(kind: u16) -> Option<Checksum> {
+    SUMS.into_iter().find(|&sum| kind_of(VerifyMethod::Checksum(sum)) == kind)
+}
 
 impl BlockHeader {
     /// The header with which `data` begin, as `verify=` writes it (without `verify_offset`); `None` if
-    /// there is none, or a damaged one.
+    /// there is none, a damaged one, or one of a kind that is not known here.
     pub fn find(data: &[u8]) -> Option<Self> {
         let (header, [stored, computed]) = Header::read(data.get(..HEADER_LEN)?);
         let is_one =
@@ -30,8 +50,8 @@ impl BlockHeader {
         if block.len() != self.len as usize {
             return false;
         }
-        let sum = SUMS.into_iter().find(|&sum| kind_of(VerifyMethod::Checksum(sum)) == self.kind);
-        sum.is_none_or(|sum| {
+        // Without one there is no checksum: verify=meta.
+        sum_of(self.kind).is_none_or(|sum| {
             let from = HEADER_LEN + sum.len();
             block.len() >= from && block[HEADER_LEN..from] == sum.of(&block[from..])[..sum.len()]
         })
@@ -42,6 +62,16 @@ impl BlockHeader {
 mod tests {
     use super::super::header::FIO;
     use super::*;
+
+    #[test]
+    fn each_checksum_is_known_by_its_number() {
+        for sum in SUMS {
+            assert_eq!(sum_of(kind_of(VerifyMethod::Checksum(sum))), Some(sum));
+        }
+        let known: Vec<u16> = (0..100).filter(|&kind| sum_of(kind).is_some()).collect();
+        assert_eq!(known, [2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+        assert_eq!(sum_of(kind_of(VerifyMethod::Meta)), None);
+    }
 
     #[test]
     fn block_of_fio_is_recognised_and_damage_is_found() {
