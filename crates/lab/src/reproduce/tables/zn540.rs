@@ -31,29 +31,30 @@ const PARAMETERS: [&str; 16] = [
     "reset_rate",
 ];
 
-/// The loads: what is done, block size, zones with a job each, and depths; and whether a parameter was
-/// adjusted to loads of this kind, as `docs/models.md` says.
-const LOADS: [(&str, u32, u32, &[u32], FigureUse); 14] = [
-    ("append", 4096, 1, &[1, 8], FigureUse::Calibration),
-    ("append", 4096, 8, &[1], FigureUse::Prediction),
-    ("append", 16384, 4, &[8], FigureUse::Calibration),
+/// A row: what is done, block size, zones with a job each, depths, and whether a parameter was adjusted
+/// to loads of this kind, as `docs/models.md` says.
+type Row = (&'static str, u32, u32, &'static [u32], FigureUse);
+
+/// The rows, those that have the columns in order first.
+const ROWS: [Row; 12] = [
     ("append", 131_072, 1, &[1], FigureUse::Calibration),
-    ("write", 16384, 8, &[1], FigureUse::Calibration),
-    ("randread", 4096, 1, &[4, 256], FigureUse::Calibration),
-    ("randread", 4096, 8, &[1], FigureUse::Prediction),
+    ("read", 16384, 4, &[2, 4, 8], FigureUse::Prediction),
+    ("read", 4096, 4, &[1, 8, 16], FigureUse::Prediction),
+    ("read", 4096, 1, &[8], FigureUse::Prediction),
+    ("read", 65536, 8, &[1], FigureUse::Prediction),
     ("randread", 16384, 1, &[64], FigureUse::Calibration),
     ("randread", 16384, 8, &[1], FigureUse::Prediction),
-    ("read", 4096, 1, &[8], FigureUse::Prediction),
-    ("read", 4096, 4, &[1, 8, 16], FigureUse::Prediction),
-    ("read", 16384, 4, &[2, 4, 8], FigureUse::Prediction),
-    ("read", 65536, 8, &[1], FigureUse::Prediction),
-    ("read", 65536, 8, &[4], FigureUse::Calibration),
+    ("randread", 4096, 1, &[4, 256], FigureUse::Calibration),
+    ("randread", 4096, 8, &[1], FigureUse::Prediction),
+    ("append", 4096, 1, &[1, 8], FigureUse::Calibration),
+    ("append", 4096, 8, &[1], FigureUse::Prediction),
+    ("write", 16384, 8, &[1], FigureUse::Calibration),
 ];
 
 /// `zn540`.
 pub fn table() -> Table {
     let mut cells = Vec::new();
-    for (op, block, zones, depths, figure_use) in LOADS {
+    for (op, block, zones, depths, figure_use) in ROWS {
         for &depth in depths {
             cells.push(Cell { figure_use, ..cell(op, block, zones, depth) });
         }
@@ -62,7 +63,7 @@ pub fn table() -> Table {
     let table = Table::of_model(
         "zn540",
         "appends, writes and reads of a ZNS drive, by fio over SPDK",
-        Layout::List,
+        Layout::Curves { axis: "queue depth" },
         MeasureSettings { costs, ..MeasureSettings::virtual_time(3, Some(1.5)) },
         cells,
     );
@@ -100,6 +101,7 @@ fn cell(op: &str, block: u32, zones: u32, depth: u32) -> Cell {
     }
     let key = Key { device: PUBLISHED, config: "fio 3.32 over SPDK", scheduler: "none", workload };
     let setup = Setup { scheduler: "none", zone_write: Some(ZoneWrite::Plug), jobs };
-    let row = key.workload.clone();
-    Cell::published(&row, "", key, Unit::Kiops, setup)
+    let zones = if zones == 1 { "1 zone".to_owned() } else { format!("{zones} zones") };
+    let row = format!("{op}, {} KiB, {zones}", block / 1024);
+    Cell::published(&row, &depth.to_string(), key, Unit::Kiops, setup)
 }
