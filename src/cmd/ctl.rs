@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zonal_host::control::{self, Command};
+use zonal_host::control::{Command, ControlClient};
 
 /// The commands, for help.
 pub const COMMANDS: &str = "\
@@ -13,6 +13,7 @@ Commands:
   status                                the devices and where they are exported
   stat                                  what the device did
   plugs [all]                           live zone write plugs, or all that were used
+  view [FIRST PER_CELL CELLS]           what `zonal top` shows, with a map of zones
   get [ATTRIBUTE]                       an attribute, or all
   set ATTRIBUTE VALUE                   change scheduler, scheduler.ATTRIBUTE, zone_write,
                                         zoned_qd1_writes, max_sectors_kb, nr_requests, io_timeout
@@ -62,8 +63,9 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode> {
     // A malformed command is rejected without a server.
     Command::parse(&args.command)?;
     let socket = args.socket.display();
-    let answer =
-        control::send_command(&args.socket, args.device, &args.command).with_context(|| {
+    let answer = ControlClient::connect(&args.socket)
+        .and_then(|mut client| client.send(args.device, &args.command))
+        .with_context(|| {
             format!("{socket}: expected the control socket of a `zonal serve --ctl`")
         })?;
     let answer = match answer {

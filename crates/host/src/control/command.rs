@@ -1,5 +1,6 @@
 //! Commands for a served device.
 use super::scrub::DEFAULT_RATE;
+use super::view::{MAX_CELLS, MapRange};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use zonal_device::inject::{Rule, RuleError};
@@ -17,6 +18,8 @@ pub enum Command {
         /// Every plug that was used, not only those in use.
         all: bool,
     },
+    /// Shows zones, plugs, settings and counters at one moment: a [`View`](super::View).
+    View(MapRange),
     /// Shows an attribute, or all.
     Get(Option<String>),
     /// Sets an attribute.
@@ -79,10 +82,11 @@ pub enum ZoneChange {
 }
 
 /// The first words of commands.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "status",
     "stat",
     "plugs",
+    "view",
     "get",
     "set",
     "zone",
@@ -103,8 +107,8 @@ fn meant_command(found: &str) -> String {
 pub enum CommandError {
     /// There is no such command.
     #[error(
-        "command `{0}`: expected status, stat, plugs, get, set, zone, fault, mark, power-cut, scrub or \
-         metrics{meant}",
+        "command `{0}`: expected status, stat, plugs, view, get, set, zone, fault, mark, power-cut, \
+         scrub or metrics{meant}",
         meant = meant_command(.0)
     )]
     Unknown(String),
@@ -132,6 +136,16 @@ impl Command {
             ["plugs"] => Command::Plugs { all: false },
             ["plugs", "all"] => Command::Plugs { all: true },
             ["plugs", ..] => return wrong("plugs", "nothing or all"),
+            ["view"] => Command::View(MapRange { first: 0, per_cell: 1, cells: MAX_CELLS }),
+            ["view", first, per_cell, cells] => {
+                match (first.parse(), per_cell.parse(), cells.parse()) {
+                    (Ok(first), Ok(per_cell @ 1..), Ok(cells @ ..=MAX_CELLS)) => {
+                        Command::View(MapRange { first, per_cell, cells })
+                    }
+                    _ => return wrong("view", VIEW_ARGUMENTS),
+                }
+            }
+            ["view", ..] => return wrong("view", VIEW_ARGUMENTS),
             ["get"] => Command::Get(None),
             ["get", name] => Command::Get(Some(name.to_owned())),
             ["get", ..] => return wrong("get", "an attribute or nothing"),
@@ -176,6 +190,7 @@ impl Command {
 }
 
 const SCRUB_ARGUMENTS: &str = "start [MIB_PER_SECOND], stop or status";
+const VIEW_ARGUMENTS: &str = "nothing, or FIRST_ZONE ZONES_PER_CELL CELLS with at most 16384 cells";
 const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend";
 
 const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not at once, \
@@ -246,6 +261,8 @@ mod tests {
         assert!(matches!(parse("fault add fail=read"), Ok(Command::AddFault(_))));
         let mark = Command::Mark("fsync 17 returned".to_owned());
         assert_eq!(parse("mark fsync 17 returned"), Ok(mark));
+        let range = MapRange { first: 7, per_cell: 2, cells: 100 };
+        assert_eq!(parse("view 7 2 100"), Ok(Command::View(range)));
         assert_eq!(parse("scrub"), Ok(Command::ScrubStatus));
         assert_eq!(parse("scrub start"), Ok(Command::StartScrub { rate: 100 }));
         assert_eq!(parse("scrub start 7"), Ok(Command::StartScrub { rate: 7 }));
@@ -289,7 +306,7 @@ mod tests {
         let error = |text| parse(text).expect_err(text).to_string();
         assert_eq!(
             error("reboot now"),
-            "command `reboot now`: expected status, stat, plugs, get, set, zone, fault, mark, \
+            "command `reboot now`: expected status, stat, plugs, view, get, set, zone, fault, mark, \
              power-cut, scrub or metrics"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
@@ -300,6 +317,9 @@ mod tests {
             error("fault remove"),
             "fault: found `remove`, expected list, add RULE or clear"
         );
+        for wrong in ["view 7", "view 7 0 1", "view 0 1 16385", "view -1 1 1"] {
+            assert!(error(wrong).ends_with("with at most 16384 cells"), "{wrong}");
+        }
         assert_eq!(error("mark"), "mark: found ``, expected a text");
         assert_eq!(error("stat all"), "arguments: found `all`, expected none");
         assert!(error("fault add fail=trim").starts_with("fault option fail=trim"));

@@ -4,12 +4,13 @@ use super::command::{Command, PowerCut, ZoneChange};
 use super::metrics;
 use super::scrub::Scrubber;
 use super::snapshot::Snapshot;
+use super::view::View;
 use crate::frontend::zonefs::ZoneFs;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::control::DeviceControl;
 use zonal_device::inject::InjectDevice;
@@ -59,6 +60,7 @@ pub struct DeviceManager {
     /// One for each device.
     snapshots: Vec<Snapshot>,
     exports: Vec<String>,
+    started: Instant,
 }
 
 impl DeviceManager {
@@ -67,7 +69,7 @@ impl DeviceManager {
         let scrubber = |managed: &ManagedDevice| Scrubber::new(Arc::clone(&managed.device) as _);
         let scrubbers = devices.iter().map(scrubber).collect();
         let snapshots = devices.iter().map(|_| Snapshot::default()).collect();
-        DeviceManager { devices, scrubbers, snapshots, exports }
+        DeviceManager { devices, scrubbers, snapshots, exports, started: Instant::now() }
     }
 
     pub(super) fn devices(&self) -> &[ManagedDevice] {
@@ -95,6 +97,8 @@ impl DeviceManager {
             Command::Plugs { all } => {
                 Ok(queue.dump_plugs(all).iter().map(ToString::to_string).collect())
             }
+            Command::View(range) => serde_json::to_value(View::of(managed, range, self.started))
+                .map_err(|error| error.to_string()),
             Command::Get(None) => Ok(object(attributes::all(queue))),
             Command::Get(Some(name)) => {
                 let all = attributes::all(queue);

@@ -6,6 +6,7 @@
 //!                  DeviceManager    executes it on a queue and its device
 //!                    attributes       reads and sets the attributes of a queue
 //!                    scrub            compares a device's data with their checksums
+//!                    view             a device at one moment, for zonal top
 //!  Prometheus -> MetricsServer    counters as text
 //!                  snapshot         what a device has said last about its zones and events
 //!                  http             paths and pages, for clients that are not trusted
@@ -24,8 +25,10 @@ mod metrics;
 mod scrub;
 mod snapshot;
 mod socket;
+mod view;
 
 pub use command::{Command, CommandError, PowerCut};
 pub use manager::{DeviceManager, ManagedDevice, Power, PutMark, SaveImage};
 pub use metrics::MetricsServer;
-pub use socket::{ControlServer, send_command};
+pub use socket::{ControlClient, ControlServer};
+pub use view::{Cell, MAX_CELLS, MapRange, Plug, View, ZoneMap};

@@ -150,26 +150,40 @@ fn execute(line: &str, manager: &DeviceManager) -> Result<Value, String> {
     manager.execute(device, command)
 }
 
-/// Sends a command to the server at `path`. The outer error is the socket's, the inner the server's.
-///
-/// # Errors
-/// The socket cannot be used, or the response is not JSON.
-pub fn send_command(
-    path: &Path,
-    device: usize,
-    words: &[String],
-) -> io::Result<Result<Value, String>> {
-    let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
-    let request = json!({ "device": device, "command": words });
-    stream.write_all(format!("{request}\n").as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    let response: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
-    Ok(match response.get("error") {
-        Some(error) => Err(error.as_str().unwrap_or_default().to_owned()),
-        None => Ok(response.get("ok").cloned().unwrap_or_default()),
-    })
+/// A connection to a control socket.
+pub struct ControlClient {
+    replies: BufReader<UnixStream>,
+}
+
+impl ControlClient {
+    /// Connects to the server at `path`.
+    ///
+    /// # Errors
+    /// There is no server.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        Ok(ControlClient { replies: BufReader::new(stream) })
+    }
+
+    /// Has a command executed on a device, counted from 1. The outer error is the socket's, the inner
+    /// the server's.
+    ///
+    /// # Errors
+    /// The server is gone, or the response is not JSON.
+    pub fn send(&mut self, device: usize, words: &[String]) -> io::Result<Result<Value, String>> {
+        let request = json!({ "device": device, "command": words });
+        self.replies.get_ref().write_all(format!("{request}\n").as_bytes())?;
+        let mut line = String::new();
+        if self.replies.read_line(&mut line)? == 0 {
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server has ended"));
+        }
+        let response: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
+        Ok(match response.get("error") {
+            Some(error) => Err(error.as_str().unwrap_or_default().to_owned()),
+            None => Ok(response.get("ok").cloned().unwrap_or_default()),
+        })
+    }
 }
 
 #[cfg(test)]

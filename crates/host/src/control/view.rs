@@ -1,0 +1,255 @@
+//! A device at one moment, as `zonal top` shows it: zones, plugs, settings, and counters whose
+//! differences are rates.
+use super::attributes;
+use super::manager::ManagedDevice;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+use zonal_blk::{PlugInfo, Zone, ZoneCondition, ZoneNo};
+use zonal_device::control::DeviceControl;
+
+/// Most cells of a map.
+pub const MAX_CELLS: usize = 16 << 10;
+/// Most plugs that are listed; all are counted.
+const MAX_PLUGS: usize = 64;
+
+/// What a client wants to see of the zones: `cells` cells of `per_cell` zones each, from `first` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapRange {
+    /// The first zone.
+    pub first: u32,
+    /// Zones in a cell; the last one may have fewer.
+    pub per_cell: u32,
+    /// Cells, at most [`MAX_CELLS`].
+    pub cells: usize,
+}
+
+/// A device at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// When this was read, from when the server started.
+    pub at: Duration,
+    /// The device's name on the command line.
+    pub device: String,
+    /// All attributes of the queue with their values.
+    pub attributes: Vec<(String, String)>,
+    /// The zones.
+    pub zones: ZoneMap,
+    /// What the device has completed: see [`IoStat`](zonal_blk::IoStat).
+    pub requests: Vec<(String, u64)>,
+    /// Plugs in use.
+    pub live_plugs: u32,
+    /// Plugs in use with the most waiting writes, and those of the lowest zones among equals.
+    pub plugs: Vec<Plug>,
+    /// Counters of the device itself.
+    pub counts: Vec<(String, u64)>,
+    /// Time that parts of the device were busy, in ns.
+    pub busy: Vec<(String, u64)>,
+    /// Fault rules.
+    pub faults: usize,
+}
+
+/// A zone write plug.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plug {
+    /// Its zone.
+    pub zone: u32,
+    /// Writes that wait.
+    pub waiting: u32,
+    /// Writes that were merged into another.
+    pub merges: u32,
+}
+
+/// The zones of a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ZoneMap {
+    /// Zones of the device.
+    pub zones: u32,
+    /// The most zones that may be open; 0 for no limit.
+    pub max_open: u32,
+    /// The most zones that may be active; 0 for no limit.
+    pub max_active: u32,
+    /// Open zones.
+    pub open: u32,
+    /// Active zones.
+    pub active: u32,
+    /// Full zones.
+    pub full: u32,
+    /// The cells: a condition each, as [`Cell::CONDITIONS`] says.
+    pub conditions: String,
+    /// How much of each cell's capacity is written, in percent.
+    pub filled: Vec<u8>,
+    /// Why the device did not report its zones.
+    pub error: Option<String>,
+}
+
+/// One or several zones in a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    condition: char,
+    filled: u8,
+}
+
+impl Cell {
+    /// The conditions of a cell with their names. Of several zones, the condition that comes first
+    /// here counts.
+    pub const CONDITIONS: [(char, &str); 9] = [
+        ('x', "offline"),
+        ('r', "read-only"),
+        ('O', "explicitly open"),
+        ('o', "implicitly open"),
+        ('c', "closed"),
+        ('+', "full and empty"),
+        ('#', "full"),
+        ('.', "empty"),
+        ('-', "conventional"),
+    ];
+
+    fn of(zones: &[Zone]) -> Self {
+        let conditions = || zones.iter().map(|zone| letter(zone.cond));
+        let has = |wanted: char| conditions().any(|condition| condition == wanted);
+        let first = Self::CONDITIONS.iter().map(|&(condition, _)| condition).find(|&c| has(c));
+        let condition = match first {
+            Some('#') if has('.') => '+',
+            first => first.unwrap_or('-'),
+        };
+        let capacity: u64 = zones.iter().map(|zone| zone.capacity.0).sum();
+        let written: u64 = zones.iter().map(written).sum();
+        let percent = u128::from(written) * 100 / u128::from(capacity.max(1));
+        Cell { condition, filled: percent as u8 }
+    }
+}
+
+fn letter(condition: ZoneCondition) -> char {
+    match condition {
+        ZoneCondition::NotWritePointer => '-',
+        ZoneCondition::Empty => '.',
+        ZoneCondition::ImplicitOpen => 'o',
+        ZoneCondition::ExplicitOpen => 'O',
+        ZoneCondition::Closed => 'c',
+        ZoneCondition::ReadOnly => 'r',
+        ZoneCondition::Full => '#',
+        ZoneCondition::Offline => 'x',
+    }
+}
+
+/// Sectors of a zone below its write pointer.
+fn written(zone: &Zone) -> u64 {
+    match zone.cond {
+        ZoneCondition::Full => zone.capacity.0,
+        condition if condition.is_active() => (zone.wp - zone.start).0.min(zone.capacity.0),
+        _ => 0,
+    }
+}
+
+impl ZoneMap {
+    /// A map of `zones`, all zones of a device.
+    fn of(zones: &[Zone], MapRange { first, per_cell, cells }: MapRange) -> Self {
+        let count = |matches: fn(ZoneCondition) -> bool| {
+            zones.iter().filter(|zone| matches(zone.cond)).count() as u32
+        };
+        let shown = zones.get(first as usize..).unwrap_or_default();
+        let cells = shown.chunks(per_cell.max(1) as usize).take(cells.min(MAX_CELLS)).map(Cell::of);
+        let (conditions, filled) = cells.map(|cell| (cell.condition, cell.filled)).unzip();
+        ZoneMap {
+            zones: zones.len() as u32,
+            open: count(ZoneCondition::is_open),
+            active: count(ZoneCondition::is_active),
+            full: count(|condition| condition == ZoneCondition::Full),
+            conditions,
+            filled,
+            ..ZoneMap::default()
+        }
+    }
+}
+
+impl View {
+    /// What is to be seen of a device now. Waits for the device's report of its zones.
+    pub(super) fn of(managed: &ManagedDevice, range: MapRange, started: Instant) -> Self {
+        let ManagedDevice { name, queue, device, .. } = managed;
+        let limits = queue.limits();
+        let mut report = Vec::new();
+        let reported = queue.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut report);
+        let zones = ZoneMap {
+            max_open: limits.max_open_zones,
+            max_active: limits.max_active_zones,
+            error: reported.err().map(|status| status.to_string()),
+            ..ZoneMap::of(&report, range)
+        };
+        let stats = device.stats();
+        let named = |(name, value): (&str, u64)| (name.to_owned(), value);
+        View {
+            at: started.elapsed(),
+            device: name.clone(),
+            attributes: attributes::all(queue),
+            zones,
+            requests: queue.iostat().unwrap_or_default().entries().map(named).to_vec(),
+            live_plugs: queue.live_plugs(),
+            plugs: longest(queue.dump_plugs(false)),
+            counts: stats.counts.into_iter().map(named).collect(),
+            busy: stats.times.into_iter().map(|(part, time)| named((part, time.0))).collect(),
+            faults: device.rules().len(),
+        }
+    }
+}
+
+/// The plugs with the most waiting writes.
+fn longest(mut plugs: Vec<PlugInfo>) -> Vec<Plug> {
+    plugs.sort_by_key(|plug| (std::cmp::Reverse(plug.waiting), plug.zone.0));
+    plugs.truncate(MAX_PLUGS);
+    let shown = |plug: PlugInfo| Plug {
+        zone: plug.zone.0,
+        waiting: plug.waiting,
+        merges: plug.counters.merges,
+    };
+    plugs.into_iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::{Sector, ZoneKind};
+
+    fn zone(cond: ZoneCondition, written: u64) -> Zone {
+        let kind = match cond {
+            ZoneCondition::NotWritePointer => ZoneKind::Conventional,
+            _ => ZoneKind::SequentialRequired,
+        };
+        let (start, capacity) = (Sector(4096), Sector(200));
+        Zone { start, len: Sector(256), capacity, wp: start + Sector(written), kind, cond }
+    }
+
+    #[test]
+    fn a_cell_has_the_condition_that_matters_most_and_the_mean_fill() {
+        let cell = |zones: &[Zone]| {
+            let Cell { condition, filled } = Cell::of(zones);
+            (condition, filled)
+        };
+        let (empty, full) = (zone(ZoneCondition::Empty, 0), zone(ZoneCondition::Full, 0));
+        let open = zone(ZoneCondition::ImplicitOpen, 50);
+        assert_eq!(cell(&[empty]), ('.', 0));
+        assert_eq!(cell(&[full, full]), ('#', 100));
+        assert_eq!(cell(&[full, empty]), ('+', 50));
+        assert_eq!(cell(&[open]), ('o', 25));
+        assert_eq!(cell(&[full, open]), ('o', 62));
+        assert_eq!(cell(&[open, zone(ZoneCondition::Offline, 0)]), ('x', 12));
+        assert_eq!(cell(&[zone(ZoneCondition::NotWritePointer, 0)]), ('-', 0));
+    }
+
+    #[test]
+    fn a_map_has_the_cells_that_were_asked_for_and_counts_all_zones() {
+        let mut zones = vec![zone(ZoneCondition::Empty, 0); 10];
+        zones[0].cond = ZoneCondition::ExplicitOpen;
+        zones[9].cond = ZoneCondition::Closed;
+        let map = |first, per_cell, cells| {
+            let map = ZoneMap::of(&zones, MapRange { first, per_cell, cells });
+            assert_eq!((map.zones, map.open, map.active, map.full), (10, 1, 2, 0));
+            assert_eq!(map.conditions.len(), map.filled.len());
+            map.conditions
+        };
+        assert_eq!(map(0, 1, 4), "O...");
+        assert_eq!(map(8, 1, 4), ".c");
+        assert_eq!(map(0, 4, 9), "O.c");
+        assert_eq!(map(10, 1, 4), "");
+        assert_eq!(map(u32::MAX, 0, usize::MAX), "");
+    }
+}
