@@ -14,6 +14,8 @@ use crate::cmd::reproduce::ReproduceArgs;
 use crate::cmd::run::RunArgs;
 use crate::cmd::serve::ServeArgs;
 use crate::cmd::sweep::SweepArgs;
+#[cfg(feature = "top")]
+use crate::cmd::top::TopArgs;
 use crate::cmd::torture::TortureArgs;
 use crate::cmd::validate::ValidateArgs;
 use crate::cmd::zone::ZoneCommand;
@@ -79,6 +81,9 @@ pub enum Command {
     /// Monitor or control a device that `zonal serve --ctl` exports
     #[command(after_help = CTL_COMMANDS)]
     Ctl(CtlArgs),
+    /// Watch a device that `zonal serve --ctl` exports: zones, plugs and rates, in the terminal
+    #[cfg(feature = "top")]
+    Top(TopArgs),
     /// Find out what a loss of power may leave on a recorded device, and run checks on it
     Crash(CrashArgs),
     /// Create a persistent image: a zoned device in a file

@@ -58,6 +58,8 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Torture(args) => cmd::torture::run(&args),
         Command::Serve(args) => cmd::serve::run(&args, log),
         Command::Ctl(args) => cmd::ctl::run(&args),
+        #[cfg(feature = "top")]
+        Command::Top(args) => cmd::top::run(&args),
         Command::Crash(args) => cmd::crash::run(&args),
         Command::Create(args) => cmd::image::create(&args),
         Command::Check(args) => cmd::image::check(&args),

@@ -12,6 +12,8 @@ pub mod reproduce;
 pub mod run;
 pub mod serve;
 pub mod sweep;
+#[cfg(feature = "top")]
+pub mod top;
 pub mod torture;
 pub mod validate;
 pub mod zone;

@@ -82,6 +82,33 @@ fn requests_and_zones_are_counted() {
 }
 
 #[test]
+fn the_screen_of_top_agrees_with_the_statistics() {
+    let server = ControlledServer::start(SMALL);
+    fine(&server.job(&["--rw=write", "--bs=64k", "--size=8M", "--io_size=1M"]));
+    let socket = server.socket.to_str().expect("UTF-8");
+    let screen = fine(&["top", socket, "--once"]);
+    let lines: Vec<&str> = screen.lines().collect();
+    assert_eq!(lines.len(), 24, "{screen}");
+    assert!(lines[0].starts_with("none  zone_write plug  null:"), "{screen}");
+    assert!(
+        lines[4].starts_with("16 zones: open 1 of 4, active 1 of no limit, full 1"),
+        "{screen}"
+    );
+    assert_eq!(lines[5], "#o..............", "{screen}");
+    let view = server.ask("view 1 1 2");
+    assert_eq!(
+        (&view["zones"]["conditions"], &view["zones"]["filled"]),
+        (&"o.".into(), &vec![33, 0].into())
+    );
+    let (code, out, err) = ran(&["top", socket]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("not a terminal") && err.contains("--once"), "{err}");
+    let (code, _, err) = ran(&["top", socket, "--device", "2", "--once"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("device 2: expected 1 to 1"), "{err}");
+}
+
+#[test]
 fn attributes_change_while_a_job_writes() {
     let server = ControlledServer::start(SMALL);
     let job = server.job(&[

@@ -1,0 +1,337 @@
+//! The screen as text: rates above, the map of zones, plugs and the device's counters below.
+use super::screen::{Prompt, Rates, Screen};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph, Sparkline};
+use zonal_device::quantity::format_time;
+use zonal_host::control::{Cell, MapRange, Plug, View};
+
+const KEYS: &str =
+    "q quit, space freeze, +- zoom, p plugs, s scheduler, w policy, f fault, c clear";
+/// Lines of plugs and counters, with the title.
+const DETAILS: u16 = 6;
+/// Columns of a rate beside its curve.
+const RATE_WIDTH: u16 = 36;
+
+/// Draws the screen, and tells it the size of its map.
+pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
+    let parts = [
+        Constraint::Length(1),
+        Constraint::Length(3),
+        Constraint::Min(3),
+        Constraint::Length(DETAILS),
+        Constraint::Length(1),
+    ];
+    let [title, rates, map, details, bottom] = Layout::vertical(parts).areas(frame.area());
+    let [map_title, map_cells, map_legend] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
+            .areas(map);
+    screen.resize(map_cells.width, map_cells.height);
+    frame.render_widget(Paragraph::new(question(screen)), bottom);
+    let Some((range, view)) = &screen.view else {
+        frame.render_widget(Paragraph::new("waiting for the device"), title);
+        return;
+    };
+    frame.render_widget(Paragraph::new(heading(screen, view)), title);
+    draw_rates(frame, rates, screen);
+    frame.render_widget(Paragraph::new(zones_title(view)), map_title);
+    frame.render_widget(Paragraph::new(map_lines(screen, *range, view, map_cells)), map_cells);
+    frame.render_widget(Paragraph::new(legend(screen, *range, view)), map_legend);
+    let [plugs, counters] =
+        Layout::horizontal([Constraint::Length(40), Constraint::Min(1)]).areas(details);
+    draw_list(frame, plugs, &plugs_title(screen, view), plug_lines(screen, view));
+    draw_list(frame, counters, "device", counter_lines(view));
+}
+
+fn heading(screen: &Screen, view: &View) -> Line<'static> {
+    let attribute = |name: &str| {
+        let found = view.attributes.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, value)| value.as_str())
+    };
+    let frozen = if screen.frozen { "  FROZEN" } else { "" };
+    let faults = match view.faults {
+        0 => String::new(),
+        1 => "  1 fault rule".to_owned(),
+        count => format!("  {count} fault rules"),
+    };
+    let (scheduler, policy) = (attribute("scheduler"), attribute("zone_write"));
+    let text = format!("{scheduler}  zone_write {policy}{faults}{frozen}  {}", view.device);
+    Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
+}
+
+/// One of the rates.
+type Rate = fn(&Rates) -> f64;
+
+fn draw_rates(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
+    let now = screen.rates();
+    let bandwidth = |bytes: f64| format!("{:.1} MiB/s", bytes / f64::from(1 << 20));
+    let failures = format!("{:.0} failures/s", now.failures);
+    let rows: [(&str, Rate, String); 3] = [
+        ("reads", |rates| rates.reads, bandwidth(now.read_bytes)),
+        ("writes", |rates| rates.writes, bandwidth(now.written_bytes)),
+        ("others", |rates| rates.others, failures),
+    ];
+    for (row, (name, rate, more)) in rows.into_iter().enumerate() {
+        let line = Rect { y: area.y + row as u16, height: 1, ..area }.intersection(area);
+        let [text, curve] =
+            Layout::horizontal([Constraint::Length(RATE_WIDTH), Constraint::Min(0)]).areas(line);
+        let text_of_row = format!("{name:7}{:>10}/s {more:>15}", short(rate(&now)));
+        frame.render_widget(Paragraph::new(text_of_row), text);
+        let values = screen.history.iter().take(curve.width.into()).map(|rates| rate(rates) as u64);
+        let mut values: Vec<u64> = values.collect();
+        values.reverse();
+        frame.render_widget(Sparkline::default().data(values), curve);
+    }
+}
+
+/// A rate with three digits.
+fn short(rate: f64) -> String {
+    match rate {
+        rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
+        rate if rate >= 9_999.5 => format!("{:.1}k", rate / 1e3),
+        rate => format!("{rate:.0}"),
+    }
+}
+
+fn zones_title(view: &View) -> Line<'static> {
+    let zones = &view.zones;
+    let limit = |limit: u32| match limit {
+        0 => "no limit".to_owned(),
+        limit => limit.to_string(),
+    };
+    let text = match &zones.error {
+        Some(error) => format!("zones: the device did not report them: {error}"),
+        None => format!(
+            "{} zones: open {} of {}, active {} of {}, full {}",
+            zones.zones,
+            zones.open,
+            limit(zones.max_open),
+            zones.active,
+            limit(zones.max_active),
+            zones.full,
+        ),
+    };
+    Line::from(text)
+}
+
+/// The cells of the map in rows of the area's width.
+fn map_lines(screen: &Screen, range: MapRange, view: &View, area: Rect) -> Vec<Line<'static>> {
+    let cells: Vec<(char, u8)> =
+        view.zones.conditions.chars().zip(view.zones.filled.iter().copied()).collect();
+    let selected = screen.selected.checked_sub(range.first).map(|zone| zone / range.per_cell);
+    let span = |(number, &(condition, filled)): (usize, &(char, u8))| {
+        let (glyph, mut style) = match screen.color {
+            true => (fill_glyph(condition, filled), Style::new().fg(color(condition))),
+            false => (condition, Style::new()),
+        };
+        if selected.is_some_and(|selected| selected as usize == number) {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        Span::styled(glyph.to_string(), style)
+    };
+    let spans: Vec<Span<'static>> = cells.iter().enumerate().map(span).collect();
+    spans.chunks(area.width.max(1).into()).map(|row| Line::from(row.to_vec())).collect()
+}
+
+/// How full a cell is; of a cell that cannot be written, its condition.
+fn fill_glyph(condition: char, filled: u8) -> char {
+    const EIGHTHS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    match condition {
+        'x' | 'r' | '-' => condition,
+        _ => EIGHTHS[usize::from(filled.min(100)).div_ceil(13).min(8)],
+    }
+}
+
+fn color(condition: char) -> Color {
+    match condition {
+        'x' => Color::Red,
+        'r' => Color::Magenta,
+        'O' => Color::LightCyan,
+        'o' => Color::Cyan,
+        'c' => Color::Yellow,
+        '#' => Color::Green,
+        '+' => Color::Blue,
+        '.' => Color::DarkGray,
+        _ => Color::Reset,
+    }
+}
+
+/// The conditions in the map, and what is selected.
+fn legend(screen: &Screen, range: MapRange, view: &View) -> Line<'static> {
+    let map = &view.zones;
+    let last = |first: u32| first.saturating_add(range.per_cell - 1).min(map.zones.max(1) - 1);
+    let start = screen.selected - screen.selected % range.per_cell;
+    let which = match range.per_cell {
+        1 => format!("zone {start}"),
+        _ => format!("zones {start}-{}", last(start)),
+    };
+    let cell =
+        start.checked_sub(range.first).map_or(usize::MAX, |zone| (zone / range.per_cell) as usize);
+    let filled =
+        map.filled.get(cell).map_or(String::new(), |filled| format!(" {filled} % written"));
+    let mut spans = vec![Span::raw(format!("{which}{filled} "))];
+    for (letter, name) in
+        Cell::CONDITIONS.into_iter().filter(|&(letter, _)| map.conditions.contains(letter))
+    {
+        let (glyph, style) = match screen.color {
+            true => ('■', Style::new().fg(color(letter))),
+            false => (letter, Style::new()),
+        };
+        spans.push(Span::styled(format!(" {glyph}"), style));
+        spans.push(Span::raw(format!(" {name}")));
+    }
+    Line::from(spans)
+}
+
+fn plugs_title(screen: &Screen, view: &View) -> String {
+    let order = if screen.by_zone { "zone" } else { "waiting" };
+    let plugs = if view.live_plugs == 1 { "plug" } else { "plugs" };
+    format!("{} {plugs} by {order}", view.live_plugs)
+}
+
+fn plug_lines(screen: &Screen, view: &View) -> Vec<Line<'static>> {
+    let mut plugs: Vec<&Plug> = view.plugs.iter().collect();
+    if screen.by_zone {
+        plugs.sort_by_key(|plug| plug.zone);
+    }
+    let line = |plug: &&Plug| {
+        let Plug { zone, waiting, merges } = plug;
+        Line::from(
+            format!("zone {zone:6} {waiting:5} wait")
+                + &match merges {
+                    0 => String::new(),
+                    merges => format!(" {merges:6} merged"),
+                },
+        )
+    };
+    plugs.iter().map(line).collect()
+}
+
+fn counter_lines(view: &View) -> Vec<Line<'static>> {
+    let counts = view.counts.iter().map(|(name, count)| format!("{name} {count}"));
+    let busy = view.busy.iter().map(|(part, time)| format!("{part} {}", format_time(*time)));
+    counts.chain(busy).map(Line::from).collect()
+}
+
+/// A list below a line with its title, in as many columns as fit.
+fn draw_list(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'static>>) {
+    let block = Block::new().borders(Borders::TOP).title(title.to_owned());
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let width = lines.iter().map(Line::width).max().unwrap_or(1) as u16 + 2;
+    let columns = lines.chunks(inside.height.max(1).into());
+    for (column, lines) in (0..inside.width / width.min(inside.width).max(1)).zip(columns) {
+        let part = Rect { x: inside.x + column * width, ..inside }.intersection(inside);
+        frame.render_widget(Paragraph::new(lines.to_vec()), part);
+    }
+}
+
+/// What is asked, or what has become of the last command, or the keys.
+fn question(screen: &Screen) -> String {
+    match (&screen.prompt, &screen.message) {
+        (Some(Prompt::Choose(name, values)), _) => {
+            let choices = values.iter().zip(1..).map(|(value, key)| format!("  {key} {value}"));
+            format!("{name}:{}", choices.collect::<String>())
+        }
+        (Some(Prompt::Confirm(command)), _) => format!("{}: y to confirm", command.join(" ")),
+        (Some(Prompt::Fault(text)), _) => {
+            format!("fault, such as fail=write,zone=3,count=2: {text}_")
+        }
+        (None, Some(message)) => message.clone(),
+        (None, None) => KEYS.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use std::time::Duration;
+    use zonal_host::control::ZoneMap;
+
+    fn view(at: u64) -> View {
+        let named = |entries: &[(&str, u64)]| {
+            entries.iter().map(|&(name, count)| (name.to_owned(), count)).collect::<Vec<_>>()
+        };
+        let attributes = [("scheduler", "none"), ("zone_write", "plug")];
+        View {
+            at: Duration::from_secs(at),
+            device: "zns-1t".to_owned(),
+            attributes: attributes
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
+            zones: ZoneMap {
+                zones: 12,
+                max_open: 14,
+                open: 2,
+                active: 3,
+                full: 1,
+                conditions: "#oOc......rx".to_owned(),
+                filled: vec![100, 50, 13, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+                ..ZoneMap::default()
+            },
+            requests: named(&[("writes", at * 12_345), ("sectors_written", at * 12_345 * 8)]),
+            live_plugs: 2,
+            plugs: vec![
+                Plug { zone: 2, waiting: 31, merges: 7 },
+                Plug { zone: 1, waiting: 3, merges: 0 },
+            ],
+            counts: named(&[("pages_programmed", 99), ("erases", 1)]),
+            busy: named(&[("dies", 1_500_000)]),
+            faults: 1,
+        }
+    }
+
+    fn text(screen: &mut Screen, (columns, rows): (u16, u16)) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
+        for at in 0..2 {
+            terminal.draw(|frame| draw(frame, screen)).expect("drawn");
+            screen.update(screen.range(), view(at));
+        }
+        terminal.draw(|frame| draw(frame, screen)).expect("drawn");
+        let buffer = terminal.backend().buffer();
+        let line = |row: &[ratatui::buffer::Cell]| {
+            row.iter().map(ratatui::buffer::Cell::symbol).collect::<String>().trim_end().to_owned()
+        };
+        buffer.content.chunks(columns.into()).map(line).collect()
+    }
+
+    #[test]
+    fn everything_is_on_80_columns_without_colours() {
+        let lines = text(&mut Screen::new(false), (80, 24));
+        let expected = [
+            "none  zone_write plug  1 fault rule  zns-1t",
+            "reads           0/s       0.0 MiB/s",
+            "writes      12.3k/s      48.2 MiB/s █",
+            "others          0/s    0 failures/s",
+            "12 zones: open 2 of 14, active 3 of no limit, full 1",
+            "#oOc......rx",
+        ];
+        for (row, expected) in expected.iter().enumerate() {
+            assert_eq!(lines[row].trim_end(), *expected, "row {row} of {lines:#?}");
+        }
+        let legend = "zone 0 100 % written  x offline r read-only O explicitly open";
+        assert!(lines[16].starts_with(legend), "{lines:#?}");
+        assert!(lines[17].starts_with("2 plugs by waiting"), "{lines:#?}");
+        assert!(lines[17].contains("device"), "{lines:#?}");
+        assert!(lines[18].starts_with("zone      2    31 wait      7 merged"), "{lines:#?}");
+        assert!(lines[18].contains("pages_programmed 99"), "{lines:#?}");
+        assert!(lines[23].starts_with("q quit"), "{lines:#?}");
+    }
+
+    #[test]
+    fn colours_leave_the_glyph_to_say_how_full_a_zone_is() {
+        let lines = text(&mut Screen::new(true), (100, 30));
+        assert_eq!(lines[5], "█▄▁▁······rx", "{lines:#?}");
+    }
+
+    #[test]
+    fn no_terminal_is_too_small() {
+        for size in [(1, 1), (3, 24), (80, 4), (20, 10)] {
+            text(&mut Screen::new(false), size);
+        }
+    }
+}
