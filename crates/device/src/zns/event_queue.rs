@@ -1,5 +1,6 @@
 //! The events to come in a drive, in the order of their times. Events of one time keep the order in
 //! which they were added, so that a run is reproducible.
+use std::collections::VecDeque;
 use zonal_blk::Nanos;
 
 /// How many of the next events are looked at one by one for the place of another.
@@ -27,31 +28,31 @@ pub(super) enum Event {
 /// Pending events.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
-    /// The next one is last. There are few, and most are added to come soon.
-    pending: Vec<(Nanos, Event)>,
+    /// In order. Most are added to come soon or last, so that few have to move.
+    pending: VecDeque<(Nanos, Event)>,
 }
 
 impl EventQueue {
     #[inline]
     pub(super) fn add(&mut self, at: Nanos, event: Event) {
-        let soon = self.pending.iter().rev().take(SOON).take_while(|(other, _)| *other <= at);
-        let before = match soon.count() {
-            SOON => self.pending.partition_point(|(other, _)| *other > at),
-            sooner => self.pending.len() - sooner,
+        let sooner = self.pending.iter().take(SOON).take_while(|(other, _)| *other <= at).count();
+        let place = match sooner {
+            SOON => self.pending.partition_point(|(other, _)| *other <= at),
+            sooner => sooner,
         };
-        self.pending.insert(before, (at, event));
+        self.pending.insert(place, (at, event));
     }
 
     /// The time of the next event.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.pending.last().map(|&(at, _)| at)
+        self.pending.front().map(|&(at, _)| at)
     }
 
     /// Removes the next event if it is due by `now`.
     #[inline]
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
-        self.pending.pop_if(|(at, _)| *at <= now)
+        self.pending.pop_front_if(|(at, _)| *at <= now)
     }
 }
 
