@@ -1,5 +1,6 @@
 //! `zonal validate`.
 use super::measured::MeasuredArgs;
+use super::reproduce::{prepare, write_plots};
 use crate::args::seconds;
 use crate::terminal::StepBar;
 use anyhow::Result;
@@ -28,6 +29,10 @@ pub struct ValidateArgs {
     /// Keep predictions in a file as they are made, and take those that are there from it
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
+    /// Write the scatter plot of each metric to a file of its own in this directory, which is created
+    /// if necessary
+    #[arg(long, value_name = "DIR")]
+    pub plot: Option<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -60,8 +65,14 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
         hold_out: args.hold_out,
         resume: args.resume.clone(),
     };
+    if let Some(dir) = &args.plot {
+        prepare(dir)?;
+    }
     let bar = StepBar::new("{prefix} [{bar:24}] {pos}/{len} loads eta {eta}");
     let validation = validate::validate(cells, &options, &bar)?;
+    if let Some(dir) = &args.plot {
+        write_plots(dir, &validate::plots(&validation)?)?;
+    }
     let text = match args.format {
         Format::Text => validate::text(&validation),
         Format::Csv => validate::csv(&validation),

@@ -83,7 +83,9 @@ fn own_reports_are_measurements_of_the_model_itself() {
     }
     let page = dir.zonal(&[&args[..], &["--format=html"]].concat()).expect_ok();
     assert!(page.contains("<svg") && page.ends_with("</html>\n"), "{page}");
-    let text = dir.zonal(&[&args[..], &["--resume=state"]].concat()).expect_ok();
+    let text = dir.zonal(&[&args[..], &["--resume=state", "--plot=p"]].concat()).expect_ok();
+    let dots = dir.read("p/validate-lat_p99.svg").matches("<circle").count();
+    assert_eq!(dots, 2 + 1, "two cells and the legend");
     assert!(text.contains("free parameters of the profile: "), "{text}");
     assert!(text.contains("demerit"), "{text}");
     let resumed = dir.zonal(&[&args[..], &["--resume=state"]].concat()).expect_ok();

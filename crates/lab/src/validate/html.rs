@@ -1,12 +1,10 @@
 //! A validation as one self-contained page: errors, a scatter plot for each metric, the worst cells.
 use super::errors::{Short, by_error};
+use super::plot::plots;
 use super::report::{name, notes, parts, rows};
 use super::{Errors, Summary, Validation};
-use crate::chart::{Axis, Chart, Marks, Scale, Series};
-use crate::measurements::Metric;
 use crate::page::{self, escaped, table};
 use anyhow::Result;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Cells that the page names as the worst.
@@ -37,10 +35,8 @@ pub fn page(validation: &Validation) -> Result<String> {
         table(&mut out, &headings.map(str::to_owned), 2, rows.into_iter().map(row));
     }
     out += "<h2>Predicted against measured</h2>\n<p>The line is where both are the same.</p>\n";
-    for metric in Metric::ALL {
-        if let Some(chart) = scatter(validation, metric) {
-            let _ = writeln!(out, "<figure>\n{}</figure>", chart.draw()?);
-        }
+    for plot in plots(validation)? {
+        let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
     }
     out += "<h2>Largest errors</h2>\n";
     let headings = ["cell", "measured", "predicted", "error"];
@@ -53,42 +49,6 @@ pub fn page(validation: &Validation) -> Result<String> {
     });
     table(&mut out, &headings.map(str::to_owned), 1, worst);
     Ok(out + page::END)
-}
-
-/// All cells of a metric, coloured by kind of work; `None` without any.
-fn scatter(validation: &Validation, metric: Metric) -> Option<Chart> {
-    let mut kinds: BTreeMap<&'static str, Vec<(f64, f64)>> = BTreeMap::new();
-    for (at, cell) in validation.cells.cells.iter().enumerate() {
-        let predicted = validation.predicted(at);
-        if cell.metric == metric && predicted > 0.0 {
-            let class = validation.cells.loads[cell.load].class();
-            kinds.entry(class).or_default().push((cell.value, predicted));
-        }
-    }
-    let all = || kinds.values().flatten().flat_map(|&(measured, predicted)| [measured, predicted]);
-    let (low, high) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
-    let mut series = vec![Series {
-        name: "predicted = measured".to_owned(),
-        colour: 0,
-        slot: (0, 1),
-        marks: Marks::Line { dashed: true, points: false },
-        points: vec![(low, low), (high, high)],
-    }];
-    series.extend(kinds.into_iter().enumerate().map(|(colour, (kind, points))| Series {
-        name: kind.to_owned(),
-        colour,
-        slot: (0, 1),
-        marks: Marks::Dots,
-        points,
-    }));
-    let unit = metric.unit();
-    Some(Chart {
-        title: metric.name().to_owned(),
-        x: Axis { label: format!("measured, {unit}"), steps: None, scale: Scale::Logarithmic },
-        y_label: format!("predicted, {unit}"),
-        scale: Scale::Logarithmic,
-        series,
-    })
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@
 //!  baseline    what interpolation between neighbouring cells predicts
 //!  errors      predicted and measured figures --> errors by kind of work and metric
 //!  report      these --> text, CSV, JSON
-//!  html        these --> a page with scatter plots
+//!  plot        predicted against measured figures as scatter plots
+//!  html        all of these --> a page
 //! ```
 mod baseline;
 mod errors;
 mod html;
+mod plot;
 mod report;
 mod state;
 
@@ -25,6 +27,7 @@ use anyhow::{Context, Result};
 use errors::Summary;
 pub use errors::{Demerit, Errors};
 pub use html::page as html;
+pub use plot::plots;
 pub use report::{csv, json, text};
 use state::StateFile;
 use std::path::PathBuf;
