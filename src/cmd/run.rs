@@ -3,7 +3,7 @@ use crate::args::{ClockArg, Eta, ZoneWriteArg};
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -11,8 +11,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
-use zonal_blk::{Nanos, QueueOptions};
+use zonal_blk::{Bytes, Nanos, QueueOptions};
 use zonal_device::inject::Rule;
+use zonal_device::quantity::parse_size;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
@@ -20,6 +21,7 @@ use zonal_fio::report::{self, Format};
 use zonal_fio::verify::Dump;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
+use zonal_lab::io_trace;
 use zonal_lab::run::{Run, RunInfo, jobs_without_io};
 use zonal_sim::CostModel;
 
@@ -79,6 +81,24 @@ pub struct RunArgs {
     /// the head is, and how much is in the write buffer
     #[arg(long, value_name = "FILE")]
     pub head_trace: Option<PathBuf>,
+    /// Trace what happens to each I/O in the block layer and on the device to a file, for a trace
+    /// viewer
+    #[arg(long, value_name = "FILE", conflicts_with = "head_trace")]
+    pub trace: Option<PathBuf>,
+    /// Format of the trace: perfetto (ui.perfetto.dev), json (Chrome) or blktrace (blkparse, btt,
+    /// iowatcher; files FILE.blktrace.N) [default: by the file's extension, else perfetto]
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
+    pub trace_format: Option<TraceFormat>,
+    /// Trace one in so many I/Os of each job
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub trace_sample: u64,
+    /// Most memory for what is traced; I/Os that no longer fit are not in the trace
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    pub trace_size: u64,
+    /// Say where the time of the I/Os at p50, p99 and p99.9 went: plug, scheduler, tag, device
+    #[arg(long, conflicts_with = "head_trace")]
+    pub explain: bool,
     /// Record everything that changes the device to this file, with its data, for `zonal crash`
     #[arg(long, value_name = "LOG")]
     pub record_all: Option<PathBuf>,
@@ -137,6 +157,9 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if let Some(file) = &args.head_trace {
         run.trace_heads(file)?;
     }
+    if args.trace.is_some() || args.explain {
+        run.trace_ios(trace_settings(args));
+    }
     if formats.contains(&Format::Normal) {
         write_to(&output, &run.announcement()).with_context(|| written_to(args))?;
     }
@@ -159,11 +182,22 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let mut executor = executor(args, clock)?;
     let finished = run.execute(&mut executor, args.seed)?;
     report_findings(&finished, run.devices())?;
-    let report =
+    let mut report =
         run.report(&finished, info(executor.timestamp_ms(), global_options, executor.is_stopped()));
+    if args.explain {
+        let explained = run.io_trace().into_iter().flat_map(io_trace::IoTrace::explain);
+        let sections: Vec<_> = explained.map(|device| device.section()).collect();
+        report.extra.push(("explain".to_owned(), sections.into()));
+    }
     write_to(&output, &report::render(&report, &formats)).with_context(|| written_to(args))?;
     if args.dump_plugs {
         dump_plugs(run.devices())?;
+    }
+    if let Some(trace) = run.io_trace() {
+        let summary = trace.finish()?;
+        if summary.full_at.is_some() {
+            tracing::warn!("the trace is not whole: {summary}");
+        }
     }
     run.check_recordings()?;
     run.devices().finish_recording()?;
@@ -213,6 +247,35 @@ fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> Devic
         notices: notices(),
         ..DeviceOptions::default()
     }
+}
+
+/// `--trace-format`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum TraceFormat {
+    /// Perfetto's protocol buffers
+    Perfetto,
+    /// Chrome's JSON
+    Json,
+    /// blktrace's binary files
+    Blktrace,
+}
+
+impl From<TraceFormat> for io_trace::Format {
+    fn from(format: TraceFormat) -> Self {
+        match format {
+            TraceFormat::Perfetto => io_trace::Format::Perfetto,
+            TraceFormat::Json => io_trace::Format::Json,
+            TraceFormat::Blktrace => io_trace::Format::Blktrace,
+        }
+    }
+}
+
+fn trace_settings(args: &RunArgs) -> io_trace::Settings {
+    let file = args.trace.clone().map(|path| {
+        let format = args.trace_format.map_or(io_trace::Format::of(&path), Into::into);
+        (path, format)
+    });
+    io_trace::Settings { file, one_in: args.trace_sample, limit: Bytes(args.trace_size) }
 }
 
 fn executor(args: &RunArgs, clock: ClockKind) -> Result<Executor> {

@@ -6,6 +6,7 @@ mod data;
 mod documents;
 mod flows;
 mod interrupts;
+mod io_trace;
 mod job_options;
 mod models;
 mod oracles;

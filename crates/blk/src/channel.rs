@@ -16,6 +16,7 @@ use crate::request::{Request, RequestList, RequestPool};
 use crate::sched::{MergeLimit, SchedHandle};
 use crate::split::{self, FastPath};
 use crate::status::Status;
+use crate::trace::{ChannelTrace, TraceAction};
 use crate::units::{Nanos, ZoneNo};
 use crate::wake::{Wake, WakeUp};
 use std::collections::VecDeque;
@@ -57,6 +58,8 @@ pub struct Channel {
     usage: Arc<ChannelUsage>,
     /// `None` without [`QueueOptions::iostats`](crate::QueueOptions::iostats).
     iostat: Option<Arc<IoCounters>>,
+    /// `None` unless the queue is traced.
+    trace: Option<Box<ChannelTrace>>,
     /// The limit on merging within a batch.
     merge: MergeLimit,
     fast_path: FastPath,
@@ -88,6 +91,7 @@ impl Channel {
     ) -> Self {
         let ChannelConfig { changes, limits, fast_path, merge, sched, nr_requests, io_timeout } =
             setup;
+        let trace = queue.tracing().map(|tracing| Box::new(ChannelTrace::open(tracing, id)));
         hctx.with(|hctx| hctx.configure(nr_requests, io_timeout));
         Channel {
             queue,
@@ -107,6 +111,7 @@ impl Channel {
             nr_bios: 0,
             usage,
             iostat,
+            trace,
             merge,
             fast_path,
             limits,
@@ -155,6 +160,7 @@ impl Channel {
                 continue;
             };
             self.nr_bios += 1;
+            self.trace_at(now);
             let request = self.request_in_zone(zone, bio, None);
             if let Some(sched) = &mut self.sched
                 && request.op() == Op::Read
@@ -226,6 +232,7 @@ impl Channel {
     #[inline(always)]
     fn admit(&mut self, now: Nanos, bio: Bio) {
         self.nr_bios += 1;
+        self.trace_at(now);
         match self.fast_path.zone_of(&bio) {
             Some(zone) => {
                 let request = self.request_in_zone(zone, bio, None);
@@ -282,15 +289,27 @@ impl Channel {
     fn request_in_zone(&mut self, zone: ZoneNo, bio: Bio, parent: Option<u32>) -> Box<Request> {
         let mut request = self.pool.get();
         request.init(bio, self.id, zone, parent);
+        if let Some(trace) = &mut self.trace {
+            trace.queue(&mut request);
+        }
         request
+    }
+
+    /// Whatever is traced from here on happens at `now`.
+    #[inline(always)]
+    fn trace_at(&mut self, now: Nanos) {
+        if let Some(trace) = &mut self.trace {
+            trace.now = now;
+        }
     }
 
     /// Passes a request through the plug of its zone, if it has one.
     #[inline]
-    fn enter_plug(&mut self, now: Nanos, request: Box<Request>) {
+    fn enter_plug(&mut self, now: Nanos, mut request: Box<Request>) {
+        let plugged = self.trace.as_ref().and_then(|trace| trace.before_plug(&mut request));
         match self.queue.enter(now, request, &mut self.aborted) {
             PlugResult::Issue(request) => self.issue(now, request),
-            PlugResult::Parked => {}
+            PlugResult::Parked => self.trace.iter_mut().for_each(|trace| trace.send(plugged)),
             PlugResult::Failed(request, status) => self.plug_refused(now, request, status),
         }
         if !self.aborted.is_empty() {
@@ -321,7 +340,12 @@ impl Channel {
 
     /// Sends a request that has passed its plug to the scheduler or the device.
     #[inline]
-    fn issue(&mut self, now: Nanos, request: Box<Request>) {
+    fn issue(&mut self, now: Nanos, mut request: Box<Request>) {
+        if let Some(trace) = &mut self.trace
+            && self.sched.is_some()
+        {
+            trace.event(TraceAction::Insert, &mut request);
+        }
         match &mut self.sched {
             None => self.hctx.with(|hctx| hctx.dispatch(now, request)),
             Some(sched) if self.batching => sched.add_to_batch(request),
@@ -332,6 +356,7 @@ impl Channel {
     /// Appends what has completed by `now` to `completions` and issues the requests that waited for it.
     /// Returns the number of completions.
     pub fn poll(&mut self, now: Nanos, completions: &mut Vec<Completion>) -> usize {
+        self.trace_at(now);
         self.admit_held(now);
         let before = completions.len();
         if !self.ended.is_empty() {
@@ -424,7 +449,10 @@ impl Channel {
         if request.status() != Status::Ok {
             self.queue.failed(request.command(), request.status());
         }
-        if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
+        if let Some(mut next) = self.queue.release(now, &request, &mut self.aborted) {
+            if let Some(trace) = &mut self.trace {
+                trace.event(TraceAction::Unplug, &mut next);
+            }
             mark!(FrozenWithWaiting if self.queue.gate().is_frozen());
             if self.draining && next.owner != self.id {
                 mark!(MailedWrite if true);
@@ -449,6 +477,9 @@ impl Channel {
     /// Completes the bios of a request, each on the channel that submitted it.
     #[inline]
     fn deliver(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
+        if let Some(trace) = &mut self.trace {
+            trace.event(TraceAction::Complete, &mut request);
+        }
         if !request.is_merged() {
             return self.deliver_one(request, completions);
         }
@@ -459,6 +490,9 @@ impl Channel {
         while let Some(mut request) = merged.pop_front() {
             request.set_status(status);
             request.refused = refused;
+            if let Some(trace) = &mut self.trace {
+                trace.event(TraceAction::Complete, &mut request);
+            }
             self.deliver_one(request, completions);
             merges += 1;
         }

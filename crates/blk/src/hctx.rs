@@ -15,6 +15,7 @@ use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
 use crate::sync::Mutex;
+use crate::trace::{HctxTrace, TraceAction};
 use crate::units::{Nanos, Tag};
 use crate::wake::Wake;
 use std::os::fd::RawFd;
@@ -47,10 +48,16 @@ pub(crate) struct Hctx {
     sharers: u32,
     /// `None` without [`QueueOptions::iostats`](crate::QueueOptions::iostats).
     times: Option<Arc<HctxTimes>>,
+    /// `None` unless the queue is traced.
+    trace: Option<HctxTrace>,
 }
 
 impl Hctx {
-    pub(crate) fn open(device: &Arc<dyn Device>, times: Option<Arc<HctxTimes>>) -> Self {
+    pub(crate) fn open(
+        device: &Arc<dyn Device>,
+        times: Option<Arc<HctxTimes>>,
+        trace: Option<HctxTrace>,
+    ) -> Self {
         let depth = device.limits().queue_depth;
         Hctx {
             hw: Arc::clone(device).open_queue(),
@@ -65,6 +72,7 @@ impl Hctx {
             refused_at: Nanos(0),
             sharers: 0,
             times,
+            trace,
         }
     }
 
@@ -92,11 +100,18 @@ impl Hctx {
     pub(crate) fn dispatch(&mut self, now: Nanos, request: Box<Request>) {
         if self.waiting.is_empty() {
             if let Err(request) = self.start(now, request) {
-                self.waiting.push_front(request);
+                self.wait(now, request);
             }
         } else {
-            self.waiting.push_back(request);
+            self.wait(now, request);
         }
+    }
+
+    fn wait(&mut self, now: Nanos, mut request: Box<Request>) {
+        if let Some(trace) = &mut self.trace {
+            trace.event(now, TraceAction::Sleep, &mut request);
+        }
+        self.waiting.push_back(request);
     }
 
     /// Sends a request to the device, unless others wait or there is no tag for it.
@@ -138,10 +153,17 @@ impl Hctx {
         let tag = self.free_tags.pop().expect("more tags are free than are unused");
         request.tag = tag;
         self.started[usize::from(tag.0)] = now;
-        self.hw.start(now, request).inspect_err(|_| {
+        if let Some(trace) = &mut self.trace {
+            trace.issue(now, &mut request);
+        }
+        self.hw.start(now, request).map_err(|mut request| {
             mark!(BusyRequeue if true);
             self.free_tags.push(tag);
             self.refused_at = now;
+            if let Some(trace) = &mut self.trace {
+                trace.event(now, TraceAction::Requeue, &mut request);
+            }
+            request
         })
     }
 

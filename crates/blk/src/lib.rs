@@ -85,6 +85,7 @@ mod sync;
 #[cfg(test)]
 #[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports))]
 mod testing;
+mod trace;
 pub mod units;
 mod wake;
 pub mod zone;
@@ -104,6 +105,7 @@ pub use plug::{
 pub use queue::{AttachError, Queue, QueueOptions, SwitchError};
 pub use request::{Request, RequestList};
 pub use status::Status;
+pub use trace::{TraceAction, TraceEvent, TraceSink, TraceSource, Tracer};
 pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};
 pub use wake::{Clock, Wake, WakeUp};
 pub use zone::{Zone, ZoneCondition, ZoneKind};

@@ -20,12 +20,13 @@ use crate::sched::{MergeLimit, Scheduler};
 use crate::split;
 use crate::status::Status;
 use crate::sync::{AtomicBool, AtomicU8, Mutex, MutexGuard, Ordering, fence, store_before_load};
+use crate::trace::{HctxTrace, Tracer, Tracing};
 use crate::units::{Nanos, Sector, ZoneNo};
 use crate::wake::Sleeper;
 use crate::zone::Zone;
 pub(crate) use settings::ChannelConfig;
 use settings::{Settings, zones_to_lock};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How a queue treats its I/O.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,7 @@ pub struct Queue {
     /// Channels may be asleep that have room for requests of the scheduler.
     sleepers_with_room: AtomicBool,
     failures: Failures,
+    tracing: OnceLock<Tracing>,
     channels: Mutex<Channels>,
 }
 
@@ -104,6 +106,8 @@ struct Channels {
     /// Those that belonged to one that has closed.
     spare: Vec<Hctx>,
     shared: Vec<SharedHctx>,
+    /// Hardware queues opened so far.
+    hctxs: usize,
     /// Of each hardware queue opened; `None` unless anything is counted.
     times: Option<Vec<Arc<HctxTimes>>>,
 }
@@ -125,7 +129,7 @@ struct SharedHctx {
 
 impl Channels {
     /// A hardware queue for one more channel, which nobody else has if possible.
-    fn share_hctx(&mut self, device: &Arc<dyn Device>) -> HctxRef {
+    fn share_hctx(&mut self, device: &Arc<dyn Device>, tracing: Option<&Tracing>) -> HctxRef {
         let turn = self.opened % usize::from(device.limits().nr_queues);
         let is_unused = |at: usize| self.shared.get(at).is_some_and(|shared| shared.users == 0);
         let unused = if is_unused(turn) {
@@ -137,7 +141,7 @@ impl Channels {
             self.shared[at].hctx.lock().expect("hardware queue lock").reopen();
             at
         } else if self.shared.len() < usize::from(device.limits().nr_queues) {
-            let hctx = Arc::new(Mutex::new(self.open_hctx(device)));
+            let hctx = Arc::new(Mutex::new(self.open_hctx(device, tracing)));
             self.shared.push(SharedHctx { hctx, users: 0 });
             self.shared.len() - 1
         } else {
@@ -148,24 +152,26 @@ impl Channels {
     }
 
     /// A hardware queue for a channel alone.
-    fn own_hctx(&mut self, device: &Arc<dyn Device>) -> HctxRef {
+    fn own_hctx(&mut self, device: &Arc<dyn Device>, tracing: Option<&Tracing>) -> HctxRef {
         self.owned += 1;
         HctxRef::Own(match self.spare.pop() {
             Some(mut hctx) => {
                 hctx.reopen();
                 hctx
             }
-            None => self.open_hctx(device),
+            None => self.open_hctx(device, tracing),
         })
     }
 
-    fn open_hctx(&mut self, device: &Arc<dyn Device>) -> Hctx {
+    fn open_hctx(&mut self, device: &Arc<dyn Device>, tracing: Option<&Tracing>) -> Hctx {
         let times = self.times.as_mut().map(|all| {
             let times = Arc::new(HctxTimes::new());
             all.push(Arc::clone(&times));
             times
         });
-        Hctx::open(device, times)
+        let trace = tracing.map(|tracing| HctxTrace::open(tracing, self.hctxs));
+        self.hctxs += 1;
+        Hctx::open(device, times, trace)
     }
 }
 
@@ -240,6 +246,7 @@ impl Queue {
             gate: Gate::new(),
             sleepers_with_room: AtomicBool::new(false),
             failures: Failures::default(),
+            tracing: OnceLock::new(),
             channels: Mutex::new(Channels {
                 times: options.iostats.then(Vec::new),
                 ..Channels::default()
@@ -268,6 +275,20 @@ impl Queue {
     /// The first failure since [`Queue::on_failure`].
     pub fn first_failure(&self) -> Option<&Failure> {
         self.failures.first()
+    }
+
+    /// Has `tracer` learn what happens to every `one_in`-th bio of each channel. Channels that are open
+    /// already are not traced; only the first call has an effect.
+    ///
+    /// # Panics
+    /// If `one_in` is 0.
+    pub fn trace(&self, tracer: Arc<dyn Tracer>, one_in: u64) {
+        assert!(one_in > 0, "one bio in 0 cannot be traced");
+        let _ = self.tracing.set(Tracing { tracer, one_in });
+    }
+
+    pub(crate) fn tracing(&self) -> Option<&Tracing> {
+        self.tracing.get()
     }
 
     /// A command failed.
@@ -379,9 +400,9 @@ impl Queue {
     pub fn channel(self: &Arc<Self>) -> Result<Channel, NoQueueLeft> {
         let mut channels = self.channels();
         let hctx = if self.share_queues {
-            channels.share_hctx(&self.device)
+            channels.share_hctx(&self.device, self.tracing())
         } else if channels.owned < self.limits.nr_queues {
-            channels.own_hctx(&self.device)
+            channels.own_hctx(&self.device, self.tracing())
         } else {
             return Err(NoQueueLeft(self.limits.nr_queues));
         };

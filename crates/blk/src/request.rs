@@ -10,6 +10,7 @@ use crate::layout::StructLayout;
 use crate::probe::{mark, mutant};
 use crate::status::Status;
 use crate::struct_layout;
+use crate::trace::TraceMark;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::mem;
 
@@ -44,6 +45,8 @@ pub struct Request {
     /// When the request came to the scheduler, and when it was sent to the device from there.
     pub(crate) queued_at: Nanos,
     pub(crate) sent_at: Nanos,
+    /// Its part in the trace. Meaningless unless the queue is traced.
+    pub(crate) trace: TraceMark,
 }
 
 #[cfg(not(any(loom, shuttle)))]
@@ -70,6 +73,7 @@ impl Request {
             parent,
             queued_at,
             sent_at,
+            trace,
         })
     }
 
@@ -90,6 +94,7 @@ impl Request {
             parked_at: Nanos(0),
             queued_at: Nanos(0),
             sent_at: Nanos(0),
+            trace: TraceMark::default(),
             merged: RequestList::new(),
             next: None,
         }
@@ -294,6 +299,11 @@ impl Request {
     pub fn for_each_bio(&mut self, mut visit: impl FnMut(&Bio)) {
         visit(&self.bio);
         self.merged.for_each(|merged| visit(&merged.bio));
+    }
+
+    /// Shows the requests that were merged behind this one.
+    pub(crate) fn for_each_merged(&mut self, mut visit: impl FnMut(&mut Request)) {
+        self.merged.for_each(|merged| visit(merged));
     }
 
     pub(crate) fn can_append(&self, next: &Request, max_sectors: u32) -> bool {

@@ -40,6 +40,7 @@ pub mod experiment;
 pub mod fio_verify;
 pub mod fit;
 pub mod host_cost;
+pub mod io_trace;
 pub mod measurements;
 mod page;
 pub mod progress;

@@ -9,6 +9,7 @@ mod traces;
 
 use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{ClockKind, Executor, FinishedTask};
+use crate::io_trace::{self, IoTrace};
 use anyhow::{Result, bail};
 use head_trace::HeadTrace;
 use logs::Logs;
@@ -31,6 +32,7 @@ pub struct Run {
     recordings: Recordings,
     logs: Logs,
     head_trace: Option<HeadTrace>,
+    io_trace: Option<IoTrace>,
 }
 
 /// What a report says of the run as a whole.
@@ -68,6 +70,7 @@ impl Run {
             recordings: Recordings::new(),
             logs: Logs::default(),
             head_trace: None,
+            io_trace: None,
         })
     }
 
@@ -138,6 +141,16 @@ impl Run {
     pub fn trace_heads(&mut self, file: &Path) -> Result<()> {
         self.head_trace = Some(HeadTrace::start(&self.devices, file)?);
         Ok(())
+    }
+
+    /// Traces the I/Os of all devices. To be called before [`Run::execute`].
+    pub fn trace_ios(&mut self, settings: io_trace::Settings) {
+        self.io_trace = Some(IoTrace::start(&self.devices, settings));
+    }
+
+    /// The trace of I/Os, if there is one.
+    pub fn io_trace(&self) -> Option<&IoTrace> {
+        self.io_trace.as_ref()
     }
 
     /// Checks that everything was recorded and logged.

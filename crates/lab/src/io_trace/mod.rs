@@ -1,0 +1,154 @@
+//! What happens to each I/O of a run between its submission and its completion: for trace viewers
+//! ([`Format`]), and explained by percentile ([`explain`]).
+mod blktrace;
+mod chrome;
+mod collect;
+pub mod explain;
+mod lives;
+mod perfetto;
+mod timeline;
+
+use crate::devices::Devices;
+use anyhow::{Context, Result};
+use collect::{Collector, HeadLog};
+use lives::Life;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zonal_blk::{Bytes, Nanos};
+
+/// The format of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Perfetto's protocol buffers, as ui.perfetto.dev and `trace_processor` read them.
+    Perfetto,
+    /// Chrome's JSON (the "Trace Event Format").
+    Json,
+    /// blktrace's binary files, one for each channel: `FILE.blktrace.N`.
+    Blktrace,
+}
+
+impl Format {
+    /// The format that a file's name suggests: JSON for `.json`, blktrace for `.blktrace`, else
+    /// Perfetto's.
+    pub fn of(file: &Path) -> Self {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => Format::Json,
+            Some("blktrace") => Format::Blktrace,
+            _ => Format::Perfetto,
+        }
+    }
+}
+
+/// What to trace.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The file and its format; `None` to trace for [`IoTrace::explain`] alone.
+    pub file: Option<(PathBuf, Format)>,
+    /// Trace every so many bios of each channel.
+    pub one_in: u64,
+    /// The most memory that events may take; what comes later is not traced.
+    pub limit: Bytes,
+}
+
+/// The traces of all devices of a run.
+pub struct IoTrace {
+    settings: Settings,
+    devices: Vec<DeviceTrace>,
+}
+
+struct DeviceTrace {
+    name: String,
+    collector: Arc<Collector>,
+    heads: Option<Arc<HeadLog>>,
+}
+
+/// What was traced of one device.
+struct Traced<'a> {
+    name: &'a str,
+    /// By the time of their submission.
+    lives: Vec<Life>,
+    /// What the head of a rotating disk did, in order.
+    heads: Vec<HeadEntry>,
+}
+
+/// An activity of a head.
+type HeadEntry = zonal_device::hdd::TraceEntry;
+
+/// What a trace lacks, and how much it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// I/Os that are in the trace from beginning to end.
+    pub ios: u64,
+    /// When the memory for events was used up: the trace ends there.
+    pub full_at: Option<Nanos>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} I/Os", self.ios)?;
+        match self.full_at {
+            None => Ok(()),
+            Some(at) => write!(
+                f,
+                "; the memory for events was full at {:.6} s, and what followed is missing: trace \
+                 fewer I/Os (--trace-sample) or allow more memory (--trace-size)",
+                at.0 as f64 / 1e9
+            ),
+        }
+    }
+}
+
+impl IoTrace {
+    /// Traces all devices from now on. None of them may have a channel.
+    pub fn start(devices: &Devices, settings: Settings) -> Self {
+        let share = settings.limit.0 / u64::try_from(devices.iter().count().max(1)).unwrap_or(1);
+        let start = |device: &crate::devices::AttachedDevice| {
+            let collector = Arc::new(Collector::new(Bytes(share)));
+            device.queue.trace(Arc::clone(&collector) as _, settings.one_in);
+            let heads = Arc::new(HeadLog::new(Bytes(share)));
+            let log = Arc::clone(&heads);
+            let turns = device.model.trace_head(Box::new(move |entry| log.add(entry)));
+            DeviceTrace { name: device.name.clone(), collector, heads: turns.then_some(heads) }
+        };
+        let devices = devices.iter().map(start).collect();
+        IoTrace { settings, devices }
+    }
+
+    /// Writes the trace, if it has a file.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn finish(&self) -> Result<Summary> {
+        let traced = self.traced();
+        if let Some((path, format)) = &self.settings.file {
+            let write = || match format {
+                Format::Perfetto => perfetto::write(path, &timeline::of(&traced)),
+                Format::Json => chrome::write(path, &timeline::of(&traced)),
+                Format::Blktrace => {
+                    let events = self.devices.iter().map(|device| device.collector.events());
+                    blktrace::write(path, &events.collect::<Vec<_>>())
+                }
+            };
+            write().with_context(|| format!("--trace {}", path.display()))?;
+        }
+        let ios: usize = traced.iter().map(|device| device.lives.len()).sum();
+        let full = self.devices.iter().filter_map(|device| device.collector.full_at());
+        Ok(Summary { ios: ios as u64, full_at: full.min() })
+    }
+
+    /// Where the time of the I/Os went, device by device.
+    pub fn explain(&self) -> Vec<explain::Explained> {
+        self.traced().iter().map(explain::of).collect()
+    }
+
+    fn traced(&self) -> Vec<Traced<'_>> {
+        let mut all = Vec::with_capacity(self.devices.len());
+        for DeviceTrace { name, collector, heads } in &self.devices {
+            let lives = lives::of(collector.events());
+            let heads = heads.as_ref().map(|heads| heads.entries()).unwrap_or_default();
+            all.push(Traced { name, lives, heads });
+        }
+        all
+    }
+}

@@ -1,0 +1,136 @@
+//! `zonal run --trace` and `--explain`. What blktrace's tools and Perfetto's schema make of the files
+//! is tested by tests/traces/run.
+use crate::support::TestDir;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+
+const DEVICE: &str = "--device=null:zones=8,zone_size=1M,max_open=8,latency=10us,depth=4";
+
+fn run(dir: &TestDir, args: &[&str]) -> String {
+    let common = ["run", "--clock=virtual", DEVICE, "--name=a", "--zonemode=zbd", "--bs=4k"];
+    let output = dir.zonal(&[&common[..], args].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    output.out
+}
+
+/// The slices of a trace for Chrome: name, beginning and length in microseconds, by thread.
+fn slices(trace: &str) -> BTreeMap<String, Vec<(String, f64, f64)>> {
+    let trace: Value = serde_json::from_str(trace).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let mut names = BTreeMap::new();
+    let mut slices: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for event in events {
+        let thread = event["tid"].as_u64();
+        match event["ph"].as_str() {
+            Some("M") if event["name"] == "thread_name" => {
+                names.insert(thread, event["args"]["name"].as_str().expect("a name").to_owned());
+            }
+            Some("X") => {
+                let micros = |key: &str| event[key].as_f64().expect("a number");
+                let name = event["name"].as_str().expect("a name").to_owned();
+                let slice = (name, micros("ts"), micros("dur"));
+                slices.entry(names[&thread].clone()).or_default().push(slice);
+            }
+            _ => {}
+        }
+    }
+    slices
+}
+
+#[test]
+fn trace_agrees_with_the_report() {
+    let dir = TestDir::new();
+    let job = ["--rw=randwrite", "--iodepth=8", "--number_ios=500", "--nomerges"];
+    let files = ["--trace=trace.json", "--output-format=json"];
+    let report: Value =
+        serde_json::from_str(&run(&dir, &[&job[..], &files].concat())).expect("a report");
+    let write = &report["jobs"][0]["write"];
+    let slices = slices(&dir.read("trace.json"));
+    let named = |track: &str, name: &str| -> Vec<f64> {
+        let of_track = slices.iter().filter(|(thread, _)| thread.starts_with(track));
+        let all = of_track.flat_map(|(_, slices)| slices);
+        all.filter(|(found, ..)| found == name).map(|(.., lasts)| *lasts).collect()
+    };
+    let ios = named("channel", "write");
+    assert_eq!(write["total_ios"], 500);
+    assert_eq!(
+        (ios.len(), named("hctx", "write").len(), named("zone", "write").len()),
+        (500, 500, 500)
+    );
+    // The device takes 10 us; the rest of an I/O's time it waits in the plug or for a tag.
+    let sum = |values: Vec<f64>| values.iter().sum::<f64>();
+    let waits = sum(named("channel", "plug")) + sum(named("channel", "tag"));
+    let device = sum(named("channel", "device"));
+    assert!((sum(ios.clone()) - waits - device).abs() < 0.01, "{waits} {device}");
+    // The job takes a completion when it has the time, 1 us of which each I/O costs.
+    let mean = write["clat_ns"]["mean"].as_f64().expect("a mean") / 1000.0;
+    let traced = sum(ios) / 500.0;
+    assert!((mean - traced).abs() < 2.0, "{mean} us reported, {traced} us traced");
+    // Writes of a zone do not overlap.
+    for (zone, mut writes) in slices.into_iter().filter(|(thread, _)| thread.starts_with("zone")) {
+        writes.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let overlap = writes.windows(2).any(|pair| pair[0].1 + pair[0].2 > pair[1].1 + 1e-6);
+        assert!(!overlap, "{zone}");
+    }
+}
+
+#[test]
+fn traces_of_the_same_seed_are_the_same() {
+    for format in ["perfetto", "json", "blktrace"] {
+        let dir = TestDir::new();
+        let job = ["--rw=randwrite", "--iodepth=4", "--numjobs=3", "--number_ios=50"];
+        let trace = |file: &str| {
+            let [file, format] = [format!("--trace={file}"), format!("--trace-format={format}")];
+            run(&dir, &[&job[..], &[&file, &format]].concat());
+        };
+        trace("one");
+        trace("two");
+        let extension = if format == "blktrace" { ".blktrace.2" } else { "" };
+        let bytes =
+            |name: &str| fs::read(dir.path().join(format!("{name}{extension}"))).expect("a trace");
+        let (one, two) = (bytes("one"), bytes("two"));
+        assert!(one.len() > 1000 && one == two, "{format}: {} and {} bytes", one.len(), two.len());
+    }
+}
+
+#[test]
+fn sampled_trace_has_some_ios_and_a_full_one_says_so() {
+    let dir = TestDir::new();
+    let job = ["--rw=write", "--iodepth=4", "--number_ios=1000", "--trace=trace.json"];
+    run(&dir, &[&job[..], &["--trace-sample=10"]].concat());
+    let channel = |dir: &TestDir| {
+        let slices = slices(&dir.read("trace.json"));
+        slices["channel 0"].iter().filter(|(name, ..)| name == "write").count()
+    };
+    assert_eq!(slices(&dir.read("trace.json")).len(), 6, "a channel, a hardware queue, zones");
+    assert_eq!(channel(&dir), 100);
+    let common = ["run", "--clock=virtual", DEVICE, "--name=a", "--zonemode=zbd", "--bs=4k"];
+    let output = dir.zonal(&[&common[..], &job, &["--trace-size=64k"]].concat());
+    assert_eq!(output.code, 0);
+    assert!(output.err.contains("the trace is not whole"), "{}", output.err);
+    assert!((1..1000).contains(&channel(&dir)));
+}
+
+#[test]
+fn explanation_adds_up_to_the_latency() {
+    let dir = TestDir::new();
+    let job = ["--rw=randread", "--filename=sata-2009", "--bs=4k", "--iodepth=4"];
+    let options = ["--number_ios=2000", "--explain", "--output-format=json"];
+    let output = dir.zonal(&[&["run", "--clock=virtual", "--name=a"][..], &job, &options].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    let report: Value = serde_json::from_str(&output.out).expect("a report");
+    let explained = &report["zonal"]["explain"][0];
+    let percentiles = &report["jobs"][0]["read"]["clat_ns"]["percentile"];
+    for (name, percentile) in [("read p50", "50.000000"), ("read p99", "99.000000")] {
+        let row = explained[name].as_object().unwrap_or_else(|| panic!("{explained}"));
+        let latency = row["lat_ns"].as_f64().expect("a number");
+        let is_part = |key: &str| key.ends_with("_ns") && key != "lat_ns";
+        let parts = row.iter().filter(|(key, _)| is_part(key));
+        let sum: f64 = parts.map(|(_, value)| value.as_f64().expect("a number")).sum();
+        assert!((sum / latency - 1.0).abs() < 0.05, "{name}: {row:?}");
+        let reported = percentiles[percentile].as_f64().expect("a number");
+        assert!((reported / latency - 1.0).abs() < 0.05, "{name}: {reported} {latency}");
+        assert!(row["seek_ns"].as_u64() > Some(1_000_000), "{name}: {row:?}");
+    }
+}
