@@ -7,6 +7,8 @@ mod control;
 mod hostile;
 #[path = "serve/log.rs"]
 mod log;
+#[path = "serve/marks.rs"]
+mod marks;
 #[path = "serve/power.rs"]
 mod power;
 #[path = "serve/shutdown.rs"]

@@ -32,6 +32,7 @@ use zonal_host::RealClock;
 use zonal_host::control::log::Log;
 use zonal_host::frontend::zonefs::ZoneFs;
 use zonal_lab::devices::{self, AttachedDevice};
+use zonal_nvme::controller::PutMark;
 
 /// An export of devices. Dropping it ends it.
 trait Export {
@@ -67,13 +68,13 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     };
     end_on_interrupt(interrupt, Duration::from_secs_f64(args.shutdown_timeout), log.clone())?;
-    let Attached { devices, managed, recorder } = attach(args)?;
+    let Attached { devices, managed, marks, recorder } = attach(args)?;
     for device in devices.iter().filter(|device| !device.keeps_data) {
         tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
-    let mut exports = start(args, &devices, &sender)?;
+    let mut exports = start(args, &devices, &marks, &sender)?;
     let mut left = exports.len();
-    exports.extend(control::start(&args.control, &devices, managed, recorder.as_ref(), &exports)?);
+    exports.extend(control::start(&args.control, &devices, managed, marks, &exports)?);
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
     out.flush()?;
@@ -103,12 +104,15 @@ struct Attached {
     devices: Vec<AttachedDevice>,
     /// If they are controlled, one for each.
     managed: Vec<control::Wrapped>,
+    /// What takes the marks of each device, if it is recorded or its power can fail.
+    marks: Vec<Option<PutMark>>,
     recorder: Option<Arc<Recorder>>,
 }
 
 fn attach(args: &ServeArgs) -> Result<Attached> {
     let controlled = args.control.is_wanted();
     let (mut devices, mut managed, mut recorder) = (Vec::new(), Vec::new(), None);
+    let mut marks = Vec::new();
     let count = args.devices.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
     for name in &args.devices {
@@ -125,20 +129,27 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
             let (recorded, new) = opened.recorded(log).context("--record")?;
             (opened, recorder) = (recorded, Some(new));
         }
+        let mut mark = recorder.clone().map(|recorder| {
+            let put: PutMark = Arc::new(move |text| recorder.mark(text));
+            put
+        });
         if controlled {
             let wrapped = control::wrap(&mut opened, args)?;
+            mark = mark.or(wrapped.put_mark());
             managed.push(wrapped);
         }
+        marks.push(mark);
         let attached = opened.attach(queue, usize::MAX)?;
         attached.explain_failures(&notices());
         devices.push(attached);
     }
-    Ok(Attached { devices, managed, recorder })
+    Ok(Attached { devices, managed, marks, recorder })
 }
 
 fn start(
     args: &ServeArgs,
     devices: &[AttachedDevice],
+    marks: &[Option<PutMark>],
     events: &mpsc::Sender<Event>,
 ) -> Result<Vec<Box<dyn Export>>> {
     let only = |option: &str| {
@@ -149,7 +160,7 @@ fn start(
     // All exports of a device need the same time.
     let clock = RealClock::start();
     if !args.nvme_tcp.addresses.is_empty() {
-        exports.push(Box::new(nvme_tcp::start(args, devices, &clock)?));
+        exports.push(Box::new(nvme_tcp::start(args, devices, marks, &clock)?));
     }
     if let Some(dir) = &args.fuse.dir {
         #[cfg(feature = "fuse")]

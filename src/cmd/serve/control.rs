@@ -5,12 +5,12 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::Device;
-use zonal_crash::Recorder;
 use zonal_device::image::Profile;
 use zonal_device::inject::InjectDevice;
 use zonal_device::power::PowerDevice;
 use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer, Power};
 use zonal_lab::devices::{AttachedDevice, OpenDevice};
+use zonal_nvme::controller::PutMark;
 
 impl Export for ControlServer {
     fn location(&self) -> String {
@@ -28,6 +28,14 @@ impl Export for MetricsServer {
 pub struct Wrapped {
     inject: Arc<InjectDevice>,
     power: Option<Power>,
+}
+
+impl Wrapped {
+    /// What takes marks, if the power can fail at one.
+    pub fn put_mark(&self) -> Option<PutMark> {
+        let device = Arc::clone(&self.power.as_ref()?.device);
+        Some(Arc::new(move |text| device.mark(text)))
+    }
 }
 
 /// Makes a device one that can be controlled.
@@ -74,23 +82,21 @@ pub fn start(
     args: &ControlArgs,
     devices: &[AttachedDevice],
     wrapped: Vec<Wrapped>,
-    recorder: Option<&Arc<Recorder>>,
+    marks: Vec<Option<PutMark>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
     // With an export as files there is only one device.
     let files = exports.iter().find_map(|export| export.files());
-    let managed = devices.iter().zip(wrapped).map(|(attached, wrapped)| ManagedDevice {
-        name: attached.name.clone(),
-        description: attached.description.clone(),
-        queue: Arc::clone(&attached.queue),
-        device: wrapped.inject,
-        power: wrapped.power,
-        files: files.clone(),
-        mark: recorder.map(|recorder| {
-            let recorder = Arc::clone(recorder);
-            Box::new(move |text: &str| recorder.mark(text)) as _
-        }),
-    });
+    let managed =
+        devices.iter().zip(wrapped).zip(marks).map(|((attached, wrapped), mark)| ManagedDevice {
+            name: attached.name.clone(),
+            description: attached.description.clone(),
+            queue: Arc::clone(&attached.queue),
+            device: wrapped.inject,
+            power: wrapped.power,
+            files: files.clone(),
+            mark,
+        });
     let locations = exports.iter().map(|export| export.location()).collect();
     let manager = Arc::new(DeviceManager::new(managed.collect(), locations));
     let mut servers: Vec<Box<dyn Export>> = Vec::new();

@@ -14,7 +14,7 @@ use zonal_host::poll::WaitPolicy;
 use zonal_host::secrets::load_secrets;
 use zonal_lab::devices::AttachedDevice;
 use zonal_nvme::auth::AuthConfig;
-use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
+use zonal_nvme::controller::{Namespace, PutMark, Subsystem, SubsystemConfig};
 
 /// A subsystem whose namespaces are the devices, numbered from 1.
 pub struct NvmeTcp {
@@ -35,7 +35,12 @@ impl Export for NvmeTcp {
 ///
 /// # Errors
 /// An option or a device is unsuitable, or an address cannot be bound.
-pub fn start(args: &ServeArgs, devices: &[AttachedDevice], clock: &RealClock) -> Result<NvmeTcp> {
+pub fn start(
+    args: &ServeArgs,
+    devices: &[AttachedDevice],
+    marks: &[Option<PutMark>],
+    clock: &RealClock,
+) -> Result<NvmeTcp> {
     let options = &args.nvme_tcp;
     let Identity { nqn, serial, uuids } = Identity::new(options, devices)?;
     options.allow_host.iter().try_for_each(|host| check_nqn("--allow-host", host))?;
@@ -56,9 +61,12 @@ pub fn start(args: &ServeArgs, devices: &[AttachedDevice], clock: &RealClock) ->
         Some(file) => Subsystem::authenticated(config, authentication(file, args)?),
         None => Subsystem::new(config),
     };
-    for ((nsid, device), uuid) in (1..).zip(devices).zip(uuids) {
-        let namespace = Namespace::new(Arc::clone(&device.queue), uuid)
+    for (((nsid, device), uuid), mark) in (1..).zip(devices).zip(uuids).zip(marks) {
+        let mut namespace = Namespace::new(Arc::clone(&device.queue), uuid)
             .with_context(|| format!("device {}", device.name))?;
+        if let Some(put) = mark {
+            namespace = namespace.with_marks(Arc::clone(put));
+        }
         subsystem.add(nsid, Arc::new(namespace)).context("too many devices")?;
     }
     zonal_host::return_freed_buffers();

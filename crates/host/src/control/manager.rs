@@ -16,6 +16,7 @@ use zonal_device::control::DeviceControl;
 use zonal_device::inject::InjectDevice;
 use zonal_device::power::{PowerDevice, When};
 use zonal_device::quantity::format_time;
+use zonal_nvme::controller::PutMark;
 
 /// A served device.
 pub struct ManagedDevice {
@@ -29,7 +30,7 @@ pub struct ManagedDevice {
     pub device: Arc<InjectDevice>,
     /// Its zones as files, if they are mounted.
     pub files: Option<Arc<ZoneFs>>,
-    /// Puts a mark into the log of the device's recording, if there is one.
+    /// Takes marks, if the device is recorded or its power can fail at one.
     pub mark: Option<PutMark>,
     /// The device's power, if its cache is volatile.
     pub power: Option<Power>,
@@ -48,9 +49,6 @@ pub type SaveImage = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
 
 /// How long the commands in flight may take when the power is cut.
 const CUT_WITHIN: Duration = Duration::from_secs(20);
-
-/// Puts a mark into a log.
-pub type PutMark = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The served devices.
 pub struct DeviceManager {
@@ -156,17 +154,10 @@ impl DeviceManager {
 
 impl ManagedDevice {
     fn put_mark(&self, text: &str) -> Result<Value, String> {
-        if self.mark.is_none() && self.power.is_none() {
-            return Err(
-                "mark: the device is not recorded; `zonal serve --record` does that".to_owned()
-            );
-        }
-        if let Some(mark) = &self.mark {
-            mark(text);
-        }
-        if let Some(power) = &self.power {
-            power.device.mark(text);
-        }
+        let put = self.mark.as_ref().ok_or(
+            "mark: the device is not recorded; `zonal serve --record` does that".to_owned(),
+        )?;
+        put(text);
         Ok(Value::Null)
     }
 

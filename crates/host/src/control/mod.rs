@@ -28,7 +28,7 @@ mod socket;
 mod view;
 
 pub use command::{Command, CommandError, PowerCut};
-pub use manager::{DeviceManager, ManagedDevice, Power, PutMark, SaveImage};
+pub use manager::{DeviceManager, ManagedDevice, Power, SaveImage};
 pub use metrics::MetricsServer;
 pub use socket::{ControlClient, ControlServer};
 pub use view::{Cell, MAX_CELLS, MapRange, Plug, View, ZoneMap};

@@ -7,7 +7,7 @@ use super::features::Features;
 use super::queue_auth::QueueAuth;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD, Response, SqHead, check_form};
 use super::subsystem::Subsystem;
-use super::{MAX_EVENT_REQUESTS, MAX_QUEUE, VERSION, identify, logs};
+use super::{MAX_EVENT_REQUESTS, MAX_MARK, MAX_QUEUE, VERSION, identify, logs};
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::wire::Sqe;
@@ -132,6 +132,7 @@ impl Controller {
                 }
                 Err(NvmeStatus::EVENT_LIMIT.do_not_retry())
             }
+            AdminOpcode::MARK => self.mark(sqe.nsid.get(), data),
             _ => Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
         })
     }
@@ -147,6 +148,20 @@ impl Controller {
         };
         self.aborted.push(self.event_requests.remove(found));
         CommandOutput::result(0)
+    }
+
+    /// Mark: one line of text, which ends with the data or before a zero byte.
+    fn mark(&self, nsid: u32, data: &[u8]) -> CommandResult {
+        let namespace = self.subsystem.namespace(nsid);
+        let namespace = namespace.ok_or(NvmeStatus::INVALID_NAMESPACE.do_not_retry())?;
+        let put = namespace.marks().ok_or(NvmeStatus::INVALID_OPCODE.do_not_retry())?;
+        let text = data.split(|&byte| byte == 0).next().unwrap_or_default();
+        let text = std::str::from_utf8(text).map_err(|_| INVALID_FIELD)?.trim_end();
+        if text.is_empty() || text.len() > MAX_MARK || text.contains(char::is_control) {
+            return Err(INVALID_FIELD);
+        }
+        put(text);
+        Ok(CommandOutput::EMPTY)
     }
 
     fn fabrics(&mut self, sqe: &Sqe) -> CommandResult {

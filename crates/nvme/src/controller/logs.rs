@@ -64,7 +64,10 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
         LogId::CHANGED_NAMESPACES => {
             association.async_events().namespaces(retain).as_bytes().to_vec()
         }
-        LogId::EFFECTS => effects(Csi(command.csi))?.as_bytes().to_vec(),
+        LogId::EFFECTS => {
+            let marks = controller.subsystem.takes_marks();
+            effects(Csi(command.csi), marks)?.as_bytes().to_vec()
+        }
         LogId::CHANGED_ZONES => {
             let nsid = command.nsid.get();
             let namespace = controller.subsystem.namespace(nsid);
@@ -122,10 +125,11 @@ fn smart(controller: &Controller) -> SmartLog {
     log
 }
 
-/// The Commands Supported and Effects log page of a command set.
-fn effects(csi: Csi) -> Result<EffectsLog, NvmeStatus> {
+/// The Commands Supported and Effects log page of a command set; `marks`: with that for marks.
+fn effects(csi: Csi, marks: bool) -> Result<EffectsLog, NvmeStatus> {
     let mut log = EffectsLog::zeroed();
-    for (opcode, _) in AdminOpcode::NAMED {
+    let has = |opcode| marks || opcode != AdminOpcode::MARK;
+    for (opcode, _) in AdminOpcode::NAMED.iter().filter(|&&(opcode, _)| has(opcode)) {
         log.admin[usize::from(opcode.0)] = effect::SUPPORTED.into();
     }
     let zoned = match csi {

@@ -30,7 +30,7 @@ mod subsystem;
 pub use admin::Controller;
 pub use connect::{ConnectedQueue, Target};
 pub use io::IoQueue;
-pub use namespace::{Namespace, NamespaceError, OfflineZones};
+pub use namespace::{Namespace, NamespaceError, OfflineZones, PutMark};
 pub use response::{Data, Response};
 pub use subsystem::{AddNamespaceError, Subsystem, SubsystemConfig};
 
@@ -45,6 +45,8 @@ const MAX_IO_QUEUES: u16 = 128;
 const MAX_NAMESPACES: u32 = 1024;
 /// Asynchronous Event Requests outstanding at once.
 const MAX_EVENT_REQUESTS: usize = 4;
+/// Longest text of a mark, in bytes.
+const MAX_MARK: usize = 4096;
 /// Entries of the error log.
 const ERROR_ENTRIES: usize = 64;
 /// Granularity of the keep alive timer in units of 100 ms (KAS): a second.

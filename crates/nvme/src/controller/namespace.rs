@@ -21,6 +21,9 @@ pub trait OfflineZones: Send + Sync {
     fn set_offline(&self, zone: ZoneNo) -> Result<(), Status>;
 }
 
+/// Puts a mark into the log of a recording: what completed before the call comes before the mark.
+pub type PutMark = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Why a queue cannot be a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
@@ -52,6 +55,7 @@ pub struct Namespace {
     /// log2 of the number of sectors in a block.
     shift: u32,
     offline: Option<Arc<dyn OfflineZones>>,
+    marks: Option<PutMark>,
     /// Zones that hosts know to be read-only or offline.
     failed_zones: Mutex<BTreeSet<ZoneNo>>,
 }
@@ -67,12 +71,19 @@ impl Namespace {
         let failed_zones = zones.iter().filter(|zone| is_failed(zone));
         let failed_zones = failed_zones.map(|zone| limits.zone_of(zone.start)).collect();
         let shift = limits.lba_size.trailing_zeros() - SECTOR_SHIFT;
-        Ok(Namespace { queue, uuid, shift, offline: None, failed_zones: Mutex::new(failed_zones) })
+        let failed_zones = Mutex::new(failed_zones);
+        Ok(Namespace { queue, uuid, shift, offline: None, marks: None, failed_zones })
     }
 
     /// Adds a device that can take zones offline.
     pub fn with_offline(mut self, offline: Arc<dyn OfflineZones>) -> Self {
         self.offline = Some(offline);
+        self
+    }
+
+    /// Adds a log for the marks that hosts put there.
+    pub fn with_marks(mut self, put: PutMark) -> Self {
+        self.marks = Some(put);
         self
     }
 
@@ -88,6 +99,10 @@ impl Namespace {
 
     pub(super) fn offline(&self) -> Option<&dyn OfflineZones> {
         self.offline.as_deref()
+    }
+
+    pub(super) fn marks(&self) -> Option<&PutMark> {
+        self.marks.as_ref()
     }
 
     pub(super) fn limits(&self) -> &Limits {

@@ -186,6 +186,11 @@ impl Subsystem {
         self.state().namespaces.get(&nsid).cloned()
     }
 
+    /// Whether a namespace has a log for marks.
+    pub(super) fn takes_marks(&self) -> bool {
+        self.state().namespaces.values().any(|namespace| namespace.marks().is_some())
+    }
+
     /// Identifiers above `after` of the namespaces that `wanted` selects.
     pub(super) fn namespaces_after(
         &self,

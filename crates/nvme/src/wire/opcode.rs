@@ -21,6 +21,9 @@ values! {
         ASYNC_EVENT_REQUEST = 0x0c,
         /// Keep Alive (5.18).
         KEEP_ALIVE = 0x18,
+        /// Mark: vendor specific, with data from the host, which are a text for the log of a
+        /// recording. Changes nothing.
+        MARK = 0xc1,
     }
 
     /// Opcodes of I/O commands (NVM section 3, ZNS section 3).

@@ -1,15 +1,18 @@
 //! Admin commands beyond those that every host sends.
-use crate::support::{Ended, Host, ZONE, feature, namespace, null, property_command, received, rw};
+use crate::support::{
+    Ended, Host, ZONE, config, feature, namespace, null, property_command, queue_of, received, rw,
+};
+use std::sync::{Arc, Mutex};
 use zonal_blk::{ZoneCondition, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::controller::Response;
+use zonal_nvme::controller::{Namespace, Response, Subsystem};
 use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
 use zonal_nvme::wire::fabrics::Property;
 use zonal_nvme::wire::identify::{
     IdentifyController, IndependentNamespace, NamespaceList, ZnsController,
 };
-use zonal_nvme::wire::log::{ChangedNamespaces, ErrorEntry, SmartLog};
+use zonal_nvme::wire::log::{ChangedNamespaces, EffectsLog, ErrorEntry, SmartLog};
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FabricsType, FeatureId, IoOpcode, LogId};
 use zonal_nvme::wire::zone::ChangedZoneList;
 use zonal_nvme::wire::{Sgl, Sqe};
@@ -422,4 +425,47 @@ fn smart_and_error_logs_count_commands() {
     assert_eq!(status, NvmeStatus::ZONE_INVALID_WRITE.do_not_retry().with_more());
     assert_eq!(log.media_errors.get(), 0, "the host's mistake");
     assert_eq!(rw(IoOpcode::WRITE, 0, 1).blocks(), 1);
+}
+
+#[test]
+fn mark_is_put_into_the_log_of_its_namespace() {
+    let mark = |nsid: u32, text: &[u8]| {
+        let mut sqe = Sqe::new(AdminOpcode::MARK.0, 1, nsid);
+        sqe.dptr = Sgl::in_capsule(u32::try_from(text.len()).expect("short"));
+        (sqe, text.to_vec())
+    };
+    let effects = |host: &mut Host| -> u32 {
+        let log: EffectsLog = host.log(LogId::EFFECTS, 0, 2, 4096, 0).fine().structure();
+        log.admin[usize::from(AdminOpcode::MARK.0)].get()
+    };
+    let mut without = Host::new(&null());
+    let (sqe, text) = mark(1, b"synced");
+    assert_eq!(without.send(sqe, &text).status, NvmeStatus::INVALID_OPCODE);
+    assert_eq!(effects(&mut without), 0);
+
+    let put = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&put);
+    let namespace = Namespace::new(queue_of(&null()).1, [7; 16]).expect("a namespace");
+    let namespace = namespace.with_marks(Arc::new(move |text: &str| {
+        log.lock().expect("a lock").push(text.to_owned());
+    }));
+    let subsystem = Subsystem::new(config());
+    subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
+    let mut host = Host::of(subsystem);
+    assert_eq!(effects(&mut host), 1, "supported, and without an effect");
+    let longest = "x".repeat(4096);
+    let good: [&[u8]; 3] = [b"synced\n", b"fsync 17 returned\0\0\0", longest.as_bytes()];
+    for text in good {
+        let (sqe, text) = mark(1, text);
+        host.send(sqe, &text).fine();
+    }
+    let too_long = [b'x'; 4097];
+    let bad: [&[u8]; 5] = [b"", b"\0synced", b"a\nb", b"\xff", &too_long];
+    for text in bad {
+        let (sqe, text) = mark(1, text);
+        assert_eq!(host.send(sqe, &text).status, NvmeStatus::INVALID_FIELD);
+    }
+    let (sqe, text) = mark(2, b"synced");
+    assert_eq!(host.send(sqe, &text).status, NvmeStatus::INVALID_NAMESPACE);
+    assert_eq!(*put.lock().expect("a lock"), ["synced", "fsync 17 returned", &longest]);
 }
