@@ -1,5 +1,6 @@
 //! Images compared with fio writing a preallocated file by io_uring on the same file system; images
-//! with checksums compared with images without; and the time to open an image of 100,000 zones.
+//! with checksums compared with images without; `zonal run` on an image with a recording of all writes
+//! (`--record-all`) compared with one without; and the time to open an image of 100,000 zones.
 //!
 //! A file system may discard freed space seconds later, which would slow whatever runs then, so each
 //! run waits until that is over. Load on the machine varies, so the two alternate in short runs, and
@@ -8,11 +9,12 @@
 //! checksums alone would fetch the data into the processor's cache.
 //!
 //! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
-//! contain one of them, `checksums` and `open` the other parts. fio's jobs run in sessions of their own, to which the
+//! contain one of them, `checksums`, `record` and `open` the other parts. fio's jobs run in sessions of their own, to which the
 //! kernel's scheduler gives equal shares of time; without `setsid` the image shares the time of its
 //! terminal's session. On a loaded machine, `chrt -r 1` in front prioritizes both.
 //! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files).
 use criterion::Criterion;
+use serde_json::Value;
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::MetadataExt;
@@ -303,6 +305,56 @@ fn settle(place: &Path) {
     }
 }
 
+/// What `zonal run` writes to an image, with a recording and without one: zeroes, or blocks with random
+/// data, which the job has to make (`verify`).
+const RECORDED: [Case; 4] = [
+    recorded("record 4k qd1 zeroes", 4 << 10, 1),
+    recorded("record 4k qd1 random", 4 << 10, 1),
+    recorded("record 4k qd16 random", 4 << 10, 16),
+    recorded("record 64k qd4 random", 64 << 10, 4),
+];
+
+/// The goal is the least share of the rate without a recording.
+const fn recorded(name: &'static str, block: usize, depth: usize) -> Case {
+    Case { name, block, depth, flush: false, goal: 85 }
+}
+
+/// Bytes per second of `zonal run` on a new image, with its writes recorded if `record`.
+fn run_rate(place: &Path, case: &Case, record: bool) -> f64 {
+    settle(place);
+    let (path, log) = (create(place, 4096, true), place.join("bench.zlog"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    command.current_dir(place).args(["run", "--eta=never", "--output-format=json"]);
+    if record {
+        command.arg("--record-all").arg(&log);
+    }
+    command.arg("--device").arg(&path);
+    command.args(["--name=w", "--rw=write", "--zonemode=zbd"]);
+    if case.name.ends_with("random") {
+        command.args(["--verify=crc32c", "--do_verify=0"]);
+    }
+    command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}ms", TIME.as_millis()));
+    command.arg(format!("--bs={}", case.block)).arg(format!("--iodepth={}", case.depth));
+    let output = command.output().expect("zonal runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rate = report["jobs"][0]["write"]["bw_bytes"].as_f64().expect("a rate");
+    for path in [path, log].iter().filter(|path| path.exists()) {
+        std::fs::remove_file(path).expect("it is ours");
+    }
+    rate
+}
+
+/// Runs with a recording and without one, in turn.
+fn compare_recording(place: &Path, case: &Case) -> Vec<(f64, f64)> {
+    let pair = |round| {
+        let first = (round % 2 == 1).then(|| run_rate(place, case, false));
+        let with = run_rate(place, case, true);
+        (with, first.unwrap_or_else(|| run_rate(place, case, false)))
+    };
+    (0..ROUNDS).map(pair).collect()
+}
+
 /// Runs both in turn; gives the rates of all pairs.
 fn compare(place: &Path, case: &Case) -> Vec<(f64, f64)> {
     let run = |run: fn(&Path, &Case) -> f64| {
@@ -353,6 +405,14 @@ fn main() {
     }
     for load in loads {
         print_case(&load.case, &compare_checksums(place.path(), load));
+    }
+    let recorded: Vec<&Case> =
+        RECORDED.iter().filter(|case| chosen("record") || chosen(case.name)).collect();
+    if !recorded.is_empty() {
+        println!("{:30}  with MB/s  w/o MB/s  ratio  middle half   goal", "");
+    }
+    for case in recorded {
+        print_case(case, &compare_recording(place.path(), case));
     }
     if !chosen("open") {
         return;

@@ -100,6 +100,9 @@ pub struct CrashArgs {
     /// Selects the sample
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Only so many states, spread over the log
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub sample: Option<u64>,
     /// Only losses of power after these events
     #[arg(long, value_name = "FIRST-LAST", value_parser = cuts)]
     pub cuts: Option<RangeInclusive<u64>>,
@@ -139,13 +142,18 @@ fn atomic(text: &str) -> Result<u64, String> {
 }
 
 impl CrashArgs {
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self, log: &Log) -> Options {
+        let options = Options {
             per_cut: self.per_cut,
             seed: self.seed,
             cache_sectors: self.cache,
             atomic_sectors: self.atomic.unwrap_or(1),
             cuts: self.cuts.clone().unwrap_or(0..=u64::MAX),
+            sample: None,
+        };
+        match self.sample {
+            Some(wanted) => options.with_sample(log, wanted),
+            None => options,
         }
     }
 }
@@ -182,7 +190,7 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
         out.flush()?;
         return Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     } else {
-        let mut states = States::new(&log, args.options());
+        let mut states = States::new(&log, args.options(&log));
         let mut count = 0;
         for progress in &mut states {
             if let Progress::State(state, _) = progress {
@@ -262,8 +270,8 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
     let stop = Arc::default();
     set_on_interrupt(&stop)?;
     let check = Check {
+        options: args.options(&log),
         log,
-        options: args.options(),
         base: args.base.clone(),
         judge,
         jobs: args.jobs.map_or(processors, usize::from),
@@ -277,7 +285,7 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
         report::verdict(&mut out, &verdict)?;
         return Ok(ExitCode::from(u8::from(verdict.failure.is_some())));
     }
-    let states = States::new(&check.log, args.options());
+    let states = States::new(&check.log, check.options.clone());
     let all = states.filter(|progress| matches!(progress, Progress::State(..))).count();
     let bar = StepBar::new("{prefix} {pos} of {len} states, {per_sec}, {eta} left");
     bar.start("checks", all as u64);

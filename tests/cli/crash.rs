@@ -52,6 +52,23 @@ fn states_of_a_job_have_what_was_flushed() {
 }
 
 #[test]
+fn sample_is_spread_over_the_states_and_depends_on_the_seed() {
+    let dir = recorded();
+    let all = states(&dir);
+    let list = |more: &[&str]| -> Vec<String> {
+        let listed = crash(&dir, &[&["--list", "--sample", "5"], more].concat());
+        listed.expect_ok().lines().map(str::to_owned).collect()
+    };
+    let five = list(&[]);
+    let places: Vec<_> = five.iter().map(|one| all.iter().position(|state| state == one)).collect();
+    assert!(places.len() == 5 && places.is_sorted() && places.iter().all(Option::is_some));
+    assert!((1..9).any(|seed| list(&["--seed", &seed.to_string()]) != five));
+    let checked = crash(&dir, &["--check", "test -s {image}", "--sample", "5"]).expect_ok();
+    assert_eq!(checked, "5 states checked, 0 failed\n");
+    assert_eq!(crash(&dir, &["--list", "--sample", "0"]).code, 2);
+}
+
+#[test]
 fn state_becomes_an_image_that_is_intact_and_differs_where_it_says() {
     let dir = recorded();
     crash(&dir, &["--materialise", "4:z0=1", "s.img"]).expect_ok();

@@ -38,5 +38,5 @@ pub use process::{CheckProcess, ProcessError};
 pub use record::{RecordDevice, Recorder};
 pub use script::{MarksOracle, ScriptError};
 pub use state::{Append, State, StateError, WriteFate, ZoneFate};
-pub use states::{Options, Progress, REMEMBERED, States};
+pub use states::{Options, Progress, REMEMBERED, Sample, States};
 pub use synced::{SyncMark, Synced};

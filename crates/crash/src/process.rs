@@ -63,7 +63,11 @@ impl CheckProcess {
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .map_err(|error| {
+                let output = format!("sh: {error}");
+                ProcessError::CannotRun { command: command.clone(), output }
+            })?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let status = child.wait_timeout(self.timeout)?;
         let failure = match status {

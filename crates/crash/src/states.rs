@@ -29,6 +29,32 @@ pub struct Options {
     pub atomic_sectors: u64,
     /// Cuts, as numbers of events.
     pub cuts: RangeInclusive<u64>,
+    /// Some of the states only.
+    pub sample: Option<Sample>,
+}
+
+/// A choice of states that is spread over a log: one of each of so many equal parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// How many are wanted.
+    pub wanted: u64,
+    /// How many states there are.
+    pub all: u64,
+}
+
+impl Sample {
+    /// Whether state `number`, from 0, is one of them.
+    fn has(self, number: u64, seed: u64) -> bool {
+        if self.wanted >= self.all {
+            return true;
+        }
+        let (wanted, all) = (u128::from(self.wanted), u128::from(self.all));
+        let part = u128::from(number) * wanted / all;
+        let first = |part: u128| u64::try_from((part * all).div_ceil(wanted)).unwrap_or(u64::MAX);
+        let (from, to) = (first(part), first(part + 1));
+        let part = u64::try_from(part).expect("less than the number");
+        number == from + Rng::new(seed ^ part.rotate_left(32)).below(to - from)
+    }
 }
 
 impl Default for Options {
@@ -39,7 +65,17 @@ impl Default for Options {
             cache_sectors: 64 << 11,
             atomic_sectors: 1,
             cuts: 0..=u64::MAX,
+            sample: None,
         }
+    }
+}
+
+impl Options {
+    /// These, with a sample of so many of the log's states.
+    pub fn with_sample(self, log: &Log, wanted: u64) -> Self {
+        let states = States::new(log, Options { sample: None, ..self.clone() });
+        let all = states.filter(|next| matches!(next, Progress::State(..))).count() as u64;
+        Options { sample: Some(Sample { wanted, all }), ..self }
     }
 }
 
@@ -63,6 +99,8 @@ pub struct States {
     seen: Seen,
     /// States of the current cut that were not considered yet, the next one last.
     pending: Vec<State>,
+    /// States that were found.
+    found: u64,
     /// The cut before the first event was looked at.
     begun: bool,
 }
@@ -77,6 +115,7 @@ impl States {
             options,
             seen: Seen::default(),
             pending: Vec::new(),
+            found: 0,
             begun: false,
         }
     }
@@ -146,7 +185,12 @@ impl States {
         while let Some(state) = self.pending.pop() {
             // More appends than the zone has room for.
             let Ok(effects) = self.drive.effects(&state) else { continue };
-            if self.seen.is_new(self.drive.identify(&effects)) {
+            if !self.seen.is_new(self.drive.identify(&effects)) {
+                continue;
+            }
+            let number = self.found;
+            self.found += 1;
+            if self.options.sample.is_none_or(|sample| sample.has(number, self.options.seed)) {
                 return Some(Progress::State(state, effects));
             }
         }
@@ -219,5 +263,23 @@ impl Seen {
             self.known.remove(&oldest);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sample_has_one_state_of_each_part(wanted in 1..400u64, all in 1..3000u64, seed: u64) {
+            let sample = Sample { wanted, all };
+            let chosen: Vec<u64> = (0..all).filter(|&number| sample.has(number, seed)).collect();
+            prop_assert_eq!(chosen.len() as u64, wanted.min(all));
+            for (part, number) in (0..).zip(&chosen).filter(|_| wanted < all) {
+                prop_assert_eq!(number * wanted / all, part);
+            }
+        }
     }
 }

@@ -80,21 +80,34 @@ pub(super) struct Frame {
     pub payload: Vec<u8>,
 }
 
-impl Frame {
-    /// Compresses and writes the frame.
-    pub(super) fn write(&self, file: &mut impl Write) -> io::Result<()> {
-        let stored = zstd::bulk::compress(&self.payload, LEVEL)?;
+/// Compresses frames, in memory that it uses again.
+pub(super) struct Compressor {
+    compressor: zstd::bulk::Compressor<'static>,
+    stored: Vec<u8>,
+}
+
+impl Compressor {
+    pub(super) fn new() -> io::Result<Self> {
+        let compressor = zstd::bulk::Compressor::new(LEVEL)?;
+        Ok(Compressor { compressor, stored: Vec::new() })
+    }
+
+    /// Compresses and writes a frame.
+    pub(super) fn write(&mut self, frame: &Frame, file: &mut impl Write) -> io::Result<()> {
+        self.stored.clear();
+        self.stored.reserve(zstd::zstd_safe::compress_bound(frame.payload.len()));
+        self.compressor.compress_to_buffer(&frame.payload, &mut self.stored)?;
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("frames are short");
         let header = FrameHeader {
-            kind: self.kind,
-            first: self.first,
-            count: self.count,
-            raw: len(&self.payload),
-            stored: len(&stored),
-            payload_sum: crc32c::crc32c(&stored),
+            kind: frame.kind,
+            first: frame.first,
+            count: frame.count,
+            raw: len(&frame.payload),
+            stored: len(&self.stored),
+            payload_sum: crc32c::crc32c(&self.stored),
         };
         file.write_all(&header.encode())?;
-        file.write_all(&stored)
+        file.write_all(&self.stored)
     }
 }
 

@@ -2,13 +2,14 @@
 //! thread of the writer compresses and writes them. At most [`QUEUED`] full buffers wait for it, then
 //! I/O waits.
 use super::event::{Command, Event};
-use super::frame::{Frame, Kind};
+use super::frame::{Compressor, Frame, Kind};
 use super::header::Header;
 use std::collections::HashMap;
 use std::fs::File;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 /// Blocks that are recognised when they are written again.
@@ -41,9 +42,11 @@ pub struct Writer {
     first_event: u64,
     totals: Totals,
     /// Blocks by their hashes.
-    known: HashMap<u128, u64>,
+    known: HashMap<u128, u64, BuildHasherDefault<IsHash>>,
     /// `None` once the log could not be written.
     sender: Option<SyncSender<Frame>>,
+    /// Buffers that were written. They have memory, and new ones would have to get it.
+    used: Receiver<Vec<u8>>,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -57,9 +60,11 @@ impl Writer {
         header.write(&mut file)?;
         file.flush()?;
         let (sender, frames) = sync_channel(QUEUED);
+        let (used_sender, used) = channel();
+        let compressor = Compressor::new()?;
         let thread = thread::Builder::new()
             .name("crash-log".to_owned())
-            .spawn(move || write_frames(&frames, file))?;
+            .spawn(move || write_frames(&frames, &used_sender, compressor, file))?;
         Ok(Writer {
             lba: header.geometry().lba as usize,
             blocks: Vec::new(),
@@ -67,8 +72,9 @@ impl Writer {
             events: Vec::new(),
             first_event: 0,
             totals: Totals::default(),
-            known: HashMap::new(),
+            known: HashMap::default(),
             sender: Some(sender),
+            used,
             thread,
         })
     }
@@ -112,7 +118,9 @@ impl Writer {
     fn send_blocks(&mut self) {
         let first = self.first_block;
         self.first_block = self.totals.blocks + 1;
-        let payload = std::mem::take(&mut self.blocks);
+        let mut payload = self.used.try_recv().unwrap_or_default();
+        payload.clear();
+        std::mem::swap(&mut payload, &mut self.blocks);
         self.send(Kind::Blocks, first, self.first_block - first, payload);
     }
 
@@ -148,20 +156,51 @@ impl Writer {
     }
 }
 
-fn write_frames(frames: &Receiver<Frame>, mut file: BufWriter<File>) -> io::Result<()> {
+fn write_frames(
+    frames: &Receiver<Frame>,
+    used: &Sender<Vec<u8>>,
+    mut compressor: Compressor,
+    mut file: BufWriter<File>,
+) -> io::Result<()> {
     for frame in frames {
-        frame.write(&mut file)?;
+        compressor.write(&frame, &mut file)?;
         // What is in the file can be read while the recording goes on.
         file.flush()?;
+        if frame.kind == Kind::Blocks {
+            // At the end nobody wants it any more.
+            let _ended = used.send(frame.payload);
+        }
     }
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+/// Hashes what is a hash already.
+#[derive(Default)]
+struct IsHash(u64);
+
+impl Hasher for IsHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let word = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        self.0 ^= word;
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "any bits of it are a hash")]
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = hash as u64;
+    }
 }
 
 /// A hash of each block of `lba` bytes, by which it is recognised: XXH3, 128 bits; `None` for one of
 /// zeroes.
 pub(crate) fn hash_blocks(data: &[u8], lba: usize, hashes: &mut Vec<Option<u128>>) {
     hashes.extend(data.chunks(lba).map(|block| {
-        let is_zero = block.iter().all(|&byte| byte == 0);
+        // Many bytes at once, until one is not zero.
+        let is_zero = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all | byte) == 0;
+        let is_zero = block.chunks(256).all(is_zero);
         (!is_zero).then(|| twox_hash::XxHash3_128::oneshot(block))
     }));
 }
