@@ -10,7 +10,7 @@
 //! ```
 //!
 //! In a transcript, a line `…` stands for any number of lines, and a command that ends with `&` runs
-//! until the end of its page. The commands of a page run in order, in one directory, which has the
+//! until the end of its page, or until `kill %N` ends the Nth of them. The commands of a page run in order, in one directory, which has the
 //! repository's `examples`. `127.0.0.1:4420` and `:4421` stand for free ports. A command of a program
 //! that is not installed is left out.
 //!

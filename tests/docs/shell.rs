@@ -1,5 +1,5 @@
 //! Runs the commands of a page.
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A directory with what the commands of a page need, and the programs that still run.
@@ -52,6 +53,7 @@ impl Shell {
         }
         let mut out = match own.strip_suffix(" &") {
             Some(server) => self.start(server, lines),
+            None if own.starts_with("kill %") => self.end(&own["kill %".len()..]),
             None => {
                 let output =
                     self.shell(&format!("exec 2>&1; (exit {}); {own}", self.code)).output();
@@ -73,6 +75,21 @@ impl Shell {
         self.servers.push(server);
         let lines = out.lines().take(lines).map(|line| line.expect("UTF-8") + "\n");
         lines.collect()
+    }
+
+    /// Ends the server with this number, from 1 on, as a user does.
+    fn end(&mut self, number: &str) -> String {
+        let number: usize = number.parse().expect("the number of a server");
+        let server = self.servers.get_mut(number - 1).expect("a server of this page");
+        let group = Pid::from_child(server);
+        kill_process_group(group, Signal::TERM).expect("it runs");
+        server.wait().expect("it ends");
+        // Its shell may have ended before it.
+        while test_kill_process_group(group).is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.code = 0;
+        String::new()
     }
 
     fn shell(&self, command: &str) -> Command {
