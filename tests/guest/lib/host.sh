@@ -51,6 +51,13 @@ on_kill() {
     unset "server_pids[$1]"
 }
 
+# stop NAME: as its user would; it must exit with code 0.
+on_stop() {
+    kill "${server_pids[$1]}"
+    wait "${server_pids[$1]}" || return 1
+    unset "server_pids[$1]"
+}
+
 # pause NAME, continue NAME: in between nothing is answered.
 on_pause() {
     kill -STOP "${server_pids[$1]}"
