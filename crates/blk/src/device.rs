@@ -35,8 +35,25 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// What reads that succeed do with their buffers. A device around another one passes this on only
+    /// if it does not look at data.
+    fn read_bufs(&self) -> ReadBufs {
+        ReadBufs::Unknown
+    }
+
     /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue>;
+}
+
+/// What a device does with the buffer of a read that succeeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBufs {
+    /// It may leave parts as they were: who hands the data on clears the buffer before.
+    Unknown,
+    /// It sets every byte.
+    Filled,
+    /// It keeps no data, and never touches the buffer of any command.
+    Untouched,
 }
 
 /// A hardware queue: requests go in and come back completed. Used by one thread at a time.

@@ -93,7 +93,7 @@ pub mod zone;
 pub use bio::{Bio, BioFlags, Completion, Op, Prio, PrioClass};
 pub use buf::Buf;
 pub use channel::Channel;
-pub use device::{Abort, Device, HwQueue, TimedQueue};
+pub use device::{Abort, Device, HwQueue, ReadBufs, TimedQueue};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use failure::Failure;
 pub use iostat::{IoStat, IoTimes};

@@ -10,7 +10,7 @@ use crate::control::{CommandObserver, DeviceControl, FaultHooks};
 use crate::memory::Memory;
 use crate::zones::{ZoneLayout, Zones};
 use std::sync::{OnceLock, Weak};
-use zonal_blk::{Limits, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{Limits, Op, ReadBufs, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// The data of a device, as far as a command moves them.
 pub(crate) trait Data {
@@ -152,6 +152,11 @@ impl Storage {
             _ => return Err(Status::NotSupported),
         }
         Ok(())
+    }
+
+    /// What reads do with their buffers.
+    pub(crate) fn read_bufs(&self) -> ReadBufs {
+        if self.data.is_some() { ReadBufs::Filled } else { ReadBufs::Untouched }
     }
 
     /// Stores the data of a write whose effect on the zone the caller sees to.

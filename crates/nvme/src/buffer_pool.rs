@@ -8,11 +8,14 @@ use zonal_blk::Buf;
 pub(crate) struct BufferPool {
     by_size_class: [Vec<Buf>; usize::BITS as usize],
     bytes: usize,
+    /// Buffers that are put back may have data.
+    used: bool,
 }
 
 impl Default for BufferPool {
     fn default() -> Self {
-        BufferPool { by_size_class: [const { Vec::new() }; usize::BITS as usize], bytes: 0 }
+        let by_size_class = [const { Vec::new() }; usize::BITS as usize];
+        BufferPool { by_size_class, bytes: 0, used: true }
     }
 }
 
@@ -60,11 +63,25 @@ impl BufferPool {
         self.fitting(len).or_else(|| Buf::try_zeroed(len))
     }
 
+    /// A pool to which only zeroes are put back, until [`BufferPool::set_used`].
+    pub fn of_zeroes() -> Self {
+        BufferPool { used: false, ..BufferPool::default() }
+    }
+
+    /// From now on buffers that are put back may have data.
+    pub fn set_used(&mut self) {
+        self.used = true;
+    }
+
     /// A buffer of `len` zero bytes; `None` if there is no memory for it.
     pub fn zeroed(&mut self, len: usize) -> Option<Buf> {
         match self.fitting(len) {
             Some(mut buf) => {
-                buf.fill(0);
+                if self.used {
+                    buf.fill(0);
+                } else {
+                    debug_assert!(buf.iter().all(|&byte| byte == 0), "a buffer with data");
+                }
                 Some(buf)
             }
             None => Buf::try_zeroed(len),

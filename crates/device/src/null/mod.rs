@@ -15,7 +15,9 @@ pub use config::{ConfigError, NullConfig};
 use queue::{Constant, Immediate, Jittered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zonal_blk::{Device, HwQueue, Limits, Nanos, Op, Request, Status, Zone, ZoneCondition, ZoneNo};
+use zonal_blk::{
+    Device, HwQueue, Limits, Nanos, Op, ReadBufs, Request, Status, Zone, ZoneCondition, ZoneNo,
+};
 
 /// A null device.
 pub struct NullDevice {
@@ -108,6 +110,10 @@ impl Device for NullDevice {
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         self.storage.zones()?.report(first, max, zones)
+    }
+
+    fn read_bufs(&self) -> ReadBufs {
+        self.storage.read_bufs()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

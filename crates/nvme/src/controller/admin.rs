@@ -39,12 +39,9 @@ impl Controller {
         subsystem: Arc<Subsystem>,
         association: Arc<Association>,
         queue_auth: QueueAuth,
-        sqsize: u16,
+        head: SqHead,
         kato: u32,
     ) -> Self {
-        let mut head = SqHead::new(sqsize);
-        // Connect was the first entry.
-        head.advance();
         Controller {
             subsystem,
             association,

@@ -58,9 +58,9 @@ impl Target {
         data: &[u8],
     ) -> Result<(ConnectedQueue, Response), Response> {
         let command = ConnectCommand::from(*sqe);
-        let mut head = SqHead::new(command.sqsize.get());
-        head.advance();
-        let response = |status, result| Response::new(head.complete(sqe.cid.get(), status, result));
+        let head = SqHead::connected(&command);
+        let response =
+            |status, result| Response::new(head.complete_connect(sqe.cid.get(), status, result));
         match self.try_connect(now, &command, data) {
             Ok((connected, result)) => Ok((connected, response(NvmeStatus::SUCCESS, result))),
             Err(Refused(status, place)) => Err(response(status, place)),
@@ -117,9 +117,9 @@ fn admin(
     let association = subsystem.associate(make);
     let association = association.ok_or(Refused(NvmeStatus::CONTROLLER_BUSY, 0))?;
     let cntlid = association.cntlid;
-    let (sqsize, kato) = (command.sqsize.get(), command.kato.get());
+    let (head, kato) = (SqHead::connected(command), command.kato.get());
     let controller =
-        Controller::new(now, Arc::clone(subsystem), association, queue_auth, sqsize, kato);
+        Controller::new(now, Arc::clone(subsystem), association, queue_auth, head, kato);
     Ok((ConnectedQueue::Admin(Box::new(controller)), cntlid))
 }
 
@@ -147,8 +147,8 @@ fn io(
     let cntlid = controller.cntlid;
     let authenticated = queue_auth.is_authenticated();
     let id = (qid, resets);
-    let mut queue =
-        IoQueue::new(Arc::clone(subsystem), controller, queue_auth, id, command.sqsize.get());
+    let head = SqHead::connected(command);
+    let mut queue = IoQueue::new(Arc::clone(subsystem), controller, queue_auth, id, head);
     if authenticated && !queue.open() {
         return Err(Refused::parameter(42));
     }

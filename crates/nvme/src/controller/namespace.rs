@@ -2,6 +2,7 @@
 //! A zoned one is one that the ZNS Command Set can describe.
 use super::MDTS;
 use crate::NvmeStatus;
+use crate::buffer_pool::BufferPool;
 use crate::wire::identify::{
     IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, ZnsNamespace, id_type,
 };
@@ -10,7 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{Limits, Queue, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{
+    Buf, Limits, Queue, ReadBufs, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo,
+};
 
 /// Operations on zones that the block layer does not have.
 pub trait OfflineZones: Send + Sync {
@@ -95,6 +98,15 @@ impl Namespace {
     /// The queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
+    }
+
+    /// A buffer for a read of `len` bytes. What the device leaves as it was is zeroes to the host.
+    pub(super) fn read_buf(&self, bufs: &mut BufferPool, len: usize) -> Result<Buf, NvmeStatus> {
+        let buf = match self.queue.device().read_bufs() {
+            ReadBufs::Filled => bufs.sized(len),
+            ReadBufs::Untouched | ReadBufs::Unknown => bufs.zeroed(len),
+        };
+        buf.ok_or(NvmeStatus::INTERNAL)
     }
 
     pub(super) fn offline(&self) -> Option<&dyn OfflineZones> {

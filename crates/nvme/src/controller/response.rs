@@ -1,5 +1,6 @@
 //! Completions of commands, and the submission queue head that they report.
 use crate::NvmeStatus;
+use crate::wire::fabrics::{ConnectCommand, DISABLE_SQ_FLOW, SQ_FLOW_DISABLED};
 use crate::wire::{Cqe, Sqe};
 use zonal_blk::Buf;
 
@@ -80,17 +81,31 @@ pub(super) type CommandResult = Result<CommandOutput, NvmeStatus>;
 pub(super) const INVALID_FIELD: NvmeStatus = NvmeStatus::INVALID_FIELD.do_not_retry();
 
 /// The head of a submission queue (Base section 3.3.3.2, SQHD).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SqHead {
     head: u16,
     /// Entries.
     size: u32,
+    /// The host does without flow control of the queue: SQHD is reserved.
+    disabled: bool,
 }
 
 impl SqHead {
-    /// For a queue of `sqsize` + 1 entries.
-    pub fn new(sqsize: u16) -> Self {
-        SqHead { head: 0, size: u32::from(sqsize) + 1 }
+    /// For the queue of a Connect, which is its first entry.
+    pub fn connected(command: &ConnectCommand) -> Self {
+        let disabled = command.attributes & DISABLE_SQ_FLOW != 0;
+        let mut head = SqHead { head: 0, size: u32::from(command.sqsize.get()) + 1, disabled };
+        head.advance();
+        head
+    }
+
+    /// The completion of Connect.
+    pub fn complete_connect(&self, cid: u16, status: NvmeStatus, result: u64) -> Cqe {
+        let mut cqe = self.complete(cid, status, result);
+        if self.disabled && status.is_success() {
+            cqe.sqhd = SQ_FLOW_DISABLED.into();
+        }
+        cqe
     }
 
     /// Consumes an entry.
@@ -102,7 +117,7 @@ impl SqHead {
     /// The completion of command `cid`.
     pub fn complete(&self, cid: u16, status: NvmeStatus, result: u64) -> Cqe {
         let mut cqe = Cqe::new(cid, status).with_result(result);
-        cqe.sqhd = self.head.into();
+        cqe.sqhd = if self.disabled { 0 } else { self.head }.into();
         cqe
     }
 

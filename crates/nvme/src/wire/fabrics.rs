@@ -21,7 +21,7 @@ command! {
         pub qid: U16,
         /// SQSIZE: the number of entries minus one.
         pub sqsize: U16,
-        /// CATTR.
+        /// CATTR: [`DISABLE_SQ_FLOW`].
         pub attributes: u8,
         pub(crate) _reserved_47: u8,
         /// KATO in milliseconds; 0 for no keep alive.
@@ -69,6 +69,12 @@ wire! {
 /// CNTLID of a Connect that leaves the choice to the subsystem (Base section 6.3, dynamic
 /// controller model).
 pub const CNTLID_ANY: u16 = 0xffff;
+
+/// CATTR of Connect: no flow control of the submission queue, so that completions need no SQHD (Base
+/// section 6.3).
+pub const DISABLE_SQ_FLOW: u8 = 1 << 2;
+/// SQHD of a Connect's completion: the controller does without that flow control.
+pub const SQ_FLOW_DISABLED: u16 = 0xffff;
 
 /// AUTHREQ of a Connect's result: the host is to authenticate with a secure channel (ASCR), which
 /// there is none of here.

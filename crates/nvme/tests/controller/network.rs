@@ -16,7 +16,10 @@ use zonal_nvme::tcp::{
     HostEvent, Initialize, Outgoing, Payload, Pdu, Role, SubmitError, TargetConfig,
     TargetConnection, TargetEvent, encode,
 };
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, ConnectData, DISCOVERY_NQN, Property};
+use zonal_nvme::wire::fabrics::{
+    CNTLID_ANY, ConnectCommand, ConnectData, DISABLE_SQ_FLOW, DISCOVERY_NQN, Property,
+    SQ_FLOW_DISABLED,
+};
 use zonal_nvme::wire::opcode::{FabricsType, IoOpcode};
 use zonal_nvme::wire::{Cqe, Sgl, Sqe, terminated};
 use zonal_nvme::{
@@ -188,6 +191,49 @@ proptest! {
         let max_data = max_data / 4 * 4;
         let target = TargetConfig { alignment: cpda, max_data, ..TargetConfig::default() };
         connect_and_use(host, target, piece);
+    }
+}
+
+/// The PDUs that answer a command.
+fn answers(wire: &mut Wire, sqe: impl Into<Sqe>, room: u32) -> Vec<Pdu> {
+    wire.host.submit(sqe.into(), buf(&[], room)).expect("the connection is there");
+    wire.session.receive(&wire.host.take_unsent());
+    while wire.session.poll(NOW).expect("the session goes on") {}
+    let bytes = wire.session.take_unsent();
+    let limits = DataLimits { in_capsule: 0, data: 1 << 20 };
+    let (mut decoder, mut input) = (Decoder::new(Role::Controller, limits), &bytes[..]);
+    let mut pdus = Vec::new();
+    while let Some(pdu) = decoder.decode(&mut input).expect("valid PDUs") {
+        pdus.push(pdu);
+    }
+    wire.host.receive(&bytes, &mut Vec::new());
+    assert_eq!(wire.host.outstanding(), 0, "the host has its completion");
+    pdus
+}
+
+#[test]
+fn reads_of_a_queue_without_flow_control_end_with_their_data() {
+    let base = Host::new(&null());
+    for disabled in [false, true] {
+        let config = TargetConfig { max_data: 4096, ..TargetConfig::default() };
+        let mut io = Wire::new(&base.subsystem, HostConfig::default(), config, 1 << 16);
+        io.run();
+        let mut connect = ConnectCommand::from(connect_command(1 + u16::from(disabled), 127, 0));
+        connect.attributes = if disabled { DISABLE_SQ_FLOW } else { 0 };
+        let data = connect_data(base.admin.cntlid(), NQN);
+        let connected = io.send(connect, data.as_bytes(), 0).0;
+        assert_eq!(connected.sqhd.get() == SQ_FLOW_DISABLED, disabled);
+
+        let pdus = answers(&mut io, rw(IoOpcode::READ, 0, 2), 8192);
+        let data = pdus.iter().filter_map(|pdu| match pdu {
+            Pdu::ControllerData { last, success, .. } => Some((*last, *success)),
+            _ => None,
+        });
+        assert_eq!(data.collect::<Vec<_>>(), [(false, false), (true, disabled)]);
+        assert_eq!(matches!(pdus.last(), Some(Pdu::Response(_))), !disabled);
+        // An error, and a result, take a response.
+        let pdus = answers(&mut io, rw(IoOpcode::READ, 1 << 40, 1), 4096);
+        assert!(matches!(pdus[..], [Pdu::Response(_)]), "{pdus:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use zonal_device::multipath::{LimitError, MultipathError};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::ns::{NamespaceMismatch, ScanError};
 use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, Outgoing, SubmitError};
-use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData};
+use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, DISABLE_SQ_FLOW};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Cqe, Sqe, terminated};
@@ -202,6 +202,11 @@ impl QueueConnection {
         command.qid = queue.qid.into();
         command.sqsize = queue.sqsize.into();
         command.kato = queue.kato.into();
+        if queue.qid > 0 {
+            // A queue has no more commands in flight than entries: it needs no SQHD, and so no response
+            // capsules after data.
+            command.attributes = DISABLE_SQ_FLOW;
+        }
         let mut data = ConnectData::zeroed();
         data.host_id = HOST_ID;
         data.cntlid = queue.cntlid.into();

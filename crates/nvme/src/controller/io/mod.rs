@@ -24,7 +24,7 @@ use long::{MAX_BIOS, Remaining};
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Wake, WakeUp};
+use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, ReadBufs, Wake, WakeUp};
 
 /// Bytes of buffers of commands in flight from which on no command may be submitted. Together with
 /// the buffers kept for reuse they are no more either, but for one command.
@@ -87,10 +87,8 @@ impl IoQueue {
         association: Arc<Association>,
         queue_auth: QueueAuth,
         (qid, resets): (u16, u32),
-        sqsize: u16,
+        head: SqHead,
     ) -> Self {
-        let mut head = SqHead::new(sqsize);
-        head.advance();
         IoQueue {
             generation: subsystem.generation(),
             subsystem,
@@ -104,7 +102,7 @@ impl IoQueue {
             pending: Slab::default(),
             in_flight: 0,
             long: None,
-            bufs: BufferPool::default(),
+            bufs: BufferPool::of_zeroes(),
             done: Vec::new(),
         }
     }
@@ -340,6 +338,9 @@ impl IoQueue {
         if !self.attached.contains_key(&nsid) {
             let namespace = self.subsystem.namespace(nsid).ok_or(invalid)?;
             let channel = namespace.queue().channel().map_err(|_| NvmeStatus::INTERNAL)?;
+            if namespace.queue().device().read_bufs() != ReadBufs::Untouched {
+                self.bufs.set_used();
+            }
             self.attached.insert(nsid, AttachedNamespace { namespace, channel, removed: false });
         }
         if self.attached[&nsid].removed { Err(invalid) } else { Ok(()) }
@@ -409,7 +410,7 @@ impl IoQueue {
         }
     }
 
-    /// Takes back the data of a response, to reuse the buffer.
+    /// Takes back the data of a response, unchanged, to reuse the buffer.
     pub fn recycle(&mut self, data: Data) {
         if let Data::Buf(buf) = data {
             self.bufs.put(buf, MAX_IN_FLIGHT.saturating_sub(self.in_flight));

@@ -72,8 +72,7 @@ pub(super) fn read(
     bufs: &mut BufferPool,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
-    // A device may leave the buffer as it is: the host then gets zeroes.
-    let buf = Some(bufs.zeroed(len as usize * 512).ok_or(NvmeStatus::INTERNAL)?);
+    let buf = Some(namespace.read_buf(bufs, len as usize * 512)?);
     one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, CompletionKind::Read)
 }
 
@@ -119,7 +118,7 @@ pub(super) fn compare(
     bufs: &mut BufferPool,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
-    let buf = Some(bufs.zeroed(len as usize * 512).ok_or(NvmeStatus::INTERNAL)?);
+    let buf = Some(namespace.read_buf(bufs, len as usize * 512)?);
     let expected = CompletionKind::Compare(take_data(len, data)?);
     one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, expected)
 }

@@ -71,12 +71,26 @@ pub enum TargetEvent {
     },
 }
 
+impl TargetEvent {
+    /// Bytes of data that the command requests from the target.
+    pub(crate) fn data_for_host(&self) -> usize {
+        match self {
+            TargetEvent::Command { sqe, .. } if sqe.transfer() == Direction::ToHost => {
+                sqe.dptr.length.get() as usize
+            }
+            _ => 0,
+        }
+    }
+}
+
 /// A target's connection.
 #[derive(Debug)]
 pub struct TargetConnection {
     config: TargetConfig,
     link: Endpoint<Data>,
     initialized: bool,
+    /// The last data of a command that succeeds say so, without a response capsule.
+    success_with_data: bool,
     /// The PDU that is being received.
     receiving: Option<Receiving>,
     /// Commands with an R2T outstanding, by TTAG.
@@ -124,6 +138,7 @@ impl TargetConnection {
             config,
             link: Endpoint::new(Role::Controller, limits),
             initialized: false,
+            success_with_data: false,
             receiving: None,
             awaiting: Slab::default(),
             r2t_bytes: 0,
@@ -144,6 +159,12 @@ impl TargetConnection {
         let TargetConfig { digests, alignment, max_data, .. } = self.config;
         self.config = TargetConfig { digests, alignment, max_data, ..limits };
         self.link.decoder.set_limits(DataLimits { in_capsule: limits.in_capsule, data: max_data });
+    }
+
+    /// From now on the last data of a command that succeeds without a result say so, and it has no
+    /// response capsule. Only for a queue without flow control, whose host needs no SQHD.
+    pub fn enable_success_with_data(&mut self) {
+        self.success_with_data = true;
     }
 
     /// Takes received bytes. Appends the commands that they complete to `events`.
@@ -388,30 +409,38 @@ impl TargetConnection {
             return self.spent.extend(data);
         }
         let Some(data) = data else { return self.link.send(&Pdu::Response(cqe)) };
+        let cid = cqe.cid.get();
+        let success = self.success_with_data
+            && !data.is_empty()
+            && cqe.status() == NvmeStatus::SUCCESS
+            && cqe.result() == 0;
         let sent = if (LONG_DATA..=self.config.max_data as usize).contains(&data.len()) {
-            self.send_long_data(cqe.cid.get(), data);
+            self.send_long_data(cid, success, data);
             true
         } else {
-            let copied = self.copy_data(cqe.cid.get(), &data);
+            let copied = self.copy_data(cid, success, &data);
             self.spent.push(data);
             copied
         };
-        let failed = Cqe::new(cqe.cid.get(), NvmeStatus::INTERNAL);
-        let cqe = if sent { cqe } else { Cqe { sqhd: cqe.sqhd, ..failed } };
-        self.link.send(&Pdu::Response(cqe));
+        if !sent {
+            let failed = Cqe::new(cid, NvmeStatus::INTERNAL);
+            self.link.send(&Pdu::Response(Cqe { sqhd: cqe.sqhd, ..failed }));
+        } else if !success {
+            self.link.send(&Pdu::Response(cqe));
+        }
     }
 
     /// Sends data that one PDU can carry from where they are.
-    fn send_long_data(&mut self, cid: u16, data: Data) {
+    fn send_long_data(&mut self, cid: u16, success: bool, data: Data) {
         let out = self.link.output.copied();
-        let digest = controller_data(cid, 0, true, false, &data, self.link.format, out);
+        let digest = controller_data(cid, 0, true, success, &data, self.link.format, out);
         let len = data.len();
         self.link.output.push_long(data, len);
         self.link.output.copied().extend(digest.into_iter().flatten());
     }
 
     /// Copies data to the output. Returns whether there is memory for it.
-    fn copy_data(&mut self, cid: u16, data: &[u8]) -> bool {
+    fn copy_data(&mut self, cid: u16, success: bool, data: &[u8]) -> bool {
         let chunk = self.config.max_data as usize;
         let out = self.link.output.copied();
         let framing = (data.len() / chunk + 2) * MAX_FRAMING;
@@ -421,7 +450,8 @@ impl TargetConnection {
         let mut offset = 0;
         for piece in data.chunks(chunk) {
             let last = offset as usize + piece.len() == data.len();
-            let digest = controller_data(cid, offset, last, false, piece, self.link.format, out);
+            let (format, success) = (self.link.format, success && last);
+            let digest = controller_data(cid, offset, last, success, piece, format, out);
             append(piece, digest, out);
             offset += u32::try_from(piece.len()).expect("a chunk of at most max_data bytes");
         }
