@@ -8,8 +8,14 @@
 //! together. Their readers look at each cache line of the data, as programs do: if nobody did, the
 //! checksums alone would fetch the data into the processor's cache.
 //!
+//! The last table compares the programs as users run them: `zonal run` on an image, and the same job by
+//! fio on a file that has data already. A write to such a file changes none of its metadata, so that a
+//! flush costs least there; of a file whose space is only reserved, a flush after each write commits
+//! the metadata that the write changed.
+//!
 //! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
-//! contain one of them, `checksums`, `record` and `open` the other parts. fio's jobs run in sessions of their own, to which the
+//! contain one of them, `checksums`, `record`, `program` and `open` the other parts. fio's jobs run in
+//! sessions of their own, to which the
 //! kernel's scheduler gives equal shares of time; without `setsid` the image shares the time of its
 //! terminal's session. On a loaded machine, `chrt -r 1` in front prioritizes both.
 //! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files).
@@ -17,6 +23,7 @@ use criterion::Criterion;
 use serde_json::Value;
 use std::fs::File;
 use std::hint::black_box;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,6 +88,16 @@ const CASES: [Case; 6] = [
     Case { name: "1m qd16", block: 1 << 20, depth: 16, flush: false, goal: 90 },
     Case { name: "4k qd1 flush", block: 4 << 10, depth: 1, flush: true, goal: 80 },
     Case { name: "1m qd1 flush", block: 1 << 20, depth: 1, flush: true, goal: 80 },
+];
+
+/// Of the programs.
+const JOBS: [Case; 6] = [
+    Case { name: "program 4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
+    Case { name: "program 4k qd16", block: 4 << 10, depth: 16, flush: false, goal: 90 },
+    Case { name: "program 1m qd16", block: 1 << 20, depth: 16, flush: false, goal: 90 },
+    Case { name: "program 4k qd1 flush", block: 4 << 10, depth: 1, flush: true, goal: 90 },
+    Case { name: "program 128k qd1 flush", block: 128 << 10, depth: 1, flush: true, goal: 90 },
+    Case { name: "program 1m qd1 flush", block: 1 << 20, depth: 1, flush: true, goal: 90 },
 ];
 
 fn open(path: &Path) -> Channel {
@@ -172,18 +189,69 @@ fn fio_rate(place: &Path, case: &Case) -> f64 {
         "--unlink=1",
         "--output-format=terse",
     ]);
+    job_rate(command, case)
+}
+
+/// Bytes per second of a program that runs the job of a case and prints fio's terse format.
+fn job_rate(mut command: Command, case: &Case) -> f64 {
     command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}ms", TIME.as_millis()));
     command.arg(format!("--bs={}", case.block)).arg(format!("--iodepth={}", case.depth));
     if case.flush {
         command.arg("--fdatasync=1");
     }
-    let output = command.output().expect("fio runs");
-    let text = String::from_utf8(output.stdout).expect("fio writes UTF-8");
-    // Fields of fio's terse format 3: 47 is the KiB written, 50 the milliseconds, from 1.
+    let output = command.output().expect("the program runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    // Fields of the terse format 3: 47 is the KiB written, 50 the milliseconds, from 1.
     let line = text.lines().find(|line| line.starts_with("3;")).expect("a line of results");
     let fields: Vec<&str> = line.split(';').collect();
     let number = |at: usize| fields[at].parse::<f64>().expect("a number");
     number(46) * 1024.0 / (number(49) / 1000.0)
+}
+
+/// `zonal run` on a new image with data in several zones: see [`zonal_rate`].
+fn zonal_job(place: &Path, case: &Case) -> f64 {
+    let path = create(place, 4096, true);
+    let mut io = open(&path);
+    for zone in 8..16 {
+        io.submit(Nanos(0), Bio::write(Sector(zone << 19), filled(4096), 0));
+    }
+    while io.outstanding() > 0 {
+        io.poll(Nanos(0), &mut Vec::new());
+    }
+    drop(io);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    command.arg("run").arg("--device").arg(&path);
+    command.args([
+        "--name=bench",
+        "--rw=write",
+        "--zonemode=zbd",
+        "--ioengine=io_uring",
+        "--minimal",
+    ]);
+    let rate = job_rate(command, case);
+    std::fs::remove_file(&path).expect("it is ours");
+    rate
+}
+
+/// fio on a file with data, which stays for the next run.
+fn fio_job(place: &Path, case: &Case) -> f64 {
+    let path = place.join("data.dat");
+    if !path.exists() {
+        let mut file = File::create(&path).expect("a file");
+        let data = filled(1 << 20);
+        (0..SIZE >> 20).for_each(|_| file.write_all(&data).expect("space"));
+        file.sync_all().expect("the file is written");
+    }
+    let mut command = Command::new("fio");
+    command.current_dir(place).args([
+        "--name=bench",
+        "--filename=data.dat",
+        "--rw=write",
+        "--ioengine=io_uring",
+        "--direct=1",
+        "--output-format=terse",
+    ]);
+    job_rate(command, case)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -355,17 +423,19 @@ fn compare_recording(place: &Path, case: &Case) -> Vec<(f64, f64)> {
     (0..ROUNDS).map(pair).collect()
 }
 
+type Rate = fn(&Path, &Case) -> f64;
+
 /// Runs both in turn; gives the rates of all pairs.
-fn compare(place: &Path, case: &Case) -> Vec<(f64, f64)> {
-    let run = |run: fn(&Path, &Case) -> f64| {
+fn compare(place: &Path, case: &Case, zonal: Rate, fio: Rate) -> Vec<(f64, f64)> {
+    let run = |rate: Rate| {
         settle(place);
-        run(place, case)
+        rate(place, case)
     };
     let pair = |round| {
         // Each comes first every other time.
-        let first = (round % 2 == 1).then(|| run(fio_rate));
-        let ours = run(|place, case| zonal_rate(place, case, 4096, true));
-        (ours, first.unwrap_or_else(|| run(fio_rate)))
+        let first = (round % 2 == 1).then(|| run(fio));
+        let ours = run(zonal);
+        (ours, first.unwrap_or_else(|| run(fio)))
     };
     (0..ROUNDS).map(pair).collect()
 }
@@ -396,7 +466,8 @@ fn main() {
         println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
     }
     for case in cases {
-        print_case(case, &compare(place.path(), case));
+        let zonal = |place: &Path, case: &Case| zonal_rate(place, case, 4096, true);
+        print_case(case, &compare(place.path(), case, zonal, fio_rate));
     }
     let loads: Vec<&Load> =
         LOADS.iter().filter(|load| chosen("checksums") || chosen(load.name)).collect();
@@ -413,6 +484,13 @@ fn main() {
     }
     for case in recorded {
         print_case(case, &compare_recording(place.path(), case));
+    }
+    let jobs: Vec<&Case> = JOBS.iter().filter(|case| chosen(case.name)).collect();
+    if !jobs.is_empty() {
+        println!("{:30} zonal MB/s  fio MB/s  ratio  middle half   goal", "");
+    }
+    for case in jobs {
+        print_case(case, &compare(place.path(), case, zonal_job, fio_job));
     }
     if !chosen("open") {
         return;

@@ -1,13 +1,15 @@
 //! NVMe/TCP over the loopback: our target under our initiator, on a null device that takes no time
-//! and keeps no data. One connection, a thread at each end.
+//! and keeps no data. A thread polls the initiator; each of its queues has a connection, with a thread
+//! of the target's at the other end.
 //!
 //! The rows `write 4k` and `append 4k` have a device with zones, each place in the queue a zone of
 //! its own, so that no write waits for another; what an append costs beside a write is printed too.
 //! The first row is no NVMe but the same bytes over a bare socket, by threads that wait as ours do:
-//! what the loopback costs by itself.
+//! what the loopback costs by itself. CPU is the processor time of both ends for an I/O.
 //!
 //! `cargo bench --bench nvme_tcp`; words after `--` choose the rows whose names contain one. Rounds
-//! are taken in turn, the best of each row counts.
+//! are taken in turn; a row shows its best round, and the median of all. To compare two versions of
+//! the program, run both in turn: the machine's mood changes the figures of all rows.
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -26,7 +28,7 @@ const NQN: &str = "nqn.2026-11.org.example:bench";
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(400);
 
-/// The two rows that are compared.
+/// The two rows that are compared with each other.
 const WRITE: &str = "write 4k qd32";
 const APPEND: &str = "append 4k qd32";
 
@@ -36,9 +38,38 @@ struct Row {
     op: Op,
     /// Bytes of an I/O.
     len: u32,
+    /// Commands in flight, over all queues.
     depth: usize,
     order: Order,
+    /// How the target's threads wait.
     waiting: WaitPolicy,
+    queues: u16,
+    digests: bool,
+    /// KIOPS, measured of SPDK 24.09 on a machine of this kind.
+    goal: Option<f64>,
+}
+
+impl Row {
+    fn new(name: &'static str, op: Op, len: u32, depth: usize, order: Order) -> Self {
+        let waiting = WaitPolicy::default();
+        Row { name, op, len, depth, order, waiting, queues: 1, digests: false, goal: None }
+    }
+
+    fn polled(self) -> Self {
+        Row { waiting: WaitPolicy::Yield, ..self }
+    }
+
+    fn queues(self, queues: u16) -> Self {
+        Row { queues, ..self }
+    }
+
+    fn digests(self) -> Self {
+        Row { digests: true, ..self }
+    }
+
+    fn goal(self, kiops: f64) -> Self {
+        Row { goal: Some(kiops), ..self }
+    }
 }
 
 /// Where the I/Os of a row go.
@@ -54,37 +85,46 @@ impl Order {
     fn device(self) -> &'static str {
         match self {
             Order::Random | Order::Sequential => "null:zoned=false,size=64G,lba=4096",
-            Order::Zones => "null:zones=64,zone_size=1G,lba=4096",
+            Order::Zones => "null:zones=128,zone_size=1G,lba=4096",
         }
     }
 }
 
 fn rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    let sleep = WaitPolicy::default();
-    let (random, sequential, zones) = (Order::Random, Order::Sequential, Order::Zones);
-    for (name, op, len, depth, order, waiting) in [
-        ("randread 4k qd1", Op::Read, 4 << 10, 1, random, sleep),
-        ("randread 4k qd1 --poll", Op::Read, 4 << 10, 1, random, WaitPolicy::Yield),
-        ("randread 4k qd32", Op::Read, 4 << 10, 32, random, sleep),
-        ("randread 4k qd128", Op::Read, 4 << 10, 128, random, sleep),
-        ("read 1m qd8", Op::Read, 1 << 20, 8, sequential, sleep),
-        ("write 1m qd8", Op::Write, 1 << 20, 8, sequential, sleep),
-        (WRITE, Op::Write, 4 << 10, 32, zones, sleep),
-        (APPEND, Op::ZoneAppend, 4 << 10, 32, zones, sleep),
-    ] {
-        rows.push(Row { name, op, len, depth, order, waiting });
-    }
-    rows
+    let read = |name, depth| Row::new(name, Op::Read, 4 << 10, depth, Order::Random);
+    let write = |name, op, depth| Row::new(name, op, 4 << 10, depth, Order::Zones);
+    let long = |name, op, depth| Row::new(name, op, 1 << 20, depth, Order::Sequential);
+    vec![
+        read("randread 4k qd1", 1).goal(111.0),
+        read("randread 4k qd1 --poll", 1).polled().goal(111.0),
+        read("randread 4k qd8", 8).goal(410.0),
+        read("randread 4k qd8 --poll", 8).polled().goal(410.0),
+        read("randread 4k qd32", 32).goal(913.0),
+        read("randread 4k qd32 --poll", 32).polled().goal(913.0),
+        read("randread 4k qd32 digests", 32).digests(),
+        read("randread 4k qd128", 128).goal(964.0),
+        read("randread 4k qd128 --poll", 128).polled().goal(964.0),
+        read("randread 4k qd32 4 queues", 32).queues(4).goal(737.0),
+        read("randread 4k qd128 4 queues", 128).queues(4).goal(1080.0),
+        write(WRITE, Op::Write, 32),
+        write(APPEND, Op::ZoneAppend, 32),
+        write("write 4k qd128", Op::Write, 128).goal(1065.0),
+        long("read 1m qd1", Op::Read, 1).goal(5.24),
+        long("read 1m qd8", Op::Read, 8).goal(8.01),
+        long("read 1m qd8 digests", Op::Read, 8).digests(),
+        long("write 1m qd1", Op::Write, 1).goal(6.01),
+        long("write 1m qd8", Op::Write, 8).goal(7.25),
+        long("write 1m qd8 digests", Op::Write, 8).digests(),
+    ]
 }
 
 /// Both ends.
 struct Loopback {
-    channel: Channel,
+    channels: Vec<Channel>,
     _server: Server,
 }
 
-fn loopback(Row { order, waiting, .. }: &Row) -> Loopback {
+fn loopback(&Row { order, waiting, queues, digests, .. }: &Row) -> Loopback {
     let device = device_spec::parse(order.device()).expect("a spec");
     let device: Arc<dyn Device> = device_spec::build(&device).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
@@ -97,30 +137,53 @@ fn loopback(Row { order, waiting, .. }: &Row) -> Loopback {
     });
     let namespace = Namespace::new(queue, [1; 16]).expect("a namespace");
     subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
-    let config = ServerConfig { waiting: *waiting, ..ServerConfig::default() };
+    let config = ServerConfig { waiting, ..ServerConfig::default() };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(address, subsystem, config).expect("a free port");
-    let address = format!("nvme-tcp://{}/{NQN}", server.address());
-    let device = NvmeTcpDevice::connect(&address.parse().expect("an address"), 1);
+    let options = if digests { "?hdgst&ddgst" } else { "" };
+    let address = format!("nvme-tcp://{}/{NQN}{options}", server.address());
+    let device = NvmeTcpDevice::connect(&address.parse().expect("an address"), queues);
     let queue = Queue::attach(Arc::new(device.expect("a device")), QueueOptions::default());
     let queue = queue.expect("a queue");
-    let channel = queue.channel().expect("a hardware queue");
-    Loopback { channel, _server: server }
+    let channels = (0..queues).map(|_| queue.channel().expect("a hardware queue")).collect();
+    Loopback { channels, _server: server }
 }
 
-/// I/Os a second, and their mean latency.
+/// I/Os a second, their mean latency, and the processor time of one at both ends.
+#[derive(Clone, Copy)]
 struct Measured {
     iops: f64,
     mean: Duration,
+    cpu: Duration,
+}
+
+impl Measured {
+    fn new(count: u64, depth: usize, spent: Duration, cpu: Duration) -> Self {
+        let iops = count as f64 / spent.as_secs_f64();
+        // Little's law: as many commands as the depth are in flight all the time.
+        let mean = Duration::from_secs_f64(depth as f64 / iops);
+        Measured { iops, mean, cpu: cpu.div_f64(count as f64) }
+    }
+}
+
+/// Processor time of the threads of this process so far.
+fn cpu_time() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
+    let of_task = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
+    };
+    let nanos = tasks.map(|task| of_task(task.expect("a thread").path())).sum();
+    Duration::from_nanos(nanos)
 }
 
 fn round(row: &Row) -> Measured {
     let mut loopback = loopback(row);
-    let channel = &mut loopback.channel;
+    let channels = &mut loopback.channels[..];
     let sectors = row.len / 512;
     let len = u64::from(sectors);
-    let (capacity, zone) =
-        (channel.queue().limits().capacity.0, channel.queue().limits().zone_size.0);
+    let limits = channels[0].queue().limits();
+    let (capacity, zone) = (limits.capacity.0, limits.zone_size.0);
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     // Submitted so far, all and by place in the queue.
     let (mut all, mut by_place) = (0, vec![0; row.depth]);
@@ -141,29 +204,34 @@ fn round(row: &Row) -> Measured {
         channel.submit(Nanos(0), Bio { buf: Some(buf), ..bio });
     };
     for place in 0..row.depth {
+        let channel = &mut channels[place % usize::from(row.queues)];
         submit(channel, place as u64, Buf::zeroed(row.len as usize));
     }
     let mut done: Vec<Completion> = Vec::new();
-    let (begin, mut count) = (Instant::now(), 0_u64);
+    let (begin, cpu, mut count) = (Instant::now(), cpu_time(), 0_u64);
     while begin.elapsed() < ROUND {
-        if channel.poll(Nanos(0), &mut done) == 0 {
+        let mut polled = 0;
+        for channel in &mut *channels {
+            polled += channel.poll(Nanos(0), &mut done);
+            for completion in done.drain(..) {
+                assert_eq!(completion.status, Status::Ok);
+                count += 1;
+                let buf = completion.buf.expect("the buffer comes back");
+                submit(channel, completion.user_data, buf);
+            }
+        }
+        if polled == 0 {
             // As the threads of jobs do.
             thread::yield_now();
         }
-        for completion in done.drain(..) {
-            assert_eq!(completion.status, Status::Ok);
-            count += 1;
-            let buf = completion.buf.expect("the buffer comes back");
-            submit(channel, completion.user_data, buf);
+    }
+    let measured = Measured::new(count, row.depth, begin.elapsed(), cpu_time() - cpu);
+    for channel in channels {
+        while channel.outstanding() > 0 {
+            channel.poll(Nanos(0), &mut done);
         }
     }
-    let spent = begin.elapsed();
-    while channel.outstanding() > 0 {
-        channel.poll(Nanos(0), &mut done);
-    }
-    let iops = count as f64 / spent.as_secs_f64();
-    // Little's law: as many commands as the depth are in flight all the time.
-    Measured { iops, mean: Duration::from_secs_f64(row.depth as f64 / iops) }
+    measured
 }
 
 /// A command and a block with its completion, one after the other over a bare socket.
@@ -181,16 +249,16 @@ fn bare() -> Measured {
     });
     let mut stream = TcpStream::connect(address).expect("it listens");
     ready(&stream);
-    let (begin, mut count) = (Instant::now(), 0_u64);
+    let (begin, cpu, mut count) = (Instant::now(), cpu_time(), 0_u64);
     while begin.elapsed() < ROUND {
         stream.write_all(&[0; COMMAND]).expect("room in the socket");
         assert!(receive(&mut stream, &mut [0; ANSWER]));
         count += 1;
     }
-    let iops = count as f64 / begin.elapsed().as_secs_f64();
+    let measured = Measured::new(count, 1, begin.elapsed(), cpu_time() - cpu);
     drop(stream);
     target.join().expect("the other end");
-    Measured { iops, mean: Duration::from_secs_f64(1.0 / iops) }
+    measured
 }
 
 fn ready(stream: &TcpStream) {
@@ -211,38 +279,44 @@ fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> bool {
     true
 }
 
+/// The rounds of a row, the best first.
+fn print_row(name: &str, len: u32, goal: Option<f64>, rounds: &mut [Measured]) {
+    rounds.sort_by(|one, other| other.iops.total_cmp(&one.iops));
+    let (Measured { iops, mean, cpu }, median) = (rounds[0], rounds[rounds.len() / 2].iops / 1e3);
+    let megabytes = iops * f64::from(len) / 1e6;
+    let (mean, cpu) = (mean.as_secs_f64() * 1e6, cpu.as_secs_f64() * 1e6);
+    let goal = goal
+        .map_or_else(String::new, |goal| format!("{goal:8.1} {:4.0} %", iops / 1e3 / goal * 100.0));
+    println!(
+        "{name:26} {:8.1} {median:8.1} {megabytes:7.0} {mean:9.1} {cpu:8.1} {goal}",
+        iops / 1e3
+    );
+}
+
 fn main() {
     let words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
     let chosen = |row: &Row| words.is_empty() || words.iter().any(|word| row.name.contains(word));
     let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
-    let mut best: Vec<Option<Measured>> = rows.iter().map(|_| None).collect();
-    let mut bare_best = bare();
+    let mut rounds: Vec<Vec<Measured>> = rows.iter().map(|_| Vec::new()).collect();
+    let mut bares = Vec::new();
     for _ in 0..ROUNDS {
-        let measured = bare();
-        if measured.iops > bare_best.iops {
-            bare_best = measured;
-        }
-        for (row, best) in rows.iter().zip(&mut best) {
-            let measured = round(row);
-            if best.as_ref().is_none_or(|best| measured.iops > best.iops) {
-                *best = Some(measured);
-            }
+        bares.push(bare());
+        for (row, rounds) in rows.iter().zip(&mut rounds) {
+            rounds.push(round(row));
         }
     }
-    println!("{:24} {:>9} {:>9} {:>10}", "", "KIOPS", "MB/s", "mean, us");
-    let Measured { iops, mean } = bare_best;
-    let (megabytes, mean) = (iops * 4096.0 / 1e6, mean.as_secs_f64() * 1e6);
-    println!("{:24} {:9.1} {megabytes:9.0} {mean:10.1}", "bare socket 4k qd1", iops / 1e3);
-    for (row, best) in rows.iter().zip(&best) {
-        let Some(Measured { iops, mean }) = best else { continue };
-        let megabytes = iops * f64::from(row.len) / 1e6;
-        let mean = mean.as_secs_f64() * 1e6;
-        println!("{:24} {:9.1} {megabytes:9.0} {mean:10.1}", row.name, iops / 1e3);
+    println!(
+        "{:26} {:>8} {:>8} {:>7} {:>9} {:>8} {:>8}",
+        "", "KIOPS", "median", "MB/s", "mean, us", "CPU, us", "SPDK"
+    );
+    print_row("bare socket 4k qd1", 4096, None, &mut bares);
+    for (row, rounds) in rows.iter().zip(&mut rounds) {
+        print_row(row.name, row.len, row.goal, rounds);
     }
     let iops = |name: &str| {
         let at = rows.iter().position(|row| row.name == name)?;
-        best[at].as_ref().map(|measured| measured.iops)
+        Some(rounds[at][0].iops)
     };
     if let (Some(write), Some(append)) = (iops(WRITE), iops(APPEND)) {
         println!("an append takes {:.2} of the time of a write", write / append);
