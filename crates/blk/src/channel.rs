@@ -304,7 +304,6 @@ impl Channel {
     }
 
     /// Passes a request through the plug of its zone, if it has one.
-    #[inline]
     fn enter_plug(&mut self, now: Nanos, mut request: Box<Request>) {
         let plugged = self.trace.as_ref().and_then(|trace| trace.before_plug(&mut request));
         match self.queue.enter(now, request, &mut self.aborted) {
@@ -339,7 +338,7 @@ impl Channel {
     }
 
     /// Sends a request that has passed its plug to the scheduler or the device.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, now: Nanos, mut request: Box<Request>) {
         if let Some(trace) = &mut self.trace
             && self.sched.is_some()
@@ -365,11 +364,11 @@ impl Channel {
         self.collect_mail(now, completions);
         let mut budget = POLL_BUDGET;
         let mut done = std::mem::take(&mut self.done);
-        while budget > 0 {
-            self.hctx.with(|hctx| hctx.reap(now, &mut done));
-            if done.is_empty() {
-                break;
-            }
+        let mut starts = self.hctx.with(|hctx| {
+            hctx.reap(now, &mut done);
+            hctx.starts()
+        });
+        while !done.is_empty() {
             budget = budget.saturating_sub(done.len());
             // On a shared hardware queue they may belong to other channels and to a newer
             // configuration than this channel's, which cannot change again while they are inside.
@@ -387,6 +386,15 @@ impl Channel {
             if let Some(sched) = &mut self.sched {
                 sched.after_completions(now, &mut self.hctx);
             }
+            if budget == 0 {
+                break;
+            }
+            starts = self.hctx.with(|hctx| {
+                if hctx.may_have_more(now, starts) {
+                    hctx.reap(now, &mut done);
+                }
+                hctx.starts()
+            });
         }
         self.done = done;
         let leaving = self.is_leaving();
@@ -449,21 +457,26 @@ impl Channel {
         if request.status() != Status::Ok {
             self.queue.failed(request.command(), request.status());
         }
-        if let Some(mut next) = self.queue.release(now, &request, &mut self.aborted) {
-            if let Some(trace) = &mut self.trace {
-                trace.event(TraceAction::Unplug, &mut next);
-            }
-            mark!(FrozenWithWaiting if self.queue.gate().is_frozen());
-            if self.draining && next.owner != self.id {
-                mark!(MailedWrite if true);
-                self.mail(next);
-            } else {
-                self.issue(now, next);
-            }
+        if let Some(next) = self.queue.release(now, &request, &mut self.aborted) {
+            self.issue_next(now, next);
         }
         self.deliver(request, completions);
         if !self.aborted.is_empty() {
             self.deliver_aborted(completions);
+        }
+    }
+
+    /// Issues a write that waited in a plug, or has its channel do so.
+    fn issue_next(&mut self, now: Nanos, mut next: Box<Request>) {
+        if let Some(trace) = &mut self.trace {
+            trace.event(TraceAction::Unplug, &mut next);
+        }
+        mark!(FrozenWithWaiting if self.queue.gate().is_frozen());
+        if self.draining && next.owner != self.id {
+            mark!(MailedWrite if true);
+            self.mail(next);
+        } else {
+            self.issue(now, next);
         }
     }
 
@@ -475,14 +488,19 @@ impl Channel {
     }
 
     /// Completes the bios of a request, each on the channel that submitted it.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
         if let Some(trace) = &mut self.trace {
             trace.event(TraceAction::Complete, &mut request);
         }
-        if !request.is_merged() {
-            return self.deliver_one(request, completions);
+        if request.is_merged() {
+            self.deliver_merged(request, completions);
+        } else {
+            self.deliver_one(request, completions);
         }
+    }
+
+    fn deliver_merged(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
         let mut merged = request.unmerge();
         let (op, status, refused) = (request.op(), request.status(), request.is_refused());
         self.deliver_one(request, completions);

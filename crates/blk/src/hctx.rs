@@ -46,6 +46,8 @@ pub(crate) struct Hctx {
     refused_at: Nanos,
     /// Channels that share the queue and are not draining.
     sharers: u32,
+    /// Requests given to the device so far.
+    starts: u64,
     /// `None` without [`QueueOptions::iostats`](crate::QueueOptions::iostats).
     times: Option<Arc<HctxTimes>>,
     /// `None` unless the queue is traced.
@@ -71,9 +73,24 @@ impl Hctx {
             aborting: Vec::new(),
             refused_at: Nanos(0),
             sharers: 0,
+            starts: 0,
             times,
             trace,
         }
+    }
+
+    /// Requests given to the device so far.
+    #[inline]
+    pub(crate) fn starts(&self) -> u64 {
+        self.starts
+    }
+
+    /// Whether there may be something to reap at the time of the last [`Hctx::reap`], after which there
+    /// had been `starts`: what was started since, or what the device knows of.
+    #[inline]
+    pub(crate) fn may_have_more(&self, now: Nanos, starts: u64) -> bool {
+        self.starts != starts
+            || self.free_tags.len() < self.depth && self.hw.next_event().is_due(now)
     }
 
     /// Another channel takes over: as if opened anew.
@@ -97,6 +114,7 @@ impl Hctx {
     }
 
     /// Sends a request to the device, behind those that wait.
+    #[inline(always)]
     pub(crate) fn dispatch(&mut self, now: Nanos, request: Box<Request>) {
         if self.waiting.is_empty() {
             if let Err(request) = self.start(now, request) {
@@ -107,6 +125,7 @@ impl Hctx {
         }
     }
 
+    #[inline(never)]
     fn wait(&mut self, now: Nanos, mut request: Box<Request>) {
         if let Some(trace) = &mut self.trace {
             trace.event(now, TraceAction::Sleep, &mut request);
@@ -138,6 +157,7 @@ impl Hctx {
         }
     }
 
+    #[inline(always)]
     fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let free = self.free_tags.len();
         mark!(NoTag if free <= self.unused_tags);
@@ -152,6 +172,7 @@ impl Hctx {
         }
         let tag = self.free_tags.pop().expect("more tags are free than are unused");
         request.tag = tag;
+        self.starts += 1;
         self.started[usize::from(tag.0)] = now;
         if let Some(trace) = &mut self.trace {
             trace.issue(now, &mut request);
@@ -168,6 +189,7 @@ impl Hctx {
     }
 
     /// Moves completed requests to the end of `done`.
+    #[inline]
     pub(crate) fn reap(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         let before = done.len();
         self.hw.poll(now, done);
@@ -258,7 +280,14 @@ impl Hctx {
     }
 
     /// Starts requests that waited for a tag or for the device.
+    #[inline]
     pub(crate) fn run(&mut self, now: Nanos) {
+        if !self.waiting.is_empty() {
+            self.run_waiting(now);
+        }
+    }
+
+    fn run_waiting(&mut self, now: Nanos) {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = self.start(now, request) {
                 self.waiting.push_front(request);
@@ -302,7 +331,16 @@ pub(crate) enum HctxRef {
 impl HctxRef {
     /// Uses the hardware queue. The lock of a shared one stands for the device's own, which takes
     /// one command at a time.
+    #[inline(always)]
     pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut Hctx) -> R) -> R {
+        match self {
+            HctxRef::Own(hctx) => f(hctx),
+            other => other.with_shared(f),
+        }
+    }
+
+    #[inline(never)]
+    fn with_shared<R>(&mut self, f: impl FnOnce(&mut Hctx) -> R) -> R {
         match self {
             HctxRef::Own(hctx) => f(hctx),
             HctxRef::Shared(hctx) => f(&mut hctx.lock().expect("hardware queue lock")),

@@ -471,6 +471,7 @@ impl Queue {
     }
 
     /// Passes a request through the plug of its zone, if the policy has plugs.
+    #[inline(always)]
     pub(crate) fn enter(
         &self,
         now: Nanos,
@@ -480,22 +481,36 @@ impl Queue {
         let Some(plugs) = &self.plugs else {
             return PlugResult::Issue(request);
         };
-        let op = request.op();
-        if op == Op::Read {
-            return PlugResult::Issue(request);
-        }
-        let policy = self.zone_write();
-        let mut request = request;
-        if op == Op::Write && policy.plugs() {
-            let entered = match policy {
-                ZoneWrite::Plug => plugs.enter_write::<false>(now, request),
-                _ => plugs.enter_write::<true>(now, request),
-            };
-            match entered {
-                Ok(entered) => return entered,
-                Err(unusual) => request = unusual,
+        match request.op() {
+            Op::Read => PlugResult::Issue(request),
+            Op::Write => {
+                let policy = self.zone_write.load(Ordering::Relaxed);
+                let entered = if policy == ZoneWrite::Plug as u8 {
+                    plugs.enter_write::<false>(now, request)
+                } else if policy == ZoneWrite::Qd1 as u8 {
+                    plugs.enter_write::<true>(now, request)
+                } else {
+                    Err(request)
+                };
+                match entered {
+                    Ok(entered) => entered,
+                    Err(unusual) => self.enter_other(plugs, now, unusual, aborted),
+                }
             }
+            _ => self.enter_other(plugs, now, request, aborted),
         }
+    }
+
+    /// The same for what is neither a read nor a write at the write pointer.
+    #[inline(never)]
+    fn enter_other(
+        &self,
+        plugs: &ZonePlugs,
+        now: Nanos,
+        request: Box<Request>,
+        aborted: &mut RequestList,
+    ) -> PlugResult {
+        let (op, policy) = (request.op(), self.zone_write());
         if !policy.plugs() {
             let lacking = op == Op::ZoneAppend && self.limits.append_max_sectors == 0;
             return if lacking {

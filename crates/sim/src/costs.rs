@@ -172,12 +172,16 @@ impl IoCost {
 
     /// The CPU time of a step that submitted and completed this many I/Os, with `bytes` in total.
     pub(crate) fn of_step(self, submitted: u32, completed: u32, bytes: u64) -> Nanos {
-        let by_length = u128::from(bytes) * u128::from(self.mib.0) / (1 << 20);
-        let by_length = u64::try_from(by_length).unwrap_or(u64::MAX / 2);
+        let by_length = if self.mib == Nanos(0) { 0 } else { self.of_bytes(bytes) };
         let ios = u64::from(submitted)
             .saturating_mul(self.twice_submit.0)
             .saturating_add(u64::from(completed).saturating_mul(self.twice_complete.0));
         Nanos(ios.saturating_add(by_length) / 2)
+    }
+
+    fn of_bytes(self, bytes: u64) -> u64 {
+        let by_length = u128::from(bytes) * u128::from(self.mib.0) / (1 << 20);
+        u64::try_from(by_length).unwrap_or(u64::MAX / 2)
     }
 }
 

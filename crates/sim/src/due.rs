@@ -11,6 +11,8 @@
 use zonal_blk::Nanos;
 
 const NEVER: u64 = u64::MAX;
+/// The end of time: nothing is due later.
+pub(crate) const LATEST: Nanos = Nanos(NEVER - 1);
 
 /// The due times of a fixed number of threads.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl DueTimes {
     #[inline]
     pub(crate) fn set(&mut self, thread: usize, due: Option<Nanos>) {
         let mut at = self.leaf(thread);
-        self.nodes[at] = due.map_or(NEVER, |due| due.0.min(NEVER - 1));
+        self.nodes[at] = due.map_or(NEVER, |due| due.min(LATEST).0);
         while at > 1 {
             let earlier = self.nodes[at].min(self.nodes[at ^ 1]);
             at /= 2;

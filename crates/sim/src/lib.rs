@@ -6,7 +6,7 @@ mod due;
 
 pub use costs::{CostModel, HostCost, IoCost, ParseCostError};
 
-use due::DueTimes;
+use due::{DueTimes, LATEST};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -87,13 +87,10 @@ pub fn run_watched(
 ) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
     let mut simulation = Simulation::new(runners, start, costs);
     let mut is_stopped = false;
-    for step in 1_u64.. {
-        if step.is_multiple_of(STEPS_PER_WATCH) && !is_stopped && watch(simulation.clock.now()) {
+    while simulation.steps() {
+        if !is_stopped && watch(simulation.clock.now()) {
             is_stopped = true;
             simulation.stop(|_| true);
-        }
-        if !simulation.step() {
-            break;
         }
     }
     simulation.finish()
@@ -148,17 +145,20 @@ impl Simulation {
         simulation
     }
 
+    /// Takes the steps until the next watch. Returns false if no thread is due any more.
+    fn steps(&mut self) -> bool {
+        if let [thread] = &mut self.threads[..] {
+            return thread.steps_alone(&self.clock, &mut self.due);
+        }
+        (0..STEPS_PER_WATCH).all(|_| self.step())
+    }
+
     /// Has the thread that is due first do something. Returns false if none is due.
     #[inline]
     fn step(&mut self) -> bool {
         let Some((at, index)) = self.due.first() else { return false };
         self.clock.0.set(at.max(self.clock.now()));
         let thread = &mut self.threads[index];
-        if thread.is_alone {
-            let (due, _) = thread.step(&self.clock);
-            self.due.set(index, due);
-            return true;
-        }
         let releases = thread.releases();
         let (due, worked) = thread.step(&self.clock);
         let released = thread.releases() != releases;
@@ -238,8 +238,21 @@ fn update(set: &mut BTreeSet<usize>, thread: usize, holds: bool) {
 }
 
 impl SimThread {
+    /// Takes the steps of the only thread until the next watch. Returns false if it is no longer due.
+    fn steps_alone(&mut self, clock: &VirtualClock, all_due: &mut DueTimes) -> bool {
+        let mut due = all_due.first().map(|(at, _)| at);
+        for _ in 0..STEPS_PER_WATCH {
+            let Some(at) = due else { break };
+            clock.0.set(at.min(LATEST).max(clock.now()));
+            (due, _) = self.step(clock);
+        }
+        all_due.set(0, due);
+        due.is_some()
+    }
+
     /// Steps the runner, or interrupts the busy thread. Returns when it is due next, `None` if
     /// another thread has to wake it, and whether anything was done.
+    #[inline]
     fn step(&mut self, clock: &VirtualClock) -> (Option<Nanos>, bool) {
         let now = clock.now();
         let runner = self.runner.as_mut().expect("a thread that is due has a runner");

@@ -219,6 +219,14 @@ impl ZonePlug {
     /// No write is in flight any more: returns the next, merged with those behind it (A20).
     #[inline]
     pub(crate) fn next(&mut self, now: Nanos, merge_max_sectors: u32) -> Option<Box<Request>> {
+        if self.nr_parked == 0 {
+            self.in_flight = false;
+            return None;
+        }
+        self.next_parked(now, merge_max_sectors)
+    }
+
+    fn next_parked(&mut self, now: Nanos, merge_max_sectors: u32) -> Option<Box<Request>> {
         let Some(mut request) = self.unpark(now) else {
             self.in_flight = false;
             return None;

@@ -83,7 +83,9 @@ impl Drive {
     /// Processes all steps up to `now` and appends the commands that have completed to `done`.
     pub(super) fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>, medium: &Medium) {
         self.advance(now, medium);
-        done.append(&mut self.shared.done);
+        if !self.shared.done.is_empty() {
+            done.append(&mut self.shared.done);
+        }
     }
 
     /// When a command may complete next; `None` if the host waits for none.
@@ -99,8 +101,12 @@ impl Drive {
         self.next_step().filter(|_| outstanding).map(Nanos)
     }
 
+    #[inline]
     fn next_step(&self) -> Option<u64> {
-        self.link.step_end().into_iter().chain(self.head.step_end()).min()
+        match (self.link.step_end(), self.head.step_end()) {
+            (Some(link), Some(head)) => Some(link.min(head)),
+            (link, head) => link.or(head),
+        }
     }
 
     /// Completes all work at once.
@@ -113,21 +119,27 @@ impl Drive {
         self.head.drained(now);
     }
 
+    #[inline]
     fn advance(&mut self, now: Nanos, medium: &Medium) {
         while let Some(step) = self.next_step()
             && step <= now.0
         {
-            self.shared.now = step;
-            let completed = self.shared.done.len();
-            if self.link.step_end() == Some(step) {
-                self.link.step(&mut self.shared, &mut self.head, medium);
-            } else if self.head.step(&mut self.shared, self.link.needs_writes()) {
-                self.link.wake(&mut self.shared);
-            }
-            let completed = self.shared.done.len() - completed;
-            self.lateness.count(completed as u64, Nanos(step), now);
+            self.step(step, now, medium);
         }
         // Two threads may read slightly different clocks.
         self.shared.now = self.shared.now.max(now.0);
+    }
+
+    /// Finishes the step that ends at `step`. The drive is polled at `now`.
+    fn step(&mut self, step: u64, now: Nanos, medium: &Medium) {
+        self.shared.now = step;
+        let completed = self.shared.done.len();
+        if self.link.step_end() == Some(step) {
+            self.link.step(&mut self.shared, &mut self.head, medium);
+        } else if self.head.step(&mut self.shared, self.link.needs_writes()) {
+            self.link.wake(&mut self.shared);
+        }
+        let completed = self.shared.done.len() - completed;
+        self.lateness.count(completed as u64, Nanos(step), now);
     }
 }

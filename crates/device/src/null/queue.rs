@@ -65,6 +65,25 @@ impl Constant {
     }
 }
 
+impl Constant {
+    /// Executes the commands that are due first, at this time, newest first. Returns their number.
+    #[inline]
+    fn execute_due_at(&mut self, due: Nanos, done: &mut Vec<Box<Request>>) -> u64 {
+        let is_alone = self.pending.get(1).is_none_or(|&(next, _)| next != due);
+        if is_alone && let Some((_, mut request)) = self.pending.pop_front() {
+            self.device.execute(&mut request);
+            done.push(request);
+            return 1;
+        }
+        let together = self.pending.partition_point(|&(d, _)| d == due);
+        for (_, mut request) in self.pending.drain(..together).rev() {
+            self.device.execute(&mut request);
+            done.push(request);
+        }
+        together as u64
+    }
+}
+
 impl HwQueue for Constant {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let due = now.saturating_add(self.latency);
@@ -79,12 +98,7 @@ impl HwQueue for Constant {
         while let Some(&(due, _)) = self.pending.front()
             && due <= now
         {
-            let together = self.pending.partition_point(|&(d, _)| d == due);
-            for (_, mut request) in self.pending.drain(..together).rev() {
-                self.device.execute(&mut request);
-                done.push(request);
-            }
-            lateness.count(together as u64, due, now);
+            lateness.count(self.execute_due_at(due, done), due, now);
         }
         self.device.count(lateness);
     }

@@ -192,12 +192,18 @@ impl Generator {
     }
 
     /// What to do next.
+    #[inline]
     pub fn next_io(&mut self) -> NextIo {
         if let Some(dir) = self.only
             && let Pattern::Zbd(zbd) = &mut self.pattern
         {
             return zbd.next(dir, self.bs[dir as usize]);
         }
+        self.next_of_any()
+    }
+
+    /// The same for every kind of job.
+    fn next_of_any(&mut self) -> NextIo {
         match &mut self.pattern {
             Pattern::Replay(replay) => return replay.next(),
             Pattern::Randomio(randomio) => return randomio.next(),
@@ -246,6 +252,7 @@ impl Generator {
     }
 
     /// An I/O with [`Io::zone`] has completed. Returns the zone's reset or finish that is due, if any.
+    #[inline]
     pub fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
         match &mut self.pattern {
             Pattern::Zbd(zbd) => zbd.done(op, zone),

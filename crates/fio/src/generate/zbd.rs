@@ -24,6 +24,8 @@ pub struct ZbdTable {
     partial: Vec<u32>,
     /// Bytes of data in the regions of all jobs, for `zone_reset_threshold`.
     data: Option<AtomicU64>,
+    /// Jobs that have entered.
+    jobs: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -102,6 +104,7 @@ impl ZbdTable {
             max_write_zones,
             partial,
             data: None,
+            jobs: AtomicU32::new(0),
         })
     }
 
@@ -188,6 +191,7 @@ impl ZbdTable {
 
     /// A job starts to write in a region: its partially written zones count as being written.
     pub fn enter(&self, region: Range<u32>) {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
         if self.data.is_some() {
             for zone in region.clone() {
                 let mut entry = self.entry(zone);
@@ -203,6 +207,12 @@ impl ZbdTable {
                 self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Whether several jobs have entered, at whatever time.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.jobs.load(Ordering::Relaxed) > 1
     }
 
     /// A job has done its last write in a region: its zones no longer count as being written unless
@@ -244,6 +254,7 @@ impl ZbdTable {
     }
 
     /// Whether the limit of zones being written is reached.
+    #[inline]
     pub fn is_at_limit(&self) -> bool {
         self.nr_write_zones.load(Ordering::Relaxed) >= self.max_write_zones
     }

@@ -33,6 +33,9 @@ pub(super) struct ZbdJob {
     /// Zones are counted from `first` on.
     owned: OwnedZones,
     max_owned: u32,
+    /// The job may keep zones that it has no I/O in: it only writes, to any number of zones. It does
+    /// so for as long as no other job uses the table, which saves the table's locks with each I/O.
+    keeps: bool,
     /// Zones released so far.
     releases: u64,
     /// The zone being written or trimmed sequentially, from `first`.
@@ -132,6 +135,7 @@ impl ZbdJob {
             first,
             owned: OwnedZones::new(count),
             max_owned: if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones },
+            keeps: job.rw == Rw::Write && job.job_max_open_zones == 0,
             releases: 0,
             write_zone: 0,
             conventional_at: 0,
@@ -147,6 +151,9 @@ impl ZbdJob {
 
     #[inline]
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> NextIo {
+        if self.keeps && self.table.is_shared() {
+            self.stop_keeping();
+        }
         match dir {
             DataDir::Read => match self.read(len) {
                 // The writes in flight are not readable yet.
@@ -190,7 +197,7 @@ impl ZbdJob {
             None => u32::try_from(self.rng.below(count)).expect("below a u32"),
             Some(picker) => picker.next(&mut self.rng).0,
         };
-        if self.table.is_at_limit() && !self.owned.contains(zone) {
+        if self.table.is_at_limit() && !self.owned.is_busy(zone) {
             return self.pick_write_zone().unwrap_or(zone);
         }
         zone
@@ -248,10 +255,15 @@ impl ZbdJob {
                     }
                 }
             }
-            if let Some(next) = self.before_write(zone) {
+            if self.resets.is_some()
+                && let Some(next) = self.reset_early(zone)
+            {
                 return next;
             }
             let slot = self.owned.get(zone);
+            if slot.managing {
+                return NextIo::Wait;
+            }
             if slot.owned.wp + self.write_len <= slot.owned.capacity {
                 let room = slot.owned.capacity - slot.owned.wp;
                 let len = if len <= room { len } else { room / self.write_len * self.write_len };
@@ -277,9 +289,9 @@ impl ZbdJob {
         if unusable == attempts { NextIo::Exhausted } else { NextIo::Wait }
     }
 
-    /// What comes before a write to a zone of the job: the end of a reset or finish, or a reset with
-    /// `zone_reset_frequency`, which waits for the writes in flight.
-    fn before_write(&mut self, zone: u32) -> Option<NextIo> {
+    /// What comes before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits
+    /// for the writes in flight.
+    fn reset_early(&mut self, zone: u32) -> Option<NextIo> {
         let slot = self.owned.get(zone);
         if slot.managing {
             return Some(NextIo::Wait);
@@ -383,6 +395,7 @@ impl ZbdJob {
         NextIo::Exhausted
     }
 
+    #[inline(never)]
     fn acquire(&mut self, zone: u32) -> Acquire {
         if self.owned.len() >= self.max_owned {
             return Acquire::TooMany;
@@ -396,6 +409,7 @@ impl ZbdJob {
         acquired
     }
 
+    #[inline(never)]
     fn manage(&mut self, op: Op, zone: u32) -> Io {
         if op == Op::ZoneReset {
             self.table.note_reset(self.first + zone, self.owned.get(zone).owned.wp);
@@ -413,6 +427,7 @@ impl ZbdJob {
 
     /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless it has to
     /// be finished first because its room is less than a block.
+    #[inline]
     pub(super) fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
         let slot = self.owned.get(zone);
         slot.in_flight -= 1;
@@ -429,20 +444,42 @@ impl ZbdJob {
         if full && wp < capacity {
             return Some(self.manage(Op::ZoneFinish, zone));
         }
-        let is_done = full || slot.trimmed;
-        self.owned.remove(zone);
         self.releases += 1;
-        self.table.release(self.first + zone, wp, is_done);
+        if self.keeps && !full && !self.table.is_shared() {
+            slot.managing = false;
+            return None;
+        }
+        let is_done = full || slot.trimmed;
+        self.release(zone, wp, is_done);
         None
     }
 
-    /// Zones released so far.
+    #[inline(never)]
+    fn release(&mut self, zone: u32, wp: u64, is_done: bool) {
+        self.owned.remove(zone);
+        self.table.release(self.first + zone, wp, is_done);
+    }
+
+    /// From now on others see what the job has written where it has no I/O.
+    #[cold]
+    fn stop_keeping(&mut self) {
+        self.keeps = false;
+        for zone in self.owned.idle() {
+            let wp = self.owned.get(zone).owned.wp;
+            self.release(zone, wp, false);
+        }
+    }
+
+    /// How often the last I/O in a zone has completed.
     pub(super) fn releases(&self) -> u64 {
         self.releases
     }
 
     /// The job has done its last write: its zones no longer count as being written.
     pub(super) fn finish(&mut self) {
+        if self.keeps {
+            self.stop_keeping();
+        }
         self.table.leave(self.first..self.first + self.count());
     }
 }

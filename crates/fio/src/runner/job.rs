@@ -179,6 +179,7 @@ impl JobRunner {
     }
 
     /// Start delay, ramp and samples; returns how to wait for the start.
+    #[inline]
     fn begin(&mut self, now: Nanos, is_virtual: bool) -> Option<Step> {
         if now < self.pace.start_after() {
             return Some(Step::Wait(Some(self.pace.start_after())));
@@ -517,12 +518,17 @@ impl JobRunner {
         self.step_bytes += len;
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
-        let mut bio = Bio::new(op, Bytes(offset).to_sectors(), sectors, u64::from(slot));
-        if self.with_data && matches!(op, Op::Read | Op::Write | Op::ZoneAppend) {
-            bio.buf = Some(self.buffer(slot, sectors as usize * 512));
-        }
-        bio.flags = flags;
-        bio.prio = self.job.prio;
+        let carries_data = matches!(op, Op::Read | Op::Write | Op::ZoneAppend);
+        let has_buf = self.with_data && carries_data;
+        let mut bio = Bio {
+            op,
+            flags,
+            prio: self.job.prio,
+            sector: Bytes(offset).to_sectors(),
+            nr_sectors: sectors,
+            user_data: slot.into(),
+            buf: has_buf.then(|| self.buffer(slot, sectors as usize * 512)),
+        };
         if let Some(run_state) = &mut self.run_state {
             let times = (now, self.pace.since_start(now));
             role = run_state.submit(times, slot, io, &mut bio, role);
@@ -544,15 +550,21 @@ impl JobRunner {
     }
 
     /// Submits the bios of the batch.
+    #[inline]
     fn submit_batch(&mut self, now: Nanos) {
         if !self.bios.is_empty() {
-            let count = u32::try_from(self.bios.len()).expect("at most the depth");
-            self.channel.submit_batch(now, &mut self.bios);
-            self.stats.submitted(count, self.in_flight);
+            self.submit_bios(now);
         }
     }
 
+    fn submit_bios(&mut self, now: Nanos) {
+        let count = u32::try_from(self.bios.len()).expect("at most the depth");
+        self.channel.submit_batch(now, &mut self.bios);
+        self.stats.submitted(count, self.in_flight);
+    }
+
     /// A buffer of this length with arbitrary contents: the last one of the slot if it fits.
+    #[inline(never)]
     fn buffer(&mut self, slot: u32, len: usize) -> Buf {
         let last = self.buffers[slot as usize].take();
         last.filter(|buf| buf.len() == len).unwrap_or_else(|| {
@@ -724,9 +736,11 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         if submitted > 0 {
             // Each I/O of the batch took its share of the time to submit it.
             let spent = clock.now() - now;
-            let issued = now + Nanos(spent.0 / u64::from(submitted));
-            for &slot in &self.batch {
-                self.slots[slot as usize].issued = issued;
+            if spent > Nanos(0) {
+                let issued = now + Nanos(spent.0 / u64::from(submitted));
+                for &slot in &self.batch {
+                    self.slots[slot as usize].issued = issued;
+                }
             }
             self.batch.clear();
         }

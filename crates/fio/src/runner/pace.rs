@@ -257,20 +257,24 @@ impl Pace {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
         }
         self.ios_left = self.ios_left.saturating_sub(1);
-        let cost = self.byte_cost[dir as usize];
-        if cost > 0 {
-            let bytes = match self.rate_bytes[dir as usize] {
-                0 => bytes,
-                block => block,
-            };
-            let mut wait = self.rate_time(dir as usize, bytes);
-            if let Some(rng) = &mut self.poisson {
-                wait = exponential(rng, wait);
-            }
-            let next = &mut self.rate_next[dir as usize];
-            next.0 = next.0.saturating_add(wait);
-            self.set_gate();
+        if self.byte_cost[dir as usize] > 0 {
+            self.defer_next(dir, bytes);
         }
+    }
+
+    /// Defers the next I/O of a direction by the time that one of `bytes` has at the rate limit.
+    fn defer_next(&mut self, dir: DataDir, bytes: u64) {
+        let bytes = match self.rate_bytes[dir as usize] {
+            0 => bytes,
+            block => block,
+        };
+        let mut wait = self.rate_time(dir as usize, bytes);
+        if let Some(rng) = &mut self.poisson {
+            wait = exponential(rng, wait);
+        }
+        let next = &mut self.rate_next[dir as usize];
+        next.0 = next.0.saturating_add(wait);
+        self.set_gate();
     }
 
     /// An I/O has been submitted at this time; `is_full` says that the queue is full with it.

@@ -125,6 +125,7 @@ impl RunState {
     }
 
     /// What to do next while running.
+    #[inline(never)]
     pub fn next(&mut self, generator: &mut Generator) -> NextIo {
         if self.flushing {
             return NextIo::Wait;
@@ -163,6 +164,7 @@ impl RunState {
     }
 
     /// An I/O is about to be submitted, `since` the start of the job. Returns its role.
+    #[inline(never)]
     pub fn submit(
         &mut self,
         (now, since): (Nanos, Nanos),

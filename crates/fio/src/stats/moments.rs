@@ -32,6 +32,10 @@ impl LatStat {
         if value > self.max {
             self.max = value;
         }
+        // Submissions take no time in virtual time.
+        if value == 0 {
+            return;
+        }
         let square = u128::from(value) * u128::from(value);
         if count == 1 {
             self.sum += u128::from(value);

@@ -5,6 +5,7 @@ use crate::generate::zbd::OwnedZone;
 /// A zone that the job owns.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ZoneSlot {
+    zone: u32,
     pub(super) owned: OwnedZone,
     pub(super) in_flight: u32,
     /// A reset or finish is in flight.
@@ -38,6 +39,20 @@ impl OwnedZones {
         u32::try_from(self.slots.len() - self.free.len()).expect("zones are counted in u32")
     }
 
+    /// Whether the job has I/O in the zone.
+    #[inline]
+    pub(super) fn is_busy(&self, zone: u32) -> bool {
+        let place = self.places[zone as usize].checked_sub(1);
+        place.is_some_and(|place| self.slots[place as usize].in_flight > 0)
+    }
+
+    /// The zones that the job owns without I/O in them.
+    pub(super) fn idle(&self) -> Vec<u32> {
+        let places = (1..).zip(&self.slots);
+        let owned = places.filter(|(place, slot)| self.places[slot.zone as usize] == *place);
+        owned.filter(|(_, slot)| slot.in_flight == 0).map(|(_, slot)| slot.zone).collect()
+    }
+
     #[inline]
     pub(super) fn contains(&self, zone: u32) -> bool {
         self.places[zone as usize] != 0
@@ -54,7 +69,7 @@ impl OwnedZones {
     }
 
     pub(super) fn add(&mut self, zone: u32, owned: OwnedZone) {
-        let slot = ZoneSlot { owned, ..ZoneSlot::default() };
+        let slot = ZoneSlot { zone, owned, ..ZoneSlot::default() };
         let place = if let Some(place) = self.free.pop() {
             self.slots[place as usize] = slot;
             place
