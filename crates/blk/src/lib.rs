@@ -67,6 +67,8 @@ mod interleavings;
 mod iostat;
 #[doc(hidden)]
 pub mod layout;
+#[doc(hidden)]
+pub mod lazy;
 pub mod limits;
 #[doc(hidden)]
 pub mod lock;

@@ -1,8 +1,8 @@
 //! Reads and checks a device's zones when a queue is attached (A39).
-use super::{Qd1, Slot, WpRecovery, ZonePlug, ZonePlugs};
+use super::{Qd1, WpRecovery, ZonePlug, ZonePlugs};
 use crate::device::Device;
+use crate::lazy::LazyTable;
 use crate::limits::Limits;
-use crate::lock::SpinLock;
 use crate::status::Status;
 use crate::sync::AtomicU32;
 use crate::units::{Sector, ZoneNo};
@@ -103,15 +103,25 @@ impl ZonePlugs {
         recovery: WpRecovery,
     ) -> Result<(Self, u32), AttachError> {
         let nr_zones = limits.nr_zones as usize;
-        let mut slots = Vec::with_capacity(nr_zones);
+        let mut plugs = ZonePlugs {
+            slots: LazyTable::new(nr_zones),
+            device,
+            zone_size: limits.zone_size,
+            capacity: Sector(0),
+            last_capacity: Sector(0),
+            merge_max_sectors: AtomicU32::new(merge_max_sectors),
+            emulate_append: limits.append_max_sectors == 0,
+            recovery,
+            qd1: Qd1::new(),
+            alive: AtomicU32::new(0),
+        };
         let mut report: Vec<Zone> = Vec::with_capacity(REPORT_CHUNK.min(nr_zones));
-        let mut capacity = Sector(0);
-        let mut last_capacity = Sector(0);
         let mut sequential_zones = 0;
         for first in (0..limits.nr_zones).step_by(REPORT_CHUNK) {
             let want = REPORT_CHUNK.min((limits.nr_zones - first) as usize);
             report.clear();
-            device
+            plugs
+                .device
                 .report_zones(ZoneNo(first), want, &mut report)
                 .map_err(|status| AttachError::Report { zone: first, status })?;
             if report.len() > want {
@@ -119,40 +129,60 @@ impl ZonePlugs {
                 return Err(AttachError::Zone { zone: first, rule });
             }
             for (zone_no, zone) in (first..).zip(&report) {
-                check_zone(limits, zone_no, zone)
+                sequential_zones += u32::from(zone.kind == ZoneKind::SequentialRequired);
+                plugs
+                    .attach_zone(limits, zone_no, zone)
                     .map_err(|rule| AttachError::Zone { zone: zone_no, rule })?;
-                let sequential = zone.kind == ZoneKind::SequentialRequired;
-                sequential_zones += u32::from(sequential);
-                if sequential && capacity == Sector(0) {
-                    capacity = zone.capacity;
-                } else if sequential && zone_no + 1 < limits.nr_zones && zone.capacity != capacity {
-                    let rule = "all sequential zones but the last must have the same capacity";
-                    return Err(AttachError::Zone { zone: zone_no, rule });
-                }
-                last_capacity = zone.capacity;
-                slots.push(Slot(SpinLock::new(ZonePlug::new(zone))));
             }
             if report.len() != want {
                 let rule = "the report ends before the device does";
-                let zone = u32::try_from(slots.len()).expect("no more slots than zones");
-                return Err(AttachError::Zone { zone, rule });
+                let reported = u32::try_from(report.len()).expect("no more than were asked for");
+                return Err(AttachError::Zone { zone: first + reported, rule });
             }
         }
-        let plugs = ZonePlugs {
-            slots: slots.into_boxed_slice(),
-            device,
-            zone_size: limits.zone_size,
-            capacity,
-            last_capacity,
-            merge_max_sectors: AtomicU32::new(merge_max_sectors),
-            emulate_append: limits.append_max_sectors == 0,
-            recovery,
-            qd1: Qd1::new(),
-            alive: AtomicU32::new(0),
-        };
-        // Partially written zones have their plug from the start (A40).
-        plugs.for_each(|zone, plug| plugs.update_alive(zone, plug));
         Ok((plugs, sequential_zones))
+    }
+
+    /// Checks a zone of the report. One that is empty is as its plug is when it is first used.
+    fn attach_zone(
+        &mut self,
+        limits: &Limits,
+        zone_no: u32,
+        zone: &Zone,
+    ) -> Result<(), &'static str> {
+        let is_last = zone_no + 1 == limits.nr_zones;
+        if !is_last && self.capacity > Sector(0) && *zone == self.empty_zone(ZoneNo(zone_no)) {
+            // One like it has been checked.
+            return Ok(());
+        }
+        check_zone(limits, zone_no, zone)?;
+        let sequential = zone.kind == ZoneKind::SequentialRequired;
+        if sequential && self.capacity == Sector(0) {
+            self.capacity = zone.capacity;
+        } else if sequential && !is_last && zone.capacity != self.capacity {
+            return Err("all sequential zones but the last must have the same capacity");
+        }
+        self.last_capacity = zone.capacity;
+        if !sequential || zone.cond != ZoneCondition::Empty {
+            let mut plug = self.lock(ZoneNo(zone_no));
+            *plug = ZonePlug::new(zone);
+            // Partially written zones have their plug from the start (A40).
+            self.update_alive(ZoneNo(zone_no), &mut plug);
+        }
+        Ok(())
+    }
+
+    /// An empty zone of the usual size and capacity.
+    fn empty_zone(&self, zone: ZoneNo) -> Zone {
+        let start = self.start(zone);
+        Zone {
+            start,
+            len: self.zone_size,
+            capacity: self.capacity,
+            wp: start,
+            kind: ZoneKind::SequentialRequired,
+            cond: ZoneCondition::Empty,
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod zone_plug;
 
 use crate::bio::Op;
 use crate::device::Device;
+use crate::lazy::LazyTable;
 use crate::lock::SpinLock;
 use crate::names::meant;
 use crate::probe::{mark, mutant};
@@ -141,7 +142,8 @@ const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line, plu
 
 /// The plugs of a device's zones.
 pub(crate) struct ZonePlugs {
-    slots: Box<[Slot]>,
+    /// Zones that do not exist in it were empty when the queue was attached, and nothing has used them.
+    slots: LazyTable<Slot>,
     device: Arc<dyn Device>,
     zone_size: Sector,
     /// Writable sectors of every zone but the last.
@@ -414,9 +416,19 @@ impl ZonePlugs {
         self.merge_max_sectors.store(max_sectors, Ordering::Relaxed);
     }
 
+    /// Visits all plugs, used or not.
     fn for_each(&self, mut visit: impl FnMut(ZoneNo, &mut ZonePlug)) {
         for zone in self.zone_numbers() {
             visit(zone, &mut self.lock(zone));
+        }
+    }
+
+    /// Visits the plugs that have been used, and some of their neighbours.
+    fn for_each_used(&self, mut visit: impl FnMut(ZoneNo, &mut ZonePlug)) {
+        for zone in self.zone_numbers() {
+            if let Some(mut plug) = self.lock_used(zone) {
+                visit(zone, &mut plug);
+            }
         }
     }
 
@@ -448,8 +460,14 @@ impl ZonePlugs {
         if op == Op::ZoneReset { Sector(0) } else { self.capacity(zone) }
     }
 
+    #[inline(always)]
     fn lock(&self, zone: ZoneNo) -> impl DerefMut<Target = ZonePlug> {
-        self.slots[zone.index()].0.lock()
+        self.slots.get(zone.index(), |_| Slot(SpinLock::new(ZonePlug::EMPTY))).0.lock()
+    }
+
+    /// The plug of a zone, if it has been used.
+    fn lock_used(&self, zone: ZoneNo) -> Option<impl DerefMut<Target = ZonePlug>> {
+        self.slots.peek(zone.index()).map(|slot| slot.0.lock())
     }
 
     fn start(&self, zone: ZoneNo) -> Sector {

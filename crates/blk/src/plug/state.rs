@@ -4,7 +4,7 @@ use super::{ZoneCounters, ZonePlugs};
 use crate::status::Status;
 use crate::sync::Ordering;
 use crate::units::{Sector, ZoneNo};
-use crate::zone::Zone;
+use crate::zone::{Zone, ZoneCondition};
 use std::fmt;
 
 /// Flags of a plug, as the kernel's debugfs shows them (A1, A45).
@@ -95,7 +95,7 @@ impl ZonePlugs {
     /// The plugs in use and, with `all`, those that something has gone through or holds.
     pub(crate) fn dump(&self, all: bool) -> Vec<PlugInfo> {
         let mut plugs = Vec::new();
-        self.for_each(|zone, plug| {
+        self.for_each_used(|zone, plug| {
             let used = plug.counters() != ZoneCounters::default() || plug.references() > 0;
             let used = all && used;
             if plug.is_alive() || used {
@@ -116,7 +116,7 @@ impl ZonePlugs {
         let before = zones.len();
         self.device.report_zones(first, max, zones)?;
         for (zone_no, zone) in (first.0..).map(ZoneNo).zip(&zones[before..]) {
-            let mut plug = self.lock(zone_no);
+            let Some(mut plug) = self.lock_used(zone_no) else { continue };
             if plug.state() == ZoneState::NeedWpUpdate && plug.is_idle() {
                 plug.sync(Some(zone));
                 self.update_alive(zone_no, &mut plug);
@@ -127,7 +127,7 @@ impl ZonePlugs {
 
     /// What the layer knows of a zone without asking the device, unless it has to (A47).
     pub(crate) fn cached(&self, zone: ZoneNo) -> (ZonePhase, Sector) {
-        let mut plug = self.lock(zone);
+        let Some(mut plug) = self.lock_used(zone) else { return (ZonePhase::Empty, Sector(0)) };
         let stale = matches!(plug.state(), ZoneState::NeedWpUpdate | ZoneState::Appended);
         if stale && plug.is_idle() {
             plug.sync(self.report_zone(zone).as_ref());
@@ -143,12 +143,14 @@ impl ZonePlugs {
         if report.len() < self.slots.len() {
             return Err(Status::IoError);
         }
-        self.for_each(|zone_no, plug| {
-            if let Some(zone) = report.get(zone_no.index()) {
-                plug.sync(Some(zone));
-                self.update_alive(zone_no, plug);
+        for (zone_no, zone) in self.zone_numbers().zip(&report) {
+            if zone.cond == ZoneCondition::Empty && self.lock_used(zone_no).is_none() {
+                continue;
             }
-        });
+            let mut plug = self.lock(zone_no);
+            plug.sync(Some(zone));
+            self.update_alive(zone_no, &mut plug);
+        }
         Ok(())
     }
 }

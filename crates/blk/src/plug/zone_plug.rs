@@ -80,22 +80,25 @@ impl ZonePlug {
         })
     }
 
+    /// The plug of an empty sequential zone.
+    pub(crate) const EMPTY: ZonePlug = ZonePlug {
+        wp: Sector(0),
+        parked: RequestFifo::new(),
+        nr_parked: 0,
+        managing: 0,
+        appending: 0,
+        in_flight: false,
+        listed: false,
+        alive: false,
+        state: ZoneState::Sequential,
+        writes: 0,
+        appends: 0,
+        merges: 0,
+        parked_ns: 0,
+    };
+
     pub(crate) fn new(zone: &Zone) -> Self {
-        let mut plug = ZonePlug {
-            wp: Sector(0),
-            parked: RequestFifo::new(),
-            nr_parked: 0,
-            managing: 0,
-            appending: 0,
-            in_flight: false,
-            listed: false,
-            alive: false,
-            state: ZoneState::Conventional,
-            writes: 0,
-            appends: 0,
-            merges: 0,
-            parked_ns: 0,
-        };
+        let mut plug = ZonePlug::EMPTY;
         plug.sync(Some(zone));
         plug
     }

@@ -48,6 +48,7 @@ pub use resources::ResourceCounts;
 use resources::Resources;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
+use zonal_blk::lazy::LazyTable;
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
@@ -91,7 +92,8 @@ impl ZoneLayout {
 /// Positions are absolute, in sectors. The block layer has checked zone numbers; one beyond the
 /// last zone is a bug and panics.
 pub struct Zones {
-    slots: Box<[Slot]>,
+    /// Zones that do not exist in it are as new.
+    slots: LazyTable<Slot>,
     zone_size: u64,
     zone_capacity: u64,
     conventional: u32,
@@ -111,15 +113,8 @@ impl Zones {
         assert!(layout.zone_capacity <= layout.zone_size);
         let max_open = layout.open_limit();
         let max_active = layout.active_limit();
-        let slot = |zone| {
-            Slot::new(if zone < layout.conventional {
-                ZoneCondition::NotWritePointer
-            } else {
-                ZoneCondition::Empty
-            })
-        };
         Zones {
-            slots: (0..layout.nr_zones).map(slot).collect(),
+            slots: LazyTable::new(layout.nr_zones as usize),
             zone_size: layout.zone_size.0,
             zone_capacity: layout.zone_capacity.0,
             conventional: layout.conventional,
@@ -151,7 +146,7 @@ impl Zones {
             );
             if cond != ZoneCondition::Empty {
                 zones.account(zone, ZoneCondition::Empty, cond);
-                *zones.slots[zone.index()].lock() = wp.0;
+                *zones.slot(zone).lock() = wp.0;
             }
         }
         zones
@@ -162,7 +157,7 @@ impl Zones {
         if let Some(resources) = &self.resources {
             resources.lock().expect(COUNTS).moved(zone, from, to);
         }
-        self.slots[zone.index()].cond.set(to);
+        self.slot(zone).cond.set(to);
     }
 
     /// Maximum open zones; 0 for no limit.
@@ -177,7 +172,27 @@ impl Zones {
 
     /// A zone's condition. Takes no lock.
     pub fn condition(&self, zone: ZoneNo) -> ZoneCondition {
-        self.slots[zone.index()].cond.get()
+        self.used(zone).map_or_else(|| self.first_condition(zone), |slot| slot.cond.get())
+    }
+
+    #[inline(always)]
+    fn slot(&self, zone: ZoneNo) -> &Slot {
+        let zone_of = |index| ZoneNo(u32::try_from(index).expect("zones have 32-bit numbers"));
+        self.slots.get(zone.index(), |index| Slot::new(self.first_condition(zone_of(index))))
+    }
+
+    /// A zone's slot, unless the zone is as new.
+    #[inline]
+    fn used(&self, zone: ZoneNo) -> Option<&Slot> {
+        self.slots.peek(zone.index())
+    }
+
+    /// The condition of a new device's zone.
+    fn first_condition(&self, zone: ZoneNo) -> ZoneCondition {
+        match self.is_conventional(zone) {
+            true => ZoneCondition::NotWritePointer,
+            false => ZoneCondition::Empty,
+        }
     }
 
     /// Whether a zone is conventional.
@@ -200,10 +215,10 @@ impl Zones {
     /// [`Status::Offline`] if the zone is offline.
     #[inline]
     pub fn check_read(&self, zone: ZoneNo) -> Result<(), Status> {
-        if self.slots[zone.index()].cond.get() == ZoneCondition::Offline {
-            return Err(Status::Offline);
+        match self.used(zone) {
+            Some(slot) if slot.cond.get() == ZoneCondition::Offline => Err(Status::Offline),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes `nr_sectors` at `sector`. `store` runs if the write is accepted; in a sequential zone
@@ -221,7 +236,7 @@ impl Zones {
         nr_sectors: u32,
         store: impl FnOnce(),
     ) -> Result<(), Status> {
-        let slot = &self.slots[zone.index()];
+        let slot = self.slot(zone);
         if self.is_conventional(zone) {
             check_writable(slot.cond.get())?;
             store();
@@ -229,7 +244,7 @@ impl Zones {
         }
         let mut wp = slot.lock();
         let at = sector.0.wrapping_sub(self.start(zone).0);
-        self.advance(zone, &mut wp, at, nr_sectors)?;
+        self.advance(zone, slot, &mut wp, at, nr_sectors)?;
         store();
         Ok(())
     }
@@ -237,7 +252,7 @@ impl Zones {
     /// Prefetches the state of a zone that will be written soon.
     #[inline]
     pub fn prefetch_for_write(&self, zone: ZoneNo) {
-        self.slots[zone.index()].prefetch();
+        self.slot(zone).prefetch();
     }
 
     /// Writes `nr_sectors` at the write pointer. `store` gets their first sector and runs under the
@@ -252,18 +267,26 @@ impl Zones {
         store: impl FnOnce(Sector),
     ) -> Result<(), Status> {
         self.check_sequential(zone)?;
-        let mut wp = self.slots[zone.index()].lock();
+        let slot = self.slot(zone);
+        let mut wp = slot.lock();
         let at = *wp;
-        self.advance(zone, &mut wp, at, nr_sectors)?;
+        self.advance(zone, slot, &mut wp, at, nr_sectors)?;
         store(Sector(self.start(zone).0 + at));
         Ok(())
     }
 
     /// Advances the write pointer of a locked zone for a write at `at`, an offset in the zone.
     #[inline]
-    fn advance(&self, zone: ZoneNo, wp: &mut u64, at: u64, nr_sectors: u32) -> Result<(), Status> {
+    fn advance(
+        &self,
+        zone: ZoneNo,
+        slot: &Slot,
+        wp: &mut u64,
+        at: u64,
+        nr_sectors: u32,
+    ) -> Result<(), Status> {
         let end = at.wrapping_add(u64::from(nr_sectors));
-        if at == *wp && end < self.zone_capacity && self.slots[zone.index()].cond.is_open() {
+        if at == *wp && end < self.zone_capacity && slot.cond.is_open() {
             *wp = end;
             return Ok(());
         }
@@ -278,7 +301,7 @@ impl Zones {
         at: u64,
         end: u64,
     ) -> Result<(), Status> {
-        check_writable(self.slots[zone.index()].cond.get())?;
+        check_writable(self.slot(zone).cond.get())?;
         if at != *wp || end > self.zone_capacity {
             return Err(Status::IoError);
         }
@@ -296,7 +319,7 @@ impl Zones {
     /// an offset in the zone. A zone that they filled stays full, as on a drive: other zones may
     /// have its resources already.
     pub fn roll_back(&self, zone: ZoneNo, to: Sector) {
-        let slot = &self.slots[zone.index()];
+        let slot = self.slot(zone);
         let mut wp = slot.lock();
         if !slot.cond.get().is_active() {
             return;
@@ -309,7 +332,7 @@ impl Zones {
 
     /// The write pointer of a zone; meaningless for a conventional one.
     pub fn write_pointer(&self, zone: ZoneNo) -> Sector {
-        Sector(self.start(zone).0 + *self.slots[zone.index()].lock())
+        self.start(zone) + Sector(self.used(zone).map_or(0, |slot| *slot.lock()))
     }
 
     /// Opens a zone explicitly.
@@ -319,7 +342,7 @@ impl Zones {
     /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if the limit is reached.
     pub fn open(&self, zone: ZoneNo) -> Result<(), Status> {
         self.check_sequential(zone)?;
-        let slot = &self.slots[zone.index()];
+        let slot = self.slot(zone);
         let _locked = slot.lock();
         match slot.cond.get() {
             ZoneCondition::ExplicitOpen => Ok(()),
@@ -334,7 +357,7 @@ impl Zones {
     /// [`Status::IoError`] if the zone is neither open nor closed; [`Status::Offline`].
     pub fn close(&self, zone: ZoneNo) -> Result<(), Status> {
         self.check_sequential(zone)?;
-        let slot = &self.slots[zone.index()];
+        let slot = self.slot(zone);
         let wp = slot.lock();
         match slot.cond.get() {
             ZoneCondition::Closed => Ok(()),
@@ -352,7 +375,7 @@ impl Zones {
     /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if the limit is reached.
     pub fn finish(&self, zone: ZoneNo) -> Result<(), Status> {
         self.check_sequential(zone)?;
-        let slot = &self.slots[zone.index()];
+        let slot = self.slot(zone);
         let mut wp = slot.lock();
         match slot.cond.get() {
             ZoneCondition::Full => Ok(()),
@@ -371,7 +394,7 @@ impl Zones {
     /// [`Status::IoError`] if the zone is conventional or read-only; [`Status::Offline`].
     pub fn reset(&self, zone: ZoneNo, forget: impl FnOnce()) -> Result<(), Status> {
         self.check_sequential(zone)?;
-        let slot = &self.slots[zone.index()];
+        let slot = self.slot(zone);
         let mut wp = slot.lock();
         match slot.cond.get() {
             ZoneCondition::Empty => return Ok(()),
@@ -388,6 +411,9 @@ impl Zones {
     /// Resets all sequential zones that are neither read-only nor offline, one by one.
     pub fn reset_all(&self, mut forget: impl FnMut(ZoneNo)) {
         for zone in (self.conventional..self.nr_zones()).map(ZoneNo) {
+            if self.used(zone).is_none() {
+                continue;
+            }
             // Zones that are read-only or offline are skipped, as the standards have it.
             let _refused = self.reset(zone, || forget(zone));
         }
@@ -410,7 +436,7 @@ impl Zones {
 
     /// Closes all open zones.
     pub fn close_all(&self) {
-        for zone in (0..self.nr_zones()).map(ZoneNo) {
+        for zone in (0..self.nr_zones()).map(ZoneNo).filter(|&zone| self.used(zone).is_some()) {
             // Fails for a zone that is not open, which stays as it is.
             let _not_open = self.close(zone);
         }
@@ -429,7 +455,7 @@ impl Zones {
         forget: impl FnOnce(),
     ) -> Result<(), Status> {
         use ZoneCondition::{Empty, NotWritePointer, Offline, ReadOnly};
-        let mut wp = self.slots[zone.index()].lock();
+        let mut wp = self.slot(zone).lock();
         match (to, self.is_conventional(zone)) {
             (ReadOnly | Offline, _) | (NotWritePointer, true) => self.transition(zone, to),
             (Empty, false) => {
@@ -458,9 +484,13 @@ impl Zones {
     }
 
     fn describe(&self, zone: ZoneNo) -> Zone {
-        let slot = &self.slots[zone.index()];
-        let wp = slot.lock();
-        let cond = slot.cond.get();
+        let (wp, cond) = match self.used(zone) {
+            None => (0, self.first_condition(zone)),
+            Some(slot) => {
+                let wp = slot.lock();
+                (*wp, slot.cond.get())
+            }
+        };
         let start = self.start(zone).0;
         let (kind, capacity) = if self.is_conventional(zone) {
             (ZoneKind::Conventional, self.zone_size)
@@ -472,7 +502,7 @@ impl Zones {
             start: Sector(start),
             len: Sector(self.zone_size),
             capacity: Sector(capacity),
-            wp: Sector(start + if has_wp { *wp } else { self.zone_size }),
+            wp: Sector(start + if has_wp { wp } else { self.zone_size }),
             kind,
             cond,
         }
@@ -485,7 +515,7 @@ impl Zones {
     pub fn in_use(&self) -> ResourceCounts {
         let counts = self.resources.as_ref().map(|r| r.lock().expect(COUNTS));
         let mut in_use = ResourceCounts::default();
-        for slot in &self.slots {
+        for (_, slot) in self.slots.iter() {
             if let Some(count) = in_use.counter(slot.cond.get()) {
                 *count += 1;
             }
@@ -504,7 +534,7 @@ impl Zones {
         if !self.is_conventional(zone) {
             return Ok(());
         }
-        match self.slots[zone.index()].cond.get() {
+        match self.condition(zone) {
             ZoneCondition::Offline => Err(Status::Offline),
             _ => Err(Status::IoError),
         }
@@ -513,7 +543,7 @@ impl Zones {
     /// Changes the condition of a zone whose lock the caller holds to `to`, implicitly closing
     /// another zone if the limit requires it.
     fn transition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        let cond = &self.slots[zone.index()].cond;
+        let cond = &self.slot(zone).cond;
         let Some(resources) = &self.resources else {
             cond.set(to);
             return Ok(());
@@ -527,7 +557,7 @@ impl Zones {
             && let Some(victim) = resources.make_room(from)?
         {
             resources.moved(victim, ZoneCondition::ImplicitOpen, ZoneCondition::Closed);
-            self.slots[victim.index()].cond.set(ZoneCondition::Closed);
+            self.slot(victim).cond.set(ZoneCondition::Closed);
         }
         resources.moved(zone, from, to);
         cond.set(to);

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use zonal_blk::lazy::LazyTable;
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{Device, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
@@ -14,7 +15,12 @@ const REPORT: usize = 4096;
 /// The zones of a device as the jobs see them.
 #[derive(Debug)]
 pub struct ZbdTable {
-    zones: Vec<SpinLock<Entry>>,
+    /// Zones that do not exist in it were empty when they were read.
+    zones: LazyTable<SpinLock<Entry>>,
+    /// In bytes, of all zones.
+    zone_size: u64,
+    /// In bytes, of the zones that were empty.
+    capacity: u64,
     /// The zones being written: not empty and not full.
     write_zones: Mutex<Vec<u32>>,
     /// The length of `write_zones`, to be read without the lock.
@@ -78,34 +84,49 @@ impl ZbdTable {
     /// The status of a failed zone report.
     pub fn new(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let limits = device.limits();
-        let mut zones = Vec::with_capacity(limits.nr_zones as usize);
-        let mut partial = Vec::new();
+        let limit = |value| if value == 0 { u32::MAX } else { value };
+        let max_write_zones = limit(max_open_zones)
+            .min(limit(limits.max_open_zones))
+            .min(limit(limits.max_active_zones));
+        let mut table = ZbdTable {
+            zones: LazyTable::new(limits.nr_zones as usize),
+            zone_size: limits.zone_size.to_bytes().0,
+            capacity: 0,
+            nr_write_zones: AtomicU32::new(0),
+            write_zones: Mutex::default(),
+            max_write_zones,
+            partial: Vec::new(),
+            data: None,
+            jobs: AtomicU32::new(0),
+        };
         let mut report: Vec<Zone> = Vec::with_capacity(REPORT.min(limits.nr_zones as usize));
         for first in (0..limits.nr_zones).step_by(REPORT) {
             report.clear();
             let count = REPORT.min((limits.nr_zones - first) as usize);
             device.report_zones(ZoneNo(first), count, &mut report)?;
-            for (zone_no, zone) in (first..).zip(&report) {
-                let entry = Entry::new(zone);
-                if entry.usable && entry.wp > 0 && entry.wp < entry.capacity {
-                    partial.push(zone_no);
-                }
-                zones.push(SpinLock::new(entry));
+            for (zone_no, zone) in (first..limits.nr_zones).zip(&report) {
+                table.add(zone_no, zone);
             }
         }
-        let limit = |value| if value == 0 { u32::MAX } else { value };
-        let max_write_zones = limit(max_open_zones)
-            .min(limit(limits.max_open_zones))
-            .min(limit(limits.max_active_zones));
-        Ok(ZbdTable {
-            zones,
-            nr_write_zones: AtomicU32::new(0),
-            write_zones: Mutex::default(),
-            max_write_zones,
-            partial,
-            data: None,
-            jobs: AtomicU32::new(0),
-        })
+        Ok(table)
+    }
+
+    /// Adds a zone of the report. One that is empty, as those before it, need not be in the table.
+    fn add(&mut self, zone_no: u32, zone: &Zone) {
+        let is_empty =
+            zone.kind == ZoneKind::SequentialRequired && zone.cond == ZoneCondition::Empty;
+        if is_empty && self.capacity == 0 {
+            self.capacity = zone.capacity.to_bytes().0;
+        }
+        let is_usual = is_empty && self.capacity == zone.capacity.to_bytes().0;
+        if is_usual && self.zones.peek(zone_no as usize).is_none() {
+            return;
+        }
+        let entry = Entry::new(zone);
+        if entry.usable && entry.wp > 0 && entry.wp < entry.capacity {
+            self.partial.push(zone_no);
+        }
+        *self.entry(zone_no) = entry;
     }
 
     /// Has the table count the data of zones, for jobs with `zone_reset_frequency`.
@@ -170,7 +191,7 @@ impl ZbdTable {
     /// As [`ZbdTable::new`].
     pub fn all_empty(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let mut table = Self::new(device, max_open_zones)?;
-        table.zones.iter_mut().for_each(|zone| zone.lock().wp = 0);
+        table.zones.iter().for_each(|(_, zone)| zone.lock().wp = 0);
         table.partial.clear();
         Ok(table)
     }
@@ -272,7 +293,8 @@ impl ZbdTable {
     }
 
     fn entry(&self, zone: u32) -> SpinLockGuard<'_, Entry> {
-        self.zones[zone as usize].lock()
+        let make = |zone| SpinLock::new(Entry::empty(zone as u64 * self.zone_size, self.capacity));
+        self.zones.get(zone as usize, make).lock()
     }
 }
 
@@ -286,11 +308,21 @@ impl Entry {
             _ => 0,
         };
         Entry {
-            start: zone.start.to_bytes().0,
-            capacity,
             wp,
             usable: !matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline),
             conventional,
+            ..Entry::empty(zone.start.to_bytes().0, capacity)
+        }
+    }
+
+    /// An empty sequential zone.
+    fn empty(start: u64, capacity: u64) -> Self {
+        Entry {
+            start,
+            capacity,
+            wp: 0,
+            usable: true,
+            conventional: false,
             is_write_zone: false,
             owner: None,
             resets: 0,

@@ -20,6 +20,9 @@ use zonal_blk::{Bio, Buf, Bytes, Channel, Clock, Completion, Nanos, Op, Sector, 
 /// How often a job looks whether the one that it waits for has ended, in real time.
 const WAIT_FOR_PERIOD: Nanos = Nanos(1_000_000);
 
+/// No zone of a generator: zones are fewer.
+const NO_ZONE: u32 = u32::MAX;
+
 /// An I/O in flight.
 #[derive(Clone, Copy)]
 struct Slot {
@@ -28,7 +31,8 @@ struct Slot {
     /// When it had been submitted, by its share of the time of its batch.
     issued: Nanos,
     len: u64,
-    zone: Option<u32>,
+    /// That of [`Io::zone`], or [`NO_ZONE`].
+    zone: u32,
     op: Op,
     dir: DataDir,
     role: IoRole,
@@ -106,7 +110,7 @@ impl JobRunner {
             start: Nanos(0),
             issued: Nanos(0),
             len: 0,
-            zone: None,
+            zone: NO_ZONE,
             op: Op::Flush,
             dir: DataDir::Read,
             role: IoRole::ZoneMgmt,
@@ -295,17 +299,8 @@ impl JobRunner {
             return 0;
         }
         let mut completions = std::mem::take(&mut self.completions);
-        if count == completions.len() {
-            // The first is last: taking what is at the end moves nothing.
-            completions.reverse();
-            while let Some(completion) = completions.pop() {
-                self.account(now, completion);
-            }
-        } else {
-            for completion in completions.drain(..count) {
-                self.account(now, completion);
-            }
-        }
+        completions[..count].iter_mut().for_each(|completion| self.account(now, completion));
+        completions.drain(..count);
         self.completions = completions;
         self.progress.ios.store(self.done.0, Ordering::Relaxed);
         self.progress.bytes.store(self.done.1, Ordering::Relaxed);
@@ -317,12 +312,12 @@ impl JobRunner {
     }
 
     #[inline]
-    fn account(&mut self, now: Nanos, completion: Completion) {
+    fn account(&mut self, now: Nanos, completion: &mut Completion) {
         let index = u32::try_from(completion.user_data).expect("the user data is a slot");
         self.free.push(index);
         self.in_flight -= 1;
         if completion.buf.is_some() {
-            self.buffers[index as usize] = completion.buf;
+            self.buffers[index as usize] = completion.buf.take();
         }
         let &Slot { start, issued, len, zone, op, dir, role } = &self.slots[index as usize];
         self.step_bytes += len;
@@ -341,7 +336,7 @@ impl JobRunner {
         if op == Op::ZoneReset {
             self.stats.zone_resets(1);
         }
-        if let Some(zone) = zone
+        if zone != NO_ZONE
             && let Some(mgmt) = self.generator.done(op, zone)
         {
             self.zone_mgmt.push(mgmt);
@@ -511,16 +506,14 @@ impl JobRunner {
     }
 
     #[inline]
-    fn submit(&mut self, now: Nanos, io: &Io, mut role: IoRole) {
+    fn submit(&mut self, now: Nanos, io: &Io, role: IoRole) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
-        self.in_flight += 1;
-        let &Io { op, dir, offset, len, zone, flags } = io;
-        self.step_bytes += len;
+        let &Io { op, offset, len, flags, .. } = io;
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
         let carries_data = matches!(op, Op::Read | Op::Write | Op::ZoneAppend);
         let has_buf = self.with_data && carries_data;
-        let mut bio = Bio {
+        let bio = Bio {
             op,
             flags,
             prio: self.job.prio,
@@ -529,10 +522,28 @@ impl JobRunner {
             user_data: slot.into(),
             buf: has_buf.then(|| self.buffer(slot, sectors as usize * 512)),
         };
+        match self.run_state {
+            None => self.start(now, slot, io, bio, role),
+            Some(_) => self.start_noted(now, slot, io, bio, role),
+        }
+    }
+
+    /// Starts an I/O of a job that keeps account of more than its generator does.
+    #[inline(never)]
+    fn start_noted(&mut self, now: Nanos, slot: u32, io: &Io, mut bio: Bio, mut role: IoRole) {
         if let Some(run_state) = &mut self.run_state {
             let times = (now, self.pace.since_start(now));
             role = run_state.submit(times, slot, io, &mut bio, role);
         }
+        self.start(now, slot, io, bio, role);
+    }
+
+    #[inline(always)]
+    fn start(&mut self, now: Nanos, slot: u32, io: &Io, bio: Bio, role: IoRole) {
+        let &Io { op, dir, len, zone, .. } = io;
+        let zone = zone.unwrap_or(NO_ZONE);
+        self.in_flight += 1;
+        self.step_bytes += len;
         self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, role };
         self.batch.push(slot);
         let counts = !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
