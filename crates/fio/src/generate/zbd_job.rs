@@ -255,30 +255,8 @@ impl ZbdJob {
                     }
                 }
             }
-            if self.resets.is_some()
-                && let Some(next) = self.reset_early(zone)
-            {
+            if let Some(next) = self.write_owned(zone, len) {
                 return next;
-            }
-            let slot = self.owned.get(zone);
-            if slot.managing {
-                return NextIo::Wait;
-            }
-            if slot.owned.wp + self.write_len <= slot.owned.capacity {
-                let room = slot.owned.capacity - slot.owned.wp;
-                let len = if len <= room { len } else { room / self.write_len * self.write_len };
-                let (op, offset) = match self.appends {
-                    true => (Op::ZoneAppend, slot.owned.start),
-                    false => (Op::Write, slot.owned.start + slot.owned.wp),
-                };
-                slot.owned.wp += len;
-                slot.in_flight += 1;
-                self.table.note_write(len);
-                self.has_written = true;
-                if !self.random && slot.owned.wp + self.write_len > slot.owned.capacity {
-                    self.advance();
-                }
-                return NextIo::Io(Self::io(op, DataDir::Write, offset, len, zone));
             }
             // Full with writes in flight: it is released when they complete.
             if self.random {
@@ -287,6 +265,38 @@ impl ZbdJob {
             self.advance();
         }
         if unusable == attempts { NextIo::Exhausted } else { NextIo::Wait }
+    }
+
+    /// A write to a zone of the job, or what comes before it; `None` if the zone is full.
+    #[inline]
+    fn write_owned(&mut self, zone: u32, len: u64) -> Option<NextIo> {
+        if self.resets.is_some()
+            && let Some(next) = self.reset_early(zone)
+        {
+            return Some(next);
+        }
+        let slot = self.owned.get(zone);
+        if slot.managing {
+            return Some(NextIo::Wait);
+        }
+        let OwnedZone { start, capacity, wp, .. } = slot.owned;
+        if wp + self.write_len > capacity {
+            return None;
+        }
+        let room = capacity - wp;
+        let len = if len <= room { len } else { room / self.write_len * self.write_len };
+        let (op, offset) = match self.appends {
+            true => (Op::ZoneAppend, start),
+            false => (Op::Write, start + wp),
+        };
+        slot.owned.wp += len;
+        slot.in_flight += 1;
+        self.table.note_write(len);
+        self.has_written = true;
+        if !self.random && wp + len + self.write_len > capacity {
+            self.advance();
+        }
+        Some(NextIo::Io(Self::io(op, DataDir::Write, offset, len, zone)))
     }
 
     /// What comes before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits
