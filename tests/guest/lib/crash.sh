@@ -1,0 +1,208 @@
+# File systems under the crash lab: a workload that syncs after each operation, and what must be there
+# after a loss of power. Sourced by suites, and by lib/crash_state for each state.
+#
+# Operations are numbered from 0. Operation K is followed by a mark `synced K` once its fsync has
+# returned, and the files are then as in $reference/K. Whatever state the drive is left in, the files
+# have to be those of the last mark; files of the operation after it may be as before, as after, or,
+# where they are written in place, in between.
+# shellcheck shell=bash
+
+place=/mnt/crash
+reference=/tmp/reference
+database_blocks=16
+
+# text K BYTES: what operation K writes; no block of it is in another one.
+text() {
+    head -c "$2" < <(seq -s " $1:" 1 "$2")
+}
+
+# The size of what operation K writes to a file that it creates, appends to or replaces.
+size_of() {
+    echo $((($1 * 37 % 24 + 1) * 4096 - $1 % 3 * 1000))
+}
+
+# The block of `database` that operation K overwrites, with the one after it.
+block_of() {
+    echo $(($1 * 7 % (database_blocks - 1)))
+}
+
+# files_of K: the files that operation K changes.
+files_of() {
+    case $(($1 % 5)) in
+    0) echo "new$1" ;;
+    1) echo "journal" ;;
+    2) echo "settings settings.new" ;;
+    3) echo "database" ;;
+    4) echo "new$(($1 - 4))" ;;
+    esac
+}
+
+# Operation K, until it is durable.
+operation() {
+    local number=$1 size
+    size=$(size_of "$number")
+    cd "$place" || return
+    if ((number == 0)); then
+        text 0 $((database_blocks * 4096)) >database
+        touch journal settings
+    fi
+    case $((number % 5)) in
+    0) text "$number" "$size" | dd of="new$number" bs=64k iflag=fullblock conv=fsync ;;
+    1) text "$number" "$size" | dd of=journal bs=64k iflag=fullblock oflag=append conv=notrunc,fsync ;;
+    2)
+        text "$number" "$size" | dd of=settings.new bs=64k iflag=fullblock conv=fsync
+        mv settings.new settings
+        sync "$place"
+        ;;
+    3)
+        text "$number" 8192 | dd of=database bs=4096 seek="$(block_of "$number")" iflag=fullblock \
+            conv=notrunc,fdatasync
+        ;;
+    4)
+        rm "new$((number - 4))"
+        sync "$place"
+        ;;
+    esac
+    # Now and then the whole file system: btrfs commits a transaction, f2fs writes a checkpoint.
+    ((number % 8)) || sync --file-system "$place"
+    cd /
+}
+
+sums() {
+    (cd "$place" && find . -maxdepth 1 -type f -printf '%P\n' | LC_ALL=C sort | xargs -r sha256sum)
+}
+
+# workload OPERATIONS MARK_COMMAND...: the command gets the text of each mark.
+workload() {
+    local last=$(($1 - 1)) number
+    shift
+    mkdir -p "$reference"
+    for number in $(seq 0 "$last"); do
+        operation "$number"
+        "$@" "synced $number"
+        sums >"$reference/$number"
+        cp "$place/database" "$reference/database.$number"
+    done
+    cp "$place/journal" "$reference/journal"
+}
+
+# The files are those of the last mark in the file MARKS.
+verify() {
+    local marks=$1 number file
+    number=$(sed -n 's/^synced //p' "$marks" | tail -n 1)
+    sums >/tmp/found
+    # Lines that are in one of them only.
+    LC_ALL=C sort /tmp/found "$reference/$number" | uniq -u | sed 's/.*  //' | sort -u >/tmp/changed
+    while read -r file; do
+        [[ " $(files_of $((number + 1))) " == *" $file "* ]] ||
+            { echo "after \`synced $number\`: $file is not as it was synced" && return 1; }
+        between "$file" "$number" ||
+            { echo "after \`synced $number\`: $file is neither as before nor as after" && return 1; }
+    done </tmp/changed
+}
+
+# between FILE NUMBER: the file, which the operation after NUMBER changes, may be as it is.
+between() {
+    local file=$1 number=$2 old new block from
+    old=$(grep "  $file\$" "$reference/$number" || true)
+    new=$(grep "  $file\$" "$reference/$((number + 1))" 2>/dev/null || true)
+    case $file in
+    new* | settings.new)
+        # It comes or goes; while it comes, any part of it may be there.
+        ;;
+    settings) [[ $(grep "  $file\$" /tmp/found) == "$new" ]] ;;
+    journal)
+        # What was synced before is its beginning.
+        from=$(($(wc -c <"$place/journal")))
+        old=$(length_of_journal "$number")
+        ((from >= old)) && cmp --bytes "$old" "$place/journal" "$reference/journal"
+        ;;
+    database)
+        from=$(block_of $((number + 1)))
+        old=$reference/database.$number
+        new=$reference/database.$((number + 1))
+        [[ $(wc -c <"$place/database") == $((database_blocks * 4096)) ]] || return 1
+        for block in $(seq 0 $((database_blocks - 1))); do
+            same_block "$block" "$old" && continue
+            ((block == from || block == from + 1)) && same_block "$block" "$new" && continue
+            return 1
+        done
+        ;;
+    esac
+}
+
+same_block() {
+    cmp --quiet --ignore-initial "$(($1 * 4096))" --bytes 4096 "$place/database" "$2"
+}
+
+# How much was appended up to an operation.
+length_of_journal() {
+    local number length=0
+    for number in $(seq 1 5 "$1"); do
+        length=$((length + $(size_of "$number")))
+    done
+    echo "$length"
+}
+
+# On files of which an operation is missing the check fails, without a device.
+losses_are_seen() {
+    local place=/tmp/losses/files reference=/tmp/losses/reference number
+    mkdir -p "$place"
+    workload 12 keep_files
+    for number in $(seq 2 11); do
+        head -n $((number + 1)) /tmp/losses/marks >/tmp/losses/some
+        place=/tmp/losses/$number
+        verify /tmp/losses/some
+        place=/tmp/losses/$((number - 1))
+        fails verify /tmp/losses/some
+    done
+}
+
+keep_files() {
+    echo "$1" >>/tmp/losses/marks
+    cp -r "$place" "/tmp/losses/${1#synced }"
+}
+
+# check_state TYPE IMAGE MARKS: mounts a state, compares, writes, and checks the file system.
+check_state() {
+    local type=$1 image=$2 marks=$3 disk=/dev/ublkb9 server
+    rm -f /tmp/state.ready
+    /job/zonal serve "$image" --ublk=9 >/tmp/state.ready 2>/tmp/state.log &
+    server=$!
+    # shellcheck disable=SC2064
+    trap "umount $place 2>/dev/null; kill $server 2>/dev/null; wait $server" EXIT
+    for _ in $(seq 300); do
+        [[ ! -s /tmp/state.ready ]] || break
+        kill -0 "$server" 2>/dev/null || { cat /tmp/state.log && return 1; }
+        sleep 0.05
+    done
+    mount -t "$type" "$disk" "$place"
+    verify "$marks"
+    # It is not only there to be read.
+    text 1 20000 >"$place/later"
+    sync --file-system "$place"
+    umount "$place"
+    # Not fsck.f2fs: version 1.16 gets EINVAL from BLKREPORTZONE here, and exits with 32.
+    [[ $type != btrfs ]] || btrfs check --readonly "$disk"
+}
+
+# first_cut LOG: the number of the event with the first mark. What comes before is mkfs.
+first_cut() {
+    /job/zonal crash "$1" --events | sed -n 's/^\([0-9]*\) mark synced 0$/\1/p'
+}
+
+# check_states TYPE LOG STATES OPTION...: with options of `zonal crash`.
+check_states() {
+    local type=$1 log=$2 states=$3 first checked code=0
+    shift 3
+    first=$(first_cut "$log")
+    mkdir -p "$place"
+    [[ -e /bin/sh ]] || ln -s bash /bin/sh
+    /job/zonal crash "$log" --cuts "$first-99999999" --sample "$states" --jobs 1 --timeout 120 \
+        --work /tmp --json /out/states.json --junit /out/states.xml --html /out/states.html \
+        --check "bash /job/lib/crash_state $type {image} {marks}" "$@" >/out/states.txt || code=$?
+    tail -n 1 /out/states.txt
+    checked=$(grep -o '<testcase ' /out/states.xml | wc -l)
+    ((checked == states)) || { echo "$checked states, expected $states" && return 2; }
+    return "$code"
+}
