@@ -297,14 +297,29 @@ fn writes_in_small_lbas_pay_for_pages_and_blocks_written_in_part() {
 }
 
 #[test]
-fn buffer_is_given_back_in_blocks() {
-    let mut rig = Rig::new(&ZnsConfig { buffer_block: Bytes(128 << 10), ..small() });
-    for (at, buffered) in [(0, 64 << 10), (128, 0)] {
-        rig.time(write(0, at, 128));
-        rig.settle();
-        rig.time(Bio::read(Sector(0), 8, 0));
-        assert_eq!(rig.device.buffered(), Bytes(buffered));
+fn zones_that_write_parts_of_blocks_take_turns_in_random_order() {
+    let config = ZnsConfig { lba: 512, partial_time: Nanos(100_000), ..small() };
+    let mut rig = Rig::new(&config);
+    let mut zones = Vec::new();
+    let mut written = [1, 1];
+    let write = |zone: u64, at| Bio::new(Op::Write, Sector(zone * ZONE + at), 1, zone);
+    rig.submit(write(0, 0));
+    rig.submit(write(1, 0));
+    while zones.len() < 200 {
+        rig.step(Nanos(u64::MAX));
+        for (_, _, completion) in std::mem::take(&mut rig.ends) {
+            assert_eq!(completion.status, Status::Ok);
+            let zone = completion.user_data;
+            zones.push(zone);
+            let at = &mut written[zone as usize];
+            rig.submit(write(zone, *at));
+            *at += 1;
+        }
     }
+    rig.run();
+    let again = zones.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert!((30..120).contains(&again), "neither in turn nor one zone alone: {again} of 199");
+    assert!(written.iter().all(|writes| *writes > 60), "{written:?}");
 }
 
 #[test]

@@ -280,7 +280,11 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
         "what one zone takes into the write buffer; 0 for no limit of its own"
     ),
     size!(buffer, "32M", "write buffer"),
-    size!(buffer_block, "0", "the buffer is given back in blocks of this size"),
+    count!(
+        buffer_groups,
+        "0",
+        "groups of dies that each free buffer space in order; 0 for any order"
+    ),
     flag!(power_safe, "true", "whether the buffer outlives a loss of power: flushes cost nothing"),
     count!(channels, "8", "buses between controller and dies"),
     count!(dies, "32", "dies, spread evenly over the channels"),
@@ -301,6 +305,7 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
         "to the host, of short reads that continue a stream and were not read ahead"
     ),
     time!(program, "1200us", "programming a unit: planes * cell_pages * page"),
+    count!(program_spread, "0", "by how many percent, at most, a program takes more or less"),
     time!(erase, "3500us", "erasing a block, in all planes"),
     flag!(suspend, "false", "whether reads interrupt a program or an erase"),
     time!(suspend_time, "20us", "what an interruption costs"),

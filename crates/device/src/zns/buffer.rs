@@ -4,7 +4,16 @@
 //! more bytes are in use than there are; a unit is programmed once, when all of it has arrived or
 //! its zone is full; the units of a zone begin in order.
 use super::ZnsConfig;
+use std::collections::VecDeque;
 use zonal_blk::{Nanos, ZoneNo};
+
+/// A unit that a die programs or will program.
+#[derive(Clone, Copy, Debug)]
+struct QueuedUnit {
+    die: u32,
+    bytes: u64,
+    programmed: bool,
+}
 
 /// The state of a zone in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,9 +48,9 @@ impl ZoneBuffer {
 pub(super) struct Buffer {
     size: u64,
     used: u64,
-    /// Space that was programmed and is given back when it is a block.
-    programmed: u64,
-    block: u64,
+    /// By group of dies, the units that it programs, in the order in which they were queued; none if
+    /// the order does not matter.
+    groups: Vec<VecDeque<QueuedUnit>>,
     unit: u64,
     capacity: u64,
     zones: Vec<ZoneBuffer>,
@@ -54,8 +63,7 @@ impl Buffer {
         Buffer {
             size: config.buffer.0,
             used: 0,
-            programmed: 0,
-            block: config.buffer_block.0,
+            groups: vec![VecDeque::new(); config.buffer_groups as usize],
             unit: config.unit().0,
             capacity: config.zone_capacity.0,
             zones: vec![ZoneBuffer::default(); config.zones as usize],
@@ -116,13 +124,27 @@ impl Buffer {
         state.unsaved = partial;
     }
 
-    /// A unit of a zone is programmed.
-    pub(super) fn programmed(&mut self, zone: ZoneNo, bytes: u64, generation: u32) {
-        self.programmed += bytes;
-        if self.programmed >= self.block {
-            let bytes = std::mem::take(&mut self.programmed);
-            self.release(bytes);
+    /// A unit with `bytes` in the buffer is queued to be programmed by a die.
+    pub(super) fn queued(&mut self, die: u32, bytes: u64) {
+        if let Some(group) = group_of(&mut self.groups, die) {
+            group.push_back(QueuedUnit { die, bytes, programmed: false });
         }
+    }
+
+    /// A die has programmed a unit of a zone. Its space is free, or will be when that of all units
+    /// before it in its group is.
+    pub(super) fn programmed(&mut self, die: u32, zone: ZoneNo, bytes: u64, generation: u32) {
+        let mut free = bytes;
+        if let Some(group) = group_of(&mut self.groups, die) {
+            // A die programs its units in order.
+            let unit = group.iter_mut().find(|unit| unit.die == die && !unit.programmed);
+            unit.expect("the unit was queued").programmed = true;
+            free = 0;
+            while let Some(unit) = group.pop_front_if(|unit| unit.programmed) {
+                free += unit.bytes;
+            }
+        }
+        self.release(free);
         let state = &mut self.zones[zone.index()];
         if state.generation == generation {
             state.programmed += 1;
@@ -208,12 +230,19 @@ impl Buffer {
     }
 }
 
+/// The group of a die.
+fn group_of(groups: &mut [VecDeque<QueuedUnit>], die: u32) -> Option<&mut VecDeque<QueuedUnit>> {
+    let nr_groups = groups.len();
+    (nr_groups > 0).then(|| &mut groups[die as usize % nr_groups])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use zonal_blk::Bytes;
 
     const ZONE: ZoneNo = ZoneNo(0);
+    const DIE: u32 = 0;
 
     /// Units of 8 KiB, a zone capacity of two and a half units, a buffer of four.
     fn buffer() -> Buffer {
@@ -244,9 +273,26 @@ mod tests {
         assert_eq!(arrive(&mut buffer, 12), [(1, 8), (2, 4)]);
         assert_eq!(buffer.on_flash(ZONE), 0);
         for bytes in [8, 8, 4] {
-            buffer.programmed(ZONE, bytes << 10, 0);
+            buffer.programmed(DIE, ZONE, bytes << 10, 0);
         }
         assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 20 << 10));
+    }
+
+    #[test]
+    fn groups_of_dies_free_their_units_in_order() {
+        let mut buffer = Buffer { groups: vec![VecDeque::new(); 2], ..buffer() };
+        assert!(buffer.reserve(32 << 10));
+        for die in 0..4 {
+            buffer.queued(die, 8 << 10);
+        }
+        let mut used = |die| {
+            buffer.programmed(die, ZONE, 8 << 10, 0);
+            buffer.used() >> 10
+        };
+        assert_eq!(used(2), 32, "the unit of die 0 is before it");
+        assert_eq!(used(1), 24, "another group");
+        assert_eq!(used(0), 8);
+        assert_eq!(used(3), 0);
     }
 
     #[test]
@@ -263,7 +309,7 @@ mod tests {
         arrive(&mut buffer, 12);
         assert_eq!(buffer.reset(ZONE), 1);
         assert_eq!(buffer.used(), 8 << 10, "it is being programmed");
-        buffer.programmed(ZONE, 8 << 10, 0);
+        buffer.programmed(DIE, ZONE, 8 << 10, 0);
         assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 0));
     }
 
@@ -286,7 +332,7 @@ mod tests {
         assert!(buffer.reserve(2 << 10));
         buffer.arrive(ZoneNo(1), 2 << 10, |unit, bytes| sent.push((unit, bytes)));
         assert_eq!(sent, [(1, 2 << 10)]);
-        buffer.programmed(ZoneNo(1), 2 << 10, 1);
+        buffer.programmed(DIE, ZoneNo(1), 2 << 10, 1);
         assert_eq!((buffer.used(), buffer.on_flash(ZoneNo(1))), (30 << 10, 16 << 10));
         buffer.reload_zone(ZoneNo(1), 2 << 10, true);
         assert_eq!(buffer.finish(ZoneNo(1)), (2 << 10, 0..3));

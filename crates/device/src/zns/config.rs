@@ -70,8 +70,9 @@ pub struct ZnsConfig {
     pub zone_rate: Bytes,
     /// Size of the write buffer.
     pub buffer: Bytes,
-    /// The write buffer is given back in blocks of this size: the drive programs as much at once.
-    pub buffer_block: Bytes,
+    /// Groups of dies for each of which the write buffer is freed in the order in which it was
+    /// filled; 0 if each unit's space is free once it is programmed.
+    pub buffer_groups: u32,
     /// Whether the write buffer survives a loss of power, so that a flush is a no-op.
     pub power_safe: bool,
 
@@ -106,6 +107,8 @@ pub struct ZnsConfig {
     pub stream_rate: Bytes,
     /// Time to program a unit.
     pub program: Nanos,
+    /// By up to how many percent a program takes more or less.
+    pub program_spread: u32,
     /// Time to erase a block, in all planes at once.
     pub erase: Nanos,
     /// Whether reads suspend a program or an erase.
@@ -158,7 +161,7 @@ impl Default for ZnsConfig {
             reads: 0,
             zone_rate: Bytes(1_117_000_000),
             buffer: Bytes(32 << 20),
-            buffer_block: Bytes(0),
+            buffer_groups: 0,
             power_safe: true,
             channels: 8,
             dies: 32,
@@ -175,6 +178,7 @@ impl Default for ZnsConfig {
             read_ahead: false,
             stream_rate: Bytes(0),
             program: Nanos(1_200_000),
+            program_spread: 0,
             erase: Nanos(3_500_000),
             suspend: false,
             suspend_time: Nanos(20_000),
@@ -408,13 +412,13 @@ impl ZnsConfig {
         })?;
         let spread_ok = self.page_spread <= 1000;
         rule("page_spread", spread_ok, self.page_spread, || "at most 1000 percent".to_owned())?;
-        let most = self.buffer.0.saturating_sub(self.min_buffer().0);
-        rule("buffer_block", self.buffer_block.0 <= most, size(self.buffer_block), || {
-            format!(
-                "at most {}: what buffer={} has beyond the smallest one",
-                size(Bytes(most)),
-                size(self.buffer)
-            )
+        let spread_ok = self.program_spread <= 100;
+        rule("program_spread", spread_ok, self.program_spread, || {
+            "at most 100 percent".to_owned()
+        })?;
+        let groups_ok = self.buffer_groups <= self.dies;
+        rule("buffer_groups", groups_ok, self.buffer_groups, || {
+            format!("at most dies={}", self.dies)
         })?;
         let least = self.min_buffer();
         rule("buffer", self.buffer >= least, size(self.buffer), || {

@@ -23,6 +23,7 @@ use super::stream::{Stream, Streams};
 use super::stripe::{Piece, Stripe};
 use super::{ZnsConfig, time_of};
 use crate::control::Lateness;
+use crate::rng::Rng;
 use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,6 +47,15 @@ struct Command {
     arrived: bool,
 }
 
+/// What a write of a partial page needs the controller for once more.
+#[derive(Clone, Copy, Debug)]
+enum SecondTurn {
+    /// The page is ready for the data.
+    Write(CommandId),
+    /// The data are merged; the block that they are a part of is written back.
+    WriteBack,
+}
+
 /// State shared by all hardware queues, behind one lock.
 pub(super) struct Drive {
     config: ZnsConfig,
@@ -60,12 +70,16 @@ pub(super) struct Drive {
     free: Vec<CommandId>,
     /// Commands not yet fetched.
     waiting: VecDeque<CommandId>,
+    /// Second turns of the controller that writes of partial pages need, at most one of each zone.
+    second_turns: Vec<(ZoneNo, SecondTurn)>,
+    /// The last command was a write of a partial page.
+    takes_turns: bool,
+    /// Decides who has the next turn.
+    turns: Rng,
     /// Writes that were fetched and found no space in the buffer.
     stalled: VecDeque<CommandId>,
     /// When the controller is free.
     free_at: Nanos,
-    /// Time that the controller needs for the write in hand after its data.
-    held: Nanos,
     /// An event will have the controller go on when it is free.
     wakes: bool,
     /// The zone of the last write.
@@ -107,9 +121,11 @@ impl Drive {
             commands: Vec::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
+            second_turns: Vec::new(),
+            takes_turns: false,
+            turns: Rng::new(0),
             stalled: VecDeque::new(),
             free_at: Nanos(0),
-            held: Nanos(0),
             wakes: false,
             last_zone: None,
             streams: Streams::new(config),
@@ -242,7 +258,7 @@ impl Drive {
                 Event::Die { die, round } => {
                     let op = self.flash.step(self.now, die, round, &mut self.events);
                     if let Some(op) = op {
-                        self.die_op_done(op);
+                        self.die_op_done(die, op);
                     }
                     self.begin(die);
                 }
@@ -264,21 +280,45 @@ impl Drive {
             {
                 self.stalled.pop_front();
                 self.transfer(id, now);
+            } else if self.waiting.is_empty() && self.second_turns.is_empty() {
+                return;
+            } else if self.takes_turns {
+                self.take_turn(now);
             } else if let Some(id) = self.waiting.pop_front() {
                 self.execute(id, now);
-            } else {
-                return;
             }
         }
-        let waits = !self.waiting.is_empty() || !self.stalled.is_empty();
+        let waits =
+            !(self.waiting.is_empty() && self.stalled.is_empty() && self.second_turns.is_empty());
         if waits && !self.wakes {
             self.wakes = true;
             self.events.add(self.free_at, Event::Controller);
         }
     }
 
-    fn occupy_controller(&mut self, until: Nanos) {
-        self.free_at = until + std::mem::take(&mut self.held);
+    /// Has the controller take one of the turns that it owes, those of zones with partial pages and
+    /// those of commands that wait, in random order; a zone's turns are in order.
+    fn take_turn(&mut self, now: Nanos) {
+        let all = self.second_turns.len() + self.waiting.len();
+        let chosen = self.turns.below(all as u64) as usize;
+        let zone = match chosen.checked_sub(self.second_turns.len()) {
+            None => self.second_turns[chosen].0,
+            Some(at) => self.zone_of(self.waiting[at]),
+        };
+        if let Some(at) = self.second_turns.iter().position(|(other, _)| *other == zone) {
+            return match self.second_turns.swap_remove(at).1 {
+                SecondTurn::Write(id) => self.write(id, now),
+                SecondTurn::WriteBack => self.free_at = now + self.config.partial_time,
+            };
+        }
+        let first = self.waiting.iter().position(|id| self.zone_of(*id) == zone);
+        let id = self.waiting.remove(first.expect("one of the zone was chosen"));
+        self.execute(id.expect("it is in the queue"), now);
+    }
+
+    fn zone_of(&self, id: CommandId) -> ZoneNo {
+        let command = self.commands[id.0 as usize].as_ref();
+        command.expect("the command is outstanding").request.zone()
     }
 
     fn reserve(&mut self, id: CommandId) -> bool {
@@ -296,31 +336,36 @@ impl Drive {
             Err(status) => {
                 request.refuse(status);
                 let decided = now + self.time_of_command(op, zone);
-                self.occupy_controller(decided);
+                self.free_at = decided;
                 self.events.add(decided, Event::Complete(id));
                 return;
             }
         }
         request.set_status(Status::Ok);
-        let bytes = command.effect.buffer_bytes;
         let length = request.nr_sectors();
         let sector = request.sector();
-        let mut decided = now + self.time_of_command(op, zone);
         match op {
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
-                self.last_zone = Some(zone);
-                let (before, after) = self.time_of_partial_pages(sector, length);
-                decided += before;
-                self.held = after;
                 self.command(id).generation = self.buffer.zone(zone).generation;
-                if self.stalled.is_empty() && self.buffer.reserve(bytes) {
-                    self.transfer(id, decided);
-                } else {
-                    self.stalled.push_back(id);
-                    self.occupy_controller(decided);
+                let (pages, is_part) = self.partial_pages(sector, length);
+                self.takes_turns = pages > 0 || !self.second_turns.is_empty();
+                let ready = now + Nanos(self.config.partial_time.0 * pages);
+                match (pages, is_part) {
+                    (0, _) => self.write(id, now),
+                    // A part of a block is merged with the rest, which is fetched in the same turn.
+                    (_, true) => {
+                        self.write(id, ready);
+                        self.second_turns.push((zone, SecondTurn::WriteBack));
+                    }
+                    (_, false) => {
+                        self.second_turns.push((zone, SecondTurn::Write(id)));
+                        self.free_at = ready;
+                    }
                 }
             }
             _ => {
+                self.takes_turns = !self.second_turns.is_empty();
+                let decided = now + self.time_of_command(op, zone);
                 if op == Op::ZoneFinish {
                     self.command(id).generation = self.buffer.zone(zone).generation;
                 }
@@ -330,8 +375,23 @@ impl Drive {
                     self.note_stream(id, zone, sector, length);
                 }
                 self.events.add(decided + latency, Event::Begin(id));
-                self.occupy_controller(decided);
+                self.free_at = decided;
             }
+        }
+    }
+
+    /// The controller takes a write's data over, or leaves it to wait for space in the buffer.
+    fn write(&mut self, id: CommandId, now: Nanos) {
+        let command = self.command(id);
+        let (op, zone) = (command.request.op(), command.request.zone());
+        let bytes = command.effect.buffer_bytes;
+        let decided = now + self.time_of_command(op, zone);
+        self.last_zone = Some(zone);
+        if self.stalled.is_empty() && self.buffer.reserve(bytes) {
+            self.transfer(id, decided);
+        } else {
+            self.stalled.push_back(id);
+            self.free_at = decided;
         }
     }
 
@@ -343,13 +403,12 @@ impl Drive {
         self.command(id).stream = stream;
     }
 
-    /// In the format with LBAs of 512 bytes, the controller's time for the pages that a write writes
-    /// in part, and that for a part of 4 KiB, which comes after the data.
-    fn time_of_partial_pages(&self, sector: Sector, nr_sectors: u32) -> (Nanos, Nanos) {
+    /// In the format with LBAs of 512 bytes, the number of pages that a write writes in part, and
+    /// whether it writes a part of 4 KiB.
+    fn partial_pages(&self, sector: Sector, nr_sectors: u32) -> (u64, bool) {
         const BLOCK: u64 = 4096;
-        let each = self.config.partial_time;
-        if self.config.lba == 4096 || each == Nanos(0) {
-            return (Nanos(0), Nanos(0));
+        if self.config.lba == 4096 || self.config.partial_time == Nanos(0) {
+            return (0, false);
         }
         let zone_size = self.config.zone_size.to_sectors().0;
         let from = Sector(sector.0 % zone_size).to_bytes().0;
@@ -360,8 +419,7 @@ impl Drive {
             true => cut(from, page).max(cut(to, page)),
             false => cut(from, page) + cut(to, page),
         };
-        let below = cut(from, BLOCK).max(cut(to, BLOCK));
-        (Nanos(each.0 * parts), Nanos(each.0 * below))
+        (parts, cut(from, BLOCK).max(cut(to, BLOCK)) > 0)
     }
 
     /// The controller is done with a command other than a write, whose flash operations begin.
@@ -410,7 +468,7 @@ impl Drive {
             state.busy_until = from.max(state.busy_until) + buffered;
             moved.max(state.busy_until)
         };
-        self.occupy_controller(moved);
+        self.free_at = moved;
         self.events.add(end + self.config.latency, Event::Complete(id));
     }
 
@@ -542,8 +600,7 @@ impl Drive {
         let generation = self.buffer.zone(zone).generation;
         let mut from = units.start;
         if partial > 0 {
-            let op = DieOp::Program { zone, bytes: partial, generation };
-            self.enqueue(self.stripe.die(zone, from), op);
+            self.program(zone, from, partial, generation);
             from += 1;
         }
         let mut ops = 0;
@@ -582,14 +639,14 @@ impl Drive {
     /// Has a die begin its next operation, if it is free.
     fn begin(&mut self, die: u32) {
         while let Some(op) = self.flash.begin(self.now, die, &mut self.events) {
-            self.die_op_done(op);
+            self.die_op_done(die, op);
         }
     }
 
-    fn die_op_done(&mut self, op: DieOp) {
+    fn die_op_done(&mut self, die: u32, op: DieOp) {
         match op {
             DieOp::Program { zone, bytes, generation } => {
-                self.buffer.programmed(zone, bytes, generation);
+                self.buffer.programmed(die, zone, bytes, generation);
             }
             DieOp::Save => {}
             DieOp::Pad { command, .. }
@@ -608,10 +665,16 @@ impl Drive {
         }
         let mut full = std::mem::take(&mut self.full);
         for (unit, bytes) in full.drain(..) {
-            let op = DieOp::Program { zone, bytes, generation };
-            self.enqueue(self.stripe.die(zone, unit), op);
+            self.program(zone, unit, bytes, generation);
         }
         self.full = full;
+    }
+
+    /// Has a unit of a zone programmed, of which `bytes` are in the buffer.
+    fn program(&mut self, zone: ZoneNo, unit: u64, bytes: u64, generation: u32) {
+        let die = self.stripe.die(zone, unit);
+        self.buffer.queued(die, bytes);
+        self.enqueue(die, DieOp::Program { zone, bytes, generation });
     }
 
     /// Completes a command, unless it is a write that has to be flushed first.

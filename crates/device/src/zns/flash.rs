@@ -18,6 +18,7 @@
 use super::ZnsConfig;
 use super::event_queue::{CommandId, Event, EventQueue};
 use super::time_of;
+use crate::rng::mix;
 use std::collections::VecDeque;
 use zonal_blk::{Bytes, Nanos, ZoneNo};
 
@@ -91,6 +92,7 @@ pub(super) struct Flash {
     transfer: Nanos,
     cache_read: bool,
     program: Nanos,
+    program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
 }
@@ -117,6 +119,7 @@ impl Flash {
             transfer: config.transfer_time,
             cache_read: config.cache_read,
             program: config.program,
+            program_spread: config.program_spread,
             erase: config.erase,
             suspend: config
                 .suspend
@@ -194,7 +197,7 @@ impl Flash {
             _ => {
                 let free = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
                 *bus = free;
-                free + self.program
+                free + varied(self.program, self.program_spread, (die, d.round))
             }
         };
         d.reads_in_a_row = 0;
@@ -241,6 +244,16 @@ impl Flash {
             DieState::Last(op) => Some(op),
         }
     }
+}
+
+/// A time that varies by up to `spread` percent, from step to step of a die.
+fn varied(time: Nanos, spread: u32, (die, round): (u32, u32)) -> Nanos {
+    if spread == 0 {
+        return time;
+    }
+    let most = time.0 * u64::from(spread) / 100;
+    let chance = mix(u64::from(die) << 32 | u64::from(round)) % (2 * most + 1);
+    Nanos((time.0 + chance).saturating_sub(most))
 }
 
 impl Die {
