@@ -15,9 +15,8 @@
 //!
 //! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
 //! contain one of them, `checksums`, `record`, `program` and `open` the other parts. fio's jobs run in
-//! sessions of their own, to which the
-//! kernel's scheduler gives equal shares of time; without `setsid` the image shares the time of its
-//! terminal's session. On a loaded machine, `chrt -r 1` in front prioritizes both.
+//! sessions of their own, to which the kernel's scheduler gives equal shares of time; without `setsid`
+//! the image shares the time of its terminal's session. On a loaded machine, `chrt -r 1` in front prioritizes both.
 //! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files).
 use criterion::Criterion;
 use serde_json::Value;
@@ -485,17 +484,25 @@ fn main() {
     for case in recorded {
         print_case(case, &compare_recording(place.path(), case));
     }
+    compare_programs(place.path(), chosen);
+    if chosen("open") {
+        measure_open(place.path());
+    }
+}
+
+/// The last table: the programs, as users run them.
+fn compare_programs(place: &Path, chosen: impl Fn(&str) -> bool) {
     let jobs: Vec<&Case> = JOBS.iter().filter(|case| chosen(case.name)).collect();
     if !jobs.is_empty() {
         println!("{:30} zonal MB/s  fio MB/s  ratio  middle half   goal", "");
     }
     for case in jobs {
-        print_case(case, &compare(place.path(), case, zonal_job, fio_job));
+        print_case(case, &compare(place, case, zonal_job, fio_job));
     }
-    if !chosen("open") {
-        return;
-    }
-    let path = place.path().join("large.img");
+}
+
+fn measure_open(place: &Path) {
+    let path = place.join("large.img");
     let profile = "null:zones=100000,zone_size=256M,lba=4096";
     image::create(&path, Profile::Spec(profile.to_owned()), true).expect("an image");
     let name: ImageName = ImageName::of_path(&path.to_string_lossy()).parse().expect("a name");

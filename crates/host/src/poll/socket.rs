@@ -32,7 +32,8 @@ impl Socket {
         // A peer that has vanished is noticed, within hours, even where no other timeout runs.
         set_socket_keepalive(&stream, true)?;
         if stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback()) {
-            // Nothing is congested there, and pacing (BBR) halves the rate. Reno is always available.
+            // Nothing is congested there, and to be paced (BBR) costs up to half of the rate. Reno is
+            // always available.
             let _ = set_tcp_congestion(&stream, "reno");
         }
         Ok(Socket { stream: Arc::new(stream), progress: Instant::now() })
