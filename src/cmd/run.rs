@@ -153,13 +153,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     warn(&run, &jobs, clock);
     let output = Arc::new(Mutex::new(open_output(args)?));
-    run.start_recording()?;
-    if let Some(file) = &args.head_trace {
-        run.trace_heads(file)?;
-    }
-    if args.trace.is_some() || args.explain {
-        run.trace_ios(trace_settings(args));
-    }
+    start_recording(&mut run, args)?;
     if formats.contains(&Format::Normal) {
         write_to(&output, &run.announcement()).with_context(|| written_to(args))?;
     }
@@ -185,14 +179,33 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let mut report =
         run.report(&finished, info(executor.timestamp_ms(), global_options, executor.is_stopped()));
     if args.explain {
-        let explained = run.io_trace().into_iter().flat_map(io_trace::IoTrace::explain);
-        let sections: Vec<_> = explained.map(|device| device.section()).collect();
-        report.extra.push(("explain".to_owned(), sections.into()));
+        report.extra.extend(run.io_trace().map(io_trace::IoTrace::section));
     }
     write_to(&output, &report::render(&report, &formats)).with_context(|| written_to(args))?;
     if args.dump_plugs {
         dump_plugs(run.devices())?;
     }
+    finish_recording(&run)?;
+    Ok(match executor.is_stopped().then(exit_code).flatten() {
+        Some(interrupted) => interrupted,
+        None => success(&finished, run.devices()),
+    })
+}
+
+/// Begins to record and to trace what `args` ask for.
+fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
+    run.start_recording()?;
+    if let Some(file) = &args.head_trace {
+        run.trace_heads(file)?;
+    }
+    if args.trace.is_some() || args.explain {
+        run.trace_ios(trace_settings(args));
+    }
+    Ok(())
+}
+
+/// Writes what was traced, and checks that everything was recorded.
+fn finish_recording(run: &Run) -> Result<()> {
     if let Some(trace) = run.io_trace() {
         let summary = trace.finish()?;
         if summary.full_at.is_some() {
@@ -200,11 +213,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         }
     }
     run.check_recordings()?;
-    run.devices().finish_recording()?;
-    Ok(match executor.is_stopped().then(exit_code).flatten() {
-        Some(interrupted) => interrupted,
-        None => success(&finished, run.devices()),
-    })
+    run.devices().finish_recording()
 }
 
 /// Whether all jobs did their I/O; prints why a job did none.

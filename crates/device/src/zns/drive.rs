@@ -300,7 +300,8 @@ impl Drive {
     /// those of commands that wait, in random order; a zone's turns are in order.
     fn take_turn(&mut self, now: Nanos) {
         let all = self.second_turns.len() + self.waiting.len();
-        let chosen = self.turns.below(all as u64) as usize;
+        let chosen = self.turns.below(all as u64);
+        let chosen = usize::try_from(chosen).expect("one of those that there are");
         let zone = match chosen.checked_sub(self.second_turns.len()) {
             None => self.second_turns[chosen].0,
             Some(at) => self.zone_of(self.waiting[at]),

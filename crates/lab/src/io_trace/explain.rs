@@ -12,31 +12,31 @@ const AROUND: f64 = 0.005;
 
 /// The I/Os of a device.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Explained {
+pub(super) struct Explained {
     /// The device's name.
-    pub device: String,
+    device: String,
     /// By kind of I/O and percentile.
-    pub rows: Vec<Row>,
+    rows: Vec<Row>,
 }
 
 /// I/Os of one kind around a percentile.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+struct Row {
     /// `read`, `write` or `append`.
-    pub kind: &'static str,
+    kind: &'static str,
     /// The percentile's name.
-    pub percentile: &'static str,
+    percentile: &'static str,
     /// How many I/Os the means are of.
-    pub ios: usize,
+    ios: usize,
     /// From submission to completion, in nanoseconds: the percentile.
-    pub latency: u64,
+    latency: u64,
     /// The mean time of each part, in nanoseconds.
-    pub parts: Vec<(&'static str, u64)>,
+    parts: Vec<(&'static str, u64)>,
 }
 
 impl Explained {
     /// As a section of a report.
-    pub fn section(&self) -> Value {
+    pub(super) fn section(&self) -> Value {
         let mut section = Map::new();
         section.insert("device".to_owned(), self.device.as_str().into());
         for row in &self.rows {

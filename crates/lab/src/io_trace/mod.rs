@@ -1,9 +1,9 @@
 //! What happens to each I/O of a run between its submission and its completion: for trace viewers
-//! ([`Format`]), and explained by percentile ([`explain`]).
+//! ([`Format`]), and explained by percentile ([`IoTrace::section`]).
 mod blktrace;
 mod chrome;
 mod collect;
-pub mod explain;
+mod explain;
 mod lives;
 mod perfetto;
 mod timeline;
@@ -12,6 +12,7 @@ use crate::devices::Devices;
 use anyhow::{Context, Result};
 use collect::{Collector, HeadLog};
 use lives::Life;
+use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Format {
 /// What to trace.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The file and its format; `None` to trace for [`IoTrace::explain`] alone.
+    /// The file and its format; `None` to trace for [`IoTrace::section`] alone.
     pub file: Option<(PathBuf, Format)>,
     /// Trace every so many bios of each channel.
     pub one_in: u64,
@@ -137,9 +138,11 @@ impl IoTrace {
         Ok(Summary { ios: ios as u64, full_at: full.min() })
     }
 
-    /// Where the time of the I/Os went, device by device.
-    pub fn explain(&self) -> Vec<explain::Explained> {
-        self.traced().iter().map(explain::of).collect()
+    /// Where the time of the I/Os went, device by device, as a section of a report.
+    pub fn section(&self) -> (String, Value) {
+        let devices = self.traced();
+        let sections = devices.iter().map(|device| explain::of(device).section());
+        ("explain".to_owned(), sections.collect())
     }
 
     fn traced(&self) -> Vec<Traced<'_>> {
