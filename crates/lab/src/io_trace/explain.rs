@@ -51,7 +51,7 @@ impl Explained {
 }
 
 /// Explains what was traced of a device.
-pub(super) fn of(traced: &Traced<'_>) -> Explained {
+pub(super) fn of(traced: &Traced) -> Explained {
     let head = Head::new(traced);
     let mut rows = Vec::new();
     for (kind, op) in [("read", Op::Read), ("write", Op::Write), ("append", Op::ZoneAppend)] {
@@ -67,7 +67,7 @@ pub(super) fn of(traced: &Traced<'_>) -> Explained {
             }
         }
     }
-    Explained { device: traced.name.to_owned(), rows }
+    Explained { device: traced.name.clone(), rows }
 }
 
 /// The rank of a percentile, from 0 (the "nearest rank").
@@ -120,7 +120,7 @@ impl<'a> Head<'a> {
     const ACTIVITIES: [HeadActivity; 3] =
         [HeadActivity::Seek, HeadActivity::Rotate, HeadActivity::Transfer];
 
-    fn new(traced: &'a Traced<'_>) -> Option<Self> {
+    fn new(traced: &'a Traced) -> Option<Self> {
         let entries = &traced.heads[..];
         let mut sums = [0; 3];
         let mut before = Vec::with_capacity(entries.len());

@@ -15,7 +15,7 @@ use lives::Life;
 use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use zonal_blk::{Bytes, Nanos};
 
 /// The format of a trace.
@@ -56,6 +56,8 @@ pub struct Settings {
 pub struct IoTrace {
     settings: Settings,
     devices: Vec<DeviceTrace>,
+    /// What was traced, put together once the jobs have ended.
+    traced: OnceLock<Vec<Traced>>,
 }
 
 struct DeviceTrace {
@@ -65,8 +67,8 @@ struct DeviceTrace {
 }
 
 /// What was traced of one device.
-struct Traced<'a> {
-    name: &'a str,
+struct Traced {
+    name: String,
     /// By the time of their submission.
     lives: Vec<Life>,
     /// What the head of a rotating disk did, in order.
@@ -113,10 +115,10 @@ impl IoTrace {
             DeviceTrace { name: device.name.clone(), collector, heads: turns.then_some(heads) }
         };
         let devices = devices.iter().map(start).collect();
-        IoTrace { settings, devices }
+        IoTrace { settings, devices, traced: OnceLock::new() }
     }
 
-    /// Writes the trace, if it has a file.
+    /// Writes the trace, if it has a file. To be called once the jobs have ended.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -124,8 +126,8 @@ impl IoTrace {
         let traced = self.traced();
         if let Some((path, format)) = &self.settings.file {
             let write = || match format {
-                Format::Perfetto => perfetto::write(path, &timeline::of(&traced)),
-                Format::Json => chrome::write(path, &timeline::of(&traced)),
+                Format::Perfetto => perfetto::write(path, &timeline::of(traced)),
+                Format::Json => chrome::write(path, &timeline::of(traced)),
                 Format::Blktrace => {
                     let events = self.devices.iter().map(|device| device.collector.events());
                     blktrace::write(path, &events.collect::<Vec<_>>())
@@ -138,20 +140,20 @@ impl IoTrace {
         Ok(Summary { ios: ios as u64, full_at: full.min() })
     }
 
-    /// Where the time of the I/Os went, device by device, as a section of a report.
+    /// Where the time of the I/Os went, device by device, as a section of a report. To be called once
+    /// the jobs have ended.
     pub fn section(&self) -> (String, Value) {
         let devices = self.traced();
         let sections = devices.iter().map(|device| explain::of(device).section());
         ("explain".to_owned(), sections.collect())
     }
 
-    fn traced(&self) -> Vec<Traced<'_>> {
-        let mut all = Vec::with_capacity(self.devices.len());
-        for DeviceTrace { name, collector, heads } in &self.devices {
-            let lives = lives::of(collector.events());
-            let heads = heads.as_ref().map(|heads| heads.entries()).unwrap_or_default();
-            all.push(Traced { name, lives, heads });
-        }
-        all
+    fn traced(&self) -> &[Traced] {
+        let traced = |device: &DeviceTrace| Traced {
+            name: device.name.clone(),
+            lives: lives::of(device.collector.events()),
+            heads: device.heads.as_ref().map(|heads| heads.entries()).unwrap_or_default(),
+        };
+        self.traced.get_or_init(|| self.devices.iter().map(traced).collect())
     }
 }

@@ -59,11 +59,11 @@ pub(super) struct Counter {
 }
 
 /// The tracks of all devices.
-pub(super) fn of(traced: &[Traced<'_>]) -> Vec<Process> {
+pub(super) fn of(traced: &[Traced]) -> Vec<Process> {
     (0..).zip(traced).map(|(number, traced)| process(number, traced)).collect()
 }
 
-fn process(number: u64, traced: &Traced<'_>) -> Process {
+fn process(number: u64, traced: &Traced) -> Process {
     // Numbers of requests are unique within a device only.
     let unique = |id: u64| number << 56 | id;
     let lives = &traced.lives;
@@ -94,7 +94,7 @@ fn process(number: u64, traced: &Traced<'_>) -> Process {
         tracks.push(Track { name: "head".to_owned(), lanes: vec![head(&traced.heads)] });
         counters.extend(head_counters(&traced.heads));
     }
-    Process { name: traced.name.to_owned(), tracks, counters }
+    Process { name: traced.name.clone(), tracks, counters }
 }
 
 /// An I/O, for the track of its channel.
