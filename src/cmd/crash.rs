@@ -285,29 +285,36 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
         report::verdict(&mut out, &verdict)?;
         return Ok(ExitCode::from(u8::from(verdict.failure.is_some())));
     }
-    let states = States::new(&check.log, check.options.clone());
-    let all = states.filter(|progress| matches!(progress, Progress::State(..))).count();
+    for (option, file) in reports(args) {
+        // Before the checks, which may take hours.
+        let opened = fs::OpenOptions::new().append(true).create(true).open(file);
+        opened.with_context(|| format!("{option} {}", file.display()))?;
+    }
     let bar = StepBar::new("{prefix} {pos} of {len} states, {per_sec}, {eta} left");
-    bar.start("checks", all as u64);
+    bar.start("checks", check.options.clone().count(&check.log));
     let results = check.run(args.resume.as_deref(), &mut |_| bar.advance(1))?;
     bar.finish();
-    if let Some(file) = &args.json {
-        let text = report::json(&args.log.to_string_lossy(), &by, &results);
-        fs::write(file, text).with_context(|| format!("--json {}", file.display()))?;
+    let name = args.log.to_string_lossy();
+    for (option, file) in reports(args) {
+        let text = match option {
+            "--json" => report::json(&name, &by, &results),
+            "--junit" => report::junit(&name, &results),
+            _ => crash_page::render(&check.log, &name, &by, &results),
+        };
+        fs::write(file, text).with_context(|| format!("{option} {}", file.display()))?;
     }
-    if let Some(file) = &args.junit {
-        let text = report::junit(&args.log.to_string_lossy(), &results);
-        fs::write(file, text).with_context(|| format!("--junit {}", file.display()))?;
-    }
-    if let Some(file) = &args.html {
-        let page = crash_page::render(&check.log, &args.log.to_string_lossy(), &by, &results);
-        fs::write(file, page).with_context(|| format!("--html {}", file.display()))?;
-    }
+    warn_if_truncated(args, results.end.as_ref(), results.events);
     report::text(&mut out, &results)?;
     match exit_code().filter(|_| results.interrupted) {
         Some(interrupted) => Ok(interrupted),
         None => Ok(ExitCode::from(u8::from(results.failures().next().is_some()))),
     }
+}
+
+/// The files that the results go to, with their options.
+fn reports(args: &CrashArgs) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+    let files = [("--json", &args.json), ("--junit", &args.junit), ("--html", &args.html)];
+    files.into_iter().filter_map(|(option, file)| Some((option, file.as_ref()?)))
 }
 
 fn make(log: &Log, args: &CrashArgs, state: &State, image: &Path) -> Result<()> {

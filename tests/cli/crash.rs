@@ -113,6 +113,9 @@ fn log_without_its_end_is_used_as_far_as_it_goes() {
     let output = crash(&dir, &[]);
     assert_eq!((output.code, output.out), (0, all));
     assert!(output.err.contains("the end of the recording is missing"), "{}", output.err);
+    let output = crash(&dir, &["--check", "test -s {image}"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.err.contains("the end of the recording is missing"), "{}", output.err);
     fs::write(dir.path().join("w.zlog"), &log[..10]).expect("it is written");
     let output = crash(&dir, &[]);
     assert_eq!(output.code, 2);
@@ -356,6 +359,9 @@ fn what_cannot_be_recorded_or_checked_is_refused() {
     let check = |command| refused(&["crash", "w.zlog", "--check", command]);
     assert!(check("true").contains("expected a command with {image}"));
     assert!(check("no-such-program {image}").contains("cannot be run"));
+    let report = ["crash", "w.zlog", "--check", "touch checked {image}", "--json", "none/s.json"];
+    assert!(refused(&report).contains("--json none/s.json: No such file"));
+    assert!(!dir.path().join("checked").exists(), "it was refused before the checks");
     assert!(refused(&["crash", "none.zlog"]).contains("none.zlog: cannot read it"));
     assert!(
         refused(&["crash", "w.zlog", "--cuts", "9-3"]).contains("expected the number of an event")

@@ -9,7 +9,7 @@ use crate::drive::{Drive, Effect};
 use crate::image::{ImageWriter, MakeError, copy_file, make_base, materialise};
 use crate::journal::{Journal, JournalError};
 use crate::judge::{Case, Judge, Judgement};
-use crate::log::Log;
+use crate::log::{End, Log};
 use crate::outcome::{Step, Steps};
 use crate::process::ProcessError;
 use crate::state::{State, ZoneFate};
@@ -69,6 +69,10 @@ pub struct Report {
     pub shrunk: Option<(Verdict, Vec<String>)>,
     /// The run was ended early.
     pub interrupted: bool,
+    /// How the log ended, if its end was reached.
+    pub end: Option<End>,
+    /// Its events.
+    pub events: u64,
 }
 
 impl Report {
@@ -229,15 +233,15 @@ impl Check {
         if let Some(error) = lock(&shared.error).take() {
             return Err(error);
         }
-        fed?;
+        let (end, events) = fed?;
         if !self.stop.load(Ordering::Relaxed) && shared.judged.load(Ordering::Relaxed) {
             self.judge.conclude().map_err(CheckError::Nothing)?;
         }
         let mut verdicts = std::mem::take(&mut *lock(&shared.verdicts));
         verdicts.sort_by_key(|&(number, _)| number);
         let verdicts: Vec<Verdict> = verdicts.into_iter().map(|(_, verdict)| verdict).collect();
-        let mut report = Report { verdicts, ..Report::default() };
-        report.interrupted = self.stop.load(Ordering::Relaxed);
+        let interrupted = self.stop.load(Ordering::Relaxed);
+        let mut report = Report { verdicts, shrunk: None, interrupted, end, events };
         let first = report.failures().next().cloned();
         if let Some(first) = first.filter(|_| !report.interrupted) {
             report.shrunk = Some(self.shrink(first)?);
@@ -245,7 +249,8 @@ impl Check {
         Ok(report)
     }
 
-    /// Goes through the states and sends those that are not known.
+    /// Goes through the states and sends those that are not known. Returns how the log ended, and its
+    /// events.
     fn feed(
         &self,
         dir: &Path,
@@ -253,7 +258,7 @@ impl Check {
         shared: &Shared,
         progress: &mut dyn FnMut(usize),
         send: impl Fn(Job) -> bool,
-    ) -> Result<(), CheckError> {
+    ) -> Result<(Option<End>, u64), CheckError> {
         let mut known = known.drain(..).peekable();
         let mut durable = Durable::new(self, dir)?;
         let mut number = 0;
@@ -280,7 +285,7 @@ impl Check {
                 }
             }
         }
-        Ok(())
+        Ok((states.end().cloned(), states.events()))
     }
 
     fn is_over(&self, shared: &Shared) -> bool {

@@ -269,17 +269,13 @@ impl Import {
         let nr_sectors = u32::try_from(nr_sectors).expect("at most 256 MiB");
         let sector = Sector(sector);
         let mut command = Command { op, flags, sector, nr_sectors, blocks: Vec::new() };
-        let zeroes;
-        let data = match op {
-            Op::Discard => {
-                zeroes = vec![0; nr_sectors as usize * 512];
-                &zeroes[..]
-            }
-            _ => data,
-        };
-        let mut hashes = Vec::new();
-        hash_blocks(data, self.lba, &mut hashes);
-        self.writer.add_blocks(&mut command, data, &hashes);
+        if op == Op::Discard {
+            self.writer.add_zeroes(&mut command, u64::from(nr_sectors) * 512);
+        } else {
+            let mut hashes = Vec::new();
+            hash_blocks(data, self.lba, &mut hashes);
+            self.writer.add_blocks(&mut command, data, &hashes);
+        }
         let id = self.commands;
         self.commands += 1;
         self.writer.add(&Event::Started { id, command });

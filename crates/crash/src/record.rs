@@ -83,11 +83,11 @@ impl Recorder {
                     writer.add_blocks(&mut command, buf, of_this);
                     hashes = rest;
                 }
-                None => zeroes(writer, &mut command, nr_sectors, lba),
+                None => writer.add_zeroes(&mut command, u64::from(nr_sectors) * 512),
             });
         } else if matches!(command.op, Op::WriteZeroes | Op::Discard) {
-            let nr_sectors = command.nr_sectors;
-            zeroes(writer, &mut command, nr_sectors, lba);
+            let bytes = u64::from(command.nr_sectors) * 512;
+            writer.add_zeroes(&mut command, bytes);
         }
         writer.add(&Event::Started { id, command });
         id
@@ -98,12 +98,6 @@ impl Recorder {
             writer.add(&Event::Ended { id, status, landed });
         }
     }
-}
-
-fn zeroes(writer: &mut Writer, command: &mut Command, nr_sectors: u32, lba: usize) {
-    let hashes = vec![None; nr_sectors as usize * 512 / lba];
-    let data = vec![0; hashes.len() * lba];
-    writer.add_blocks(command, &data, &hashes);
 }
 
 /// A device whose commands are recorded.

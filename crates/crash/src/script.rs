@@ -152,6 +152,14 @@ impl Judge for MarksOracle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_script_or_refused(text in "([*=> #{}a-z]{0,20}(image)?\n){0,4}") {
+            let _script = parse(Path::new("s"), &text);
+        }
+    }
 
     #[test]
     fn script_is_a_mark_and_a_command_on_each_line() {

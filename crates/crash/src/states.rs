@@ -73,9 +73,19 @@ impl Default for Options {
 impl Options {
     /// These, with a sample of so many of the log's states.
     pub fn with_sample(self, log: &Log, wanted: u64) -> Self {
-        let states = States::new(log, Options { sample: None, ..self.clone() });
-        let all = states.filter(|next| matches!(next, Progress::State(..))).count() as u64;
+        let all = Options { sample: None, ..self.clone() }.count(log);
         Options { sample: Some(Sample { wanted, all }), ..self }
+    }
+
+    /// How many states of the log these select. Without a sample that takes an enumeration.
+    pub fn count(self, log: &Log) -> u64 {
+        match self.sample {
+            Some(sample) => sample.wanted.min(sample.all),
+            None => {
+                let states = States::new(log, self);
+                states.filter(|next| matches!(next, Progress::State(..))).count() as u64
+            }
+        }
     }
 }
 

@@ -33,16 +33,18 @@ impl Command {
         })
     }
 
-    /// Appends the blocks to those of the command.
-    pub(super) fn push_block(&mut self, number: u64) {
+    /// Appends blocks to those of the command.
+    pub(super) fn push_blocks(&mut self, blocks: BlockRun) {
         if let Some(run) = self.blocks.last_mut() {
             let next = if run.first == 0 { 0 } else { run.first + u64::from(run.len) };
-            if next == number && run.len < u32::MAX {
-                run.len += 1;
+            if next == blocks.first
+                && let Some(len) = run.len.checked_add(blocks.len)
+            {
+                run.len = len;
                 return;
             }
         }
-        self.blocks.push(BlockRun { first: number, len: 1 });
+        self.blocks.push(blocks);
     }
 }
 
@@ -160,7 +162,9 @@ impl Event {
                 let runs = take(bytes)?;
                 let mut blocks = Vec::new();
                 for _ in 0..runs {
-                    blocks.push(BlockRun { first: take(bytes)?, len: take_u32(bytes)? });
+                    let run = BlockRun { first: take(bytes)?, len: take_u32(bytes)? };
+                    run.first.checked_add(run.len.into())?;
+                    blocks.push(run);
                 }
                 let command = Command { op, flags, sector, nr_sectors, blocks };
                 Some(Event::Started { id, command })
@@ -190,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_event() -> impl Strategy<Value = Event> {
-        let run = (any::<u64>(), any::<u32>()).prop_map(|(first, len)| BlockRun { first, len });
+        let run = (0..1u64 << 63, any::<u32>()).prop_map(|(first, len)| BlockRun { first, len });
         let command = (0..OPS.len(), 0..4u8, any::<u64>(), any::<u32>());
         let started = (any::<u64>(), command, proptest::collection::vec(run, 0..4)).prop_map(
             |(id, (op, flags, sector, nr_sectors), blocks)| {
@@ -237,7 +241,7 @@ mod tests {
             blocks: Vec::new(),
         };
         let numbers = [4, 5, 0, 0, 0, 1, 9];
-        numbers.into_iter().for_each(|number| command.push_block(number));
+        numbers.into_iter().for_each(|first| command.push_blocks(BlockRun { first, len: 1 }));
         assert_eq!(command.blocks.len(), 4);
         assert_eq!(command.block_numbers().collect::<Vec<_>>(), numbers);
     }

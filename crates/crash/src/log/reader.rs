@@ -196,7 +196,7 @@ impl Blocks {
             return Ok(());
         }
         let has = |header: &FrameHeader| {
-            (header.first..header.first + u64::from(header.count)).contains(&number)
+            number.checked_sub(header.first).is_some_and(|at| at < header.count.into())
         };
         match self.kept.iter().position(|(header, _)| has(header)) {
             Some(at) => self.kept[at..].rotate_left(1),

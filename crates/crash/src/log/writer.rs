@@ -1,7 +1,7 @@
 //! Writing a log while the device is in use. The threads that do I/O append to buffers in memory; a
 //! thread of the writer compresses and writes them. At most [`QUEUED`] full buffers wait for it, then
 //! I/O waits.
-use super::event::{Command, Event};
+use super::event::{BlockRun, Command, Event};
 use super::frame::{Compressor, Frame, Kind};
 use super::header::Header;
 use std::collections::HashMap;
@@ -83,12 +83,19 @@ impl Writer {
     pub fn add_blocks(&mut self, command: &mut Command, data: &[u8], hashes: &[Option<u128>]) {
         for (block, hash) in data.chunks(self.lba).zip(hashes) {
             let number = hash.map_or(0, |hash| self.number_of(hash, block));
-            command.push_block(number);
+            command.push_blocks(BlockRun { first: number, len: 1 });
             self.totals.written += 1;
         }
         if self.blocks.len() >= BLOCK_BYTES {
             self.send_blocks();
         }
+    }
+
+    /// Adds so many bytes of zeroes to a command.
+    pub fn add_zeroes(&mut self, command: &mut Command, bytes: u64) {
+        let len = u32::try_from(bytes / self.lba as u64).expect("no longer than a command");
+        command.push_blocks(BlockRun { first: 0, len });
+        self.totals.written += u64::from(len);
     }
 
     fn number_of(&mut self, hash: u128, block: &[u8]) -> u64 {
