@@ -1,15 +1,17 @@
 //! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a merge;
-//! `cargo xtask docs`: the commands in the documents.
+//! `cargo xtask docs`: the commands in the documents; `cargo xtask capi`: the C library.
 #![forbid(unsafe_code)]
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+use xtask::{capi, root};
 
 const USAGE: &str = "\
 usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
        cargo xtask full    all checks, as in CI (.ci/run)
        cargo xtask docs [--update]    the commands in the documents, compared with what a release
-                           build prints; or the documents with what it prints now";
+                           build prints; or the documents with what it prints now
+       cargo xtask capi PREFIX    builds libzonal for C and installs it below PREFIX";
 
 /// The crates without clocks, threads and files, whose unit tests take seconds.
 const PURE: [&str; 6] = ["blk", "device", "nvme", "fio", "fsmodel", "sim"];
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
         ["full"] => run(Command::new(root().join(".ci/run"))),
         ["docs"] => docs(false),
         ["docs", "--update"] => docs(true),
+        ["capi", prefix] => install_capi(Path::new(prefix)),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -44,14 +47,28 @@ fn fast() -> bool {
 
 /// Runs the commands of the documents (`tests/docs`), also those that take long.
 fn docs(update: bool) -> bool {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let mut test = Command::new(env!("CARGO"));
     test.args(["test", "--locked", "--test", "docs"]);
-    test.env("ZONAL_PROGRAM", root().join(target).join("release/zonal"));
+    test.env("ZONAL_PROGRAM", root().join(target()).join("release/zonal"));
     if update {
         test.env("UPDATE_DOCS", "1");
     }
     cargo(&["build", "--release", "--locked"]) && run(test)
+}
+
+/// Installs the C library of a release build.
+fn install_capi(prefix: &Path) -> bool {
+    if !cargo(&["build", "--release", "--locked", "--package", "zonal-capi"]) {
+        return false;
+    }
+    let library = root().join(target()).join("release/libzonal_capi.a");
+    let installed = capi::install(&library, prefix);
+    installed.inspect_err(|error| eprintln!("{}: {error}", prefix.display())).is_ok()
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()).into()
 }
 
 fn cargo(arguments: &[&str]) -> bool {
@@ -74,8 +91,4 @@ fn run(mut command: Command) -> bool {
             false
         }
     }
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
 }

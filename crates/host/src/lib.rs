@@ -15,7 +15,8 @@
 //! - [`frontend::nvme_tcp::Server`] and [`frontend::ublk::Server`]: exports of a device.
 //! - [`JobThread`]: a fio job on a thread of its own, for [`run`].
 //!
-//! The one crate that uses `unsafe`: for io_uring and memory that is shared with the kernel.
+//! The crate that uses `unsafe` for io_uring and memory that is shared with the kernel; the C library does
+//! for pointers of C.
 #![warn(clippy::undocumented_unsafe_blocks)]
 // What nobody may be reading: see `control::log`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

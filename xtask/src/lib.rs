@@ -1,0 +1,13 @@
+//! What the commands of `cargo xtask` and tests have in common.
+#![forbid(unsafe_code)]
+pub mod capi;
+
+use std::path::Path;
+
+/// The root of the workspace.
+///
+/// # Panics
+/// Never: xtask is a folder of it.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
