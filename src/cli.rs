@@ -125,7 +125,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Invocation {
         _ => (args, Vec::new()),
     };
     let parsed = Cli::command().try_get_matches_from(own);
-    let matches = parsed.unwrap_or_else(|error| with_suggestion(error).exit());
+    let refine = |error| with_expected(with_option(with_suggestion(error)));
+    let matches = parsed.unwrap_or_else(|error| refine(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     Invocation { command: cli.command, job_args }
 }
@@ -150,6 +151,56 @@ fn with_suggestion(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::SuggestedSubcommand, name);
     }
     error
+}
+
+/// Names the option that was meant in an error about a misspelt one. clap would name any that it finds
+/// similar, such as `--json` for `--sho`.
+fn with_option(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let found = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(found)) if error.kind() == ErrorKind::UnknownArgument => found,
+        _ => return error,
+    };
+    let Some(name) = found.strip_prefix("--").map(str::to_owned) else { return error };
+    let mut cli = Cli::command();
+    cli.build();
+    let mut command = &cli;
+    for word in std::env::args().skip(1) {
+        let Some(inner) = command.find_subcommand(&word) else { break };
+        command = inner;
+    }
+    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    match zonal_blk::nearest(&name, longs) {
+        Some(near) => {
+            let near = ContextValue::String(format!("--{near}"));
+            error.insert(ContextKind::SuggestedArg, near);
+        }
+        None => {
+            error.remove(ContextKind::SuggestedArg);
+        }
+    }
+    // That of clap has the option that it would have named.
+    let usage = ContextValue::StyledStr(command.clone().render_usage());
+    error.insert(ContextKind::Usage, usage);
+    error
+}
+
+/// Says what is expected where clap only says what is wrong with a number.
+fn with_expected(error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ErrorKind};
+    use std::num::{IntErrorKind, ParseIntError};
+    let source = std::error::Error::source(&error);
+    let Some(problem) = source.and_then(|source| source.downcast_ref::<ParseIntError>()) else {
+        return error;
+    };
+    let expected = match problem.kind() {
+        IntErrorKind::PosOverflow => "expected a smaller number",
+        _ => "expected a whole number",
+    };
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (arg, value) = (context(ContextKind::InvalidArg), context(ContextKind::InvalidValue));
+    let message = format!("invalid value '{value}' for '{arg}': {expected}");
+    Cli::command().error(ErrorKind::ValueValidation, message)
 }
 
 /// The option of a command that is nearest to `name`, if one is near.

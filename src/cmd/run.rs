@@ -2,8 +2,8 @@
 use crate::args::{ClockArg, Eta, ZoneWriteArg};
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
-use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result, bail, ensure};
+use clap::{ArgGroup, Args, ValueEnum};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,6 +27,7 @@ use zonal_sim::CostModel;
 
 /// Options of `zonal run` that are not job options.
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("traced").args(["trace", "explain"]).multiple(true)))]
 pub struct RunArgs {
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
     /// NAME.img, nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME or an NVMe namespace
@@ -60,8 +61,9 @@ pub struct RunArgs {
     pub faults: Vec<Rule>,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
     /// it cost the machine of the published zone write plugging tables, by scheduler and length
-    #[arg(long, value_name = "NS", default_value = "1000")]
-    pub io_cost: CostModel,
+    /// [default: 1000]
+    #[arg(long, value_name = "NS")]
+    pub io_cost: Option<CostModel>,
     /// Output formats, separated by commas: normal, json, json+, terse
     #[arg(long, value_name = "LIST", default_value = "normal")]
     pub output_format: String,
@@ -90,11 +92,12 @@ pub struct RunArgs {
     #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
     pub trace_format: Option<TraceFormat>,
     /// Trace one in so many I/Os of each job
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "traced",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub trace_sample: u64,
     /// Most memory for what is traced; I/Os that no longer fit are not in the trace
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "256M", requires = "traced",
+          value_parser = parse_size)]
     pub trace_size: u64,
     /// Say where the time of the I/Os at p50, p99 and p99.9 went: plug, scheduler, tag, device
     #[arg(long, conflicts_with = "head_trace")]
@@ -146,7 +149,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         tracing::warn!("{notice}");
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
-    let clock = ClockKind::from(args.clock);
+    let clock = clock(args)?;
     let mut run = Run::prepare(&jobs, &device_options(args, clock, &formats))?;
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -192,6 +195,16 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     })
 }
 
+/// The clock, which the other options have to fit.
+fn clock(args: &RunArgs) -> Result<ClockKind> {
+    let clock = ClockKind::from(args.clock);
+    ensure!(
+        args.io_cost.is_none() || clock == ClockKind::Virtual,
+        "--io-cost: found --clock=real, where an I/O costs what it takes, expected --clock=virtual"
+    );
+    Ok(clock)
+}
+
 /// Begins to record and to trace what `args` ask for.
 fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
     run.start_recording()?;
@@ -199,7 +212,7 @@ fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
         run.trace_heads(file)?;
     }
     if args.trace.is_some() || args.explain {
-        run.trace_ios(trace_settings(args));
+        run.trace_ios(trace_settings(args))?;
     }
     Ok(())
 }
@@ -247,6 +260,7 @@ fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> Devic
             iostats: formats.iter().any(is_json),
             ..QueueOptions::default()
         },
+        disk_stats: true,
         scheduler: args.scheduler.clone(),
         sched_opts: args.sched_opt.clone(),
         faults: args.faults.clone(),
@@ -287,11 +301,16 @@ fn trace_settings(args: &RunArgs) -> io_trace::Settings {
     io_trace::Settings { file, one_in: args.trace_sample, limit: Bytes(args.trace_size) }
 }
 
+/// The default of `--io-cost`.
+const IO_COST: CostModel = CostModel::Flat(Nanos(1000));
+
 fn executor(args: &RunArgs, clock: ClockKind) -> Result<Executor> {
     let (stop, progress) = (Arc::default(), Box::new(JobLine::new(args.eta)));
     set_on_interrupt(&stop)?;
     Ok(match clock {
-        ClockKind::Virtual => Executor::interruptible(args.io_cost, stop, progress),
+        ClockKind::Virtual => {
+            Executor::interruptible(args.io_cost.unwrap_or(IO_COST), stop, progress)
+        }
         ClockKind::Real => Executor::real_time(stop, progress),
     })
 }

@@ -233,7 +233,7 @@ fn jobs_that_do_not_fit_their_device_are_rejected_before_anything_runs() {
         (
             "null:zones=8,zone_size=1M",
             &["--zonemode=zbd", "--size=9z"],
-            "size: the region ends beyond the device's 8388608 bytes",
+            "size: the region ends at 9437184, beyond the device's 8388608 bytes",
         ),
         (
             "null:zoned=false,size=1G",
@@ -281,6 +281,53 @@ fn unknown_command_line_options_are_named() {
         let ran = zonal(args);
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(!ran.err.is_empty());
+    }
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    for (options, message) in [
+        (
+            &["--io-cost=5"][..],
+            "zonal: --io-cost: found --clock=real, where an I/O costs what it takes, expected \
+             --clock=virtual\n",
+        ),
+        (&["--trace-size=1M"], "--trace <FILE>"),
+        (&["--trace-sample=2"], "--explain"),
+        (&["--log_issue_time=1"], "log_issue_time: needs write_lat_log and log_offset"),
+    ] {
+        let ran = zonal(&[&["run", SMALL, "--name=a"][..], options].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{options:?}: {}", ran.err);
+        assert!(ran.err.contains(message), "{options:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn trace_that_cannot_be_written_is_told_before_the_jobs_run() {
+    for format in ["perfetto", "json", "blktrace"] {
+        let format = format!("--trace-format={format}");
+        let ran = zonal(&["run", SMALL, "--name=a", "--trace=no/such/place", &format]);
+        expect_error(ran, "zonal: --trace no/such/place: No such file or directory (os error 2)\n");
+    }
+}
+
+#[test]
+fn numbers_and_options_that_clap_refuses_say_what_is_expected() {
+    for (args, message) in [
+        (
+            &["run", "--seed=-1"][..],
+            "invalid value '-1' for '--seed <SEED>': expected a whole number",
+        ),
+        (
+            &["run", "--seed=99999999999999999999"],
+            "'99999999999999999999' for '--seed <SEED>': expected a smaller number",
+        ),
+        (&["crash", "--sho", "x.log"], "error: unexpected argument '--sho' found\n\nUsage: "),
+        (&["serve", "--nvme-tpc=localhost:4420", "null"], "similar argument exists: '--nvme-tcp'"),
+    ] {
+        let ran = zonal(args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(message), "{args:?}: {}", ran.err);
     }
 }
 

@@ -110,16 +110,16 @@ fn a_job_reads_what_the_one_that_it_waits_for_has_written() {
 
 #[test]
 fn the_first_job_that_ends_ends_the_others_and_with_exit_what_all_the_run() {
-    let jobs = "[global]\nexitall\nexit_what=all\n[short]\nnumber_ios=20\nrate_iops=1000\n\
+    let jobs = "[global]\nexitall\nexit_what=all\n[short]\nnumber_ios=200\nrate_iops=1000\n\
                 [long]\ntime_based\nruntime=100\nrate_iops=1000\n\
                 [late]\nstartdelay=100\n[later]\nstonewall\n";
     file_in_both_clocks(PLAIN, jobs, |clock, code, json, err| {
         assert_eq!((code, err), (0, ""), "{clock}");
         let ran = json["jobs"].as_array().expect("jobs").len();
-        assert_eq!((ran, count(json, 0, "read"), count(json, 2, "read")), (3, 20, 0), "{clock}");
+        assert_eq!((ran, count(json, 0, "read"), count(json, 2, "read")), (3, 200, 0), "{clock}");
         let long = count(json, 1, "read");
-        assert!(long < 60_000, "{clock}: {long}");
-        assert!(clock == "real" || (15..25).contains(&long), "ended at once: {long}");
+        assert!((1..60_000).contains(&long), "{clock}: {long}");
+        assert!(clock == "real" || (195..205).contains(&long), "ended at once: {long}");
     });
 }
 

@@ -36,6 +36,12 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
     ("fio user", "an option can be looked up", "job_options_are_explained_as_in_fio"),
     ("fio user", "the JSON has fio's fields", "json_has_the_fields_of_fio"),
     ("fio user", "the JSON says what the device did", "the_json_says_what_the_device_did"),
+    ("fio user", "so do the other formats", "devices_are_where_fio_has_them"),
+    (
+        "fio user",
+        "an option that would have no effect is refused",
+        "options_that_would_do_nothing_are_refused",
+    ),
     (
         "fio user",
         "what was written is verified by any checksum",
@@ -103,6 +109,11 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "operator",
         "a file that cannot be written is named",
         "output_that_cannot_be_written_is_named",
+    ),
+    (
+        "operator",
+        "no long run is lost for want of a place for its trace",
+        "trace_that_cannot_be_written_is_told_before_the_jobs_run",
     ),
     (
         "operator",
@@ -204,6 +215,8 @@ fn misspelt_words_are_answered_by_the_nearest_right_one() {
         (&["run", device, "--name=a", "--fault=fail=wriet"], "`write`"),
         (&["run", "--device=null:zoned_size=1M", "--name=a"], "`zone_size`"),
         (&["fit", "zn54", "x.json"], "`zn540`"),
+        (&["crash", "--lsit", "x.log"], "'--list'"),
+        (&["zone", "reset", "--conut=3", "null"], "'--count'"),
     ] {
         let ran = zonal(args);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
@@ -220,7 +233,7 @@ fn notices_before_the_json_of_a_report_are_skipped() {
         .with("r.json", &format!("note: both iodepth >= 1\nfio: and so on\n{report}"));
     let ran = dir.zonal(&["validate", "r.json", "--device=zn540"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains('w'), "{}", ran.out);
+    assert!(ran.out.contains("r.json: lat_p50 of r: w:write"), "{}", ran.out);
 }
 
 #[test]

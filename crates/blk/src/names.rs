@@ -3,7 +3,8 @@
 /// Longer texts are no misspelling, and comparing them would be slow.
 const LONGEST: usize = 64;
 
-/// The name that is nearest to `found`, if one is near: at most a third of the letters are wrong.
+/// The name that is nearest to `found`, if one is near: at most a third of the letters are wrong, or
+/// one of two.
 ///
 /// ```
 /// use zonal_blk::nearest;
@@ -17,7 +18,7 @@ pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         return None;
     }
     // With more than a third of the letters wrong it is another word, not a typing error.
-    let limit = (letters / 3).max(1);
+    let limit = (letters / 3).max(usize::from(letters > 1));
     names
         .into_iter()
         // The distance takes time in the product of the lengths: skip what cannot be close.

@@ -110,8 +110,8 @@ fn lengths_and_offsets() {
     option("bsrange=8k-4k", r#"bsrange: expected a range of sizes such as 1k-4k, found "8k-4k""#);
     option(
         "random_distribution=zipf:1",
-        "random_distribution: expected random, zipf:THETA, pareto:H, normal:DEVIATION, \
-         zoned:IO%/REGION%:... or zoned_abs:IO%/SIZE:..., found \"zipf:1\"",
+        "random_distribution: expected random, zipf:THETA (not 1), pareto:H, normal:DEVIATION, \
+         zoned:IO%/REGION%:... or zoned_abs:IO%/SIZE:... (IO% is 100 in all), found \"zipf:1\"",
     );
     option(
         "random_distribution=zpif:1.2",

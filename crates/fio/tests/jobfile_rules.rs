@@ -165,7 +165,8 @@ fn options_that_change_the_job_are_errors_unless_allowed_and_the_others_share_a_
             "without effect here: hipri (t.fio:3), mem (t.fio:5)",
             "t.fio:6: opendir is not supported, the job runs differently: \
              the job uses one device, not files",
-            "t.fio:7: atomic is not supported, the job runs differently: writes are not atomic",
+            "t.fio:7: atomic is not supported, the job runs differently: the block layer has no writes \
+             with RWF_ATOMIC",
         ]
     );
 }
@@ -173,7 +174,7 @@ fn options_that_change_the_job_are_errors_unless_allowed_and_the_others_share_a_
 /// `fio --cmdhelp=all`, `fio --enghelp=ENGINE` and the aliases in `fio --cmdhelp=OPTION`.
 const FIO_OPTIONS: &str = concat!(
     include_str!("data/jobfile/fio-3.33-options.txt"),
-    // What fio's history adds up to 3.41, of options that concern a job's I/O.
+    // What the sources of fio 3.41 have besides: the names of `options.c` and of `engines/`.
     include_str!("data/jobfile/fio-3.41-new-options.txt"),
 );
 

@@ -37,7 +37,10 @@ pub(super) struct Attribute<T> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttrError {
     /// The scheduler has no attribute of this name.
-    #[error("{scheduler} has no attribute `{name}`; it has {known}{}", meant(name, known.split(", ")))]
+    #[error(
+        "the scheduler {scheduler} has no attribute `{name}`; it has {known}{}",
+        meant(name, known.split(", "))
+    )]
     Unknown {
         /// The scheduler's name.
         scheduler: &'static str,

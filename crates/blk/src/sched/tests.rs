@@ -299,7 +299,9 @@ fn an_unknown_attribute_is_answered_with_those_there_are() {
     assert_eq!(value("read_expire"), "250ms");
     assert_eq!(value("write_expire"), "5s");
     let error = scheduler.set("read_expired", "1").unwrap_err().to_string();
-    assert!(error.starts_with("mq-deadline has no attribute `read_expired`; it has read_expire,"));
+    assert!(error.starts_with(
+        "the scheduler mq-deadline has no attribute `read_expired`; it has read_expire,"
+    ));
     let error = scheduler.set("fifo_batch", "0").unwrap_err().to_string();
     assert_eq!(error, "fifo_batch: `0` is not a number from 1 to 2147483647");
     assert!(Scheduler::None.set("x", "1").unwrap_err().to_string().contains("it has none"));

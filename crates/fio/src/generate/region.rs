@@ -120,8 +120,9 @@ impl Region {
         } else if let Some((_, file)) = job.fs.filesize.filter(|_| job.fs.kind.is_none()) {
             size = size.map(|size| size.min(file));
         }
-        let Some(mut end) = size.and_then(|s| start.checked_add(s)).filter(|&e| e <= device) else {
-            let problem = format!("the region ends beyond the device's {device} bytes");
+        let end = size.map_or(u64::MAX, |size| start.saturating_add(size));
+        let Some(mut end) = Some(end).filter(|&end| end <= device) else {
+            let problem = format!("the region ends at {end}, beyond the device's {device} bytes");
             return fail("size", problem);
         };
         let unit = if zbd { zone } else { lba };

@@ -107,6 +107,9 @@ pub struct VerifyOptions {
     pub offset: u32,
     /// `verify_pattern=`: fill pattern; random bytes if not set.
     pub pattern: Option<FillPattern>,
+    /// `verify_pattern_interval=`: the pattern starts anew, with the offset there, after so many
+    /// bytes; 0 for once in each I/O.
+    pub pattern_interval: u32,
     /// `verify_backlog=`: writes between batches of verification; 0 for none before the end.
     pub backlog: u32,
     /// `verify_backlog_batch=`: blocks to verify in a batch; 0 for `backlog`.
@@ -134,6 +137,7 @@ impl Default for VerifyOptions {
             interval: None,
             offset: 0,
             pattern: None,
+            pattern_interval: 0,
             backlog: 0,
             backlog_batch: 0,
             fatal: false,

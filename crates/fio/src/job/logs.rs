@@ -17,10 +17,12 @@ pub struct LogOptions {
     pub hist_msec: u32,
     /// Each step halves the number of bins of a histogram; at most 6.
     pub hist_coarseness: u8,
-    /// Lines of several I/Os hold the largest value, not the mean.
-    pub max_value: bool,
+    /// What lines of several I/Os hold.
+    pub window_value: WindowValue,
     /// Lines hold the offset.
     pub offset: bool,
+    /// Lines hold when the I/O was issued, in nanoseconds since the start of the job.
+    pub issue_time: bool,
     /// Lines hold the priority, not only whether it is real time.
     pub prio: bool,
     /// The priority as in ioprio_set(2); 0 if the job has none.
@@ -29,6 +31,17 @@ pub struct LogOptions {
     pub per_job: bool,
     /// The JSON report says what the device did (`disk_util`).
     pub disk_util: bool,
+}
+
+/// What a line that sums up several I/Os holds (`log_window_value`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowValue {
+    /// The mean.
+    Mean,
+    /// The largest value.
+    Max,
+    /// Both, in this order, in each line of all logs but histograms.
+    Both,
 }
 
 /// Where the class is in an ioprio.
@@ -57,8 +70,9 @@ impl Default for LogOptions {
             avg_msec: 0,
             hist_msec: 0,
             hist_coarseness: 0,
-            max_value: false,
+            window_value: WindowValue::Mean,
             offset: false,
+            issue_time: false,
             prio: false,
             ioprio: 0,
             per_job: true,

@@ -18,7 +18,7 @@ pub use file_system::{FileService, FsKind, FsOptions};
 pub use limits::{
     ExitWhat, LatencyOptions, LimitOptions, OrderOptions, SteadyCriterion, SteadyOptions,
 };
-pub use logs::{LogKind, LogOptions};
+pub use logs::{LogKind, LogOptions, WindowValue};
 pub(crate) use logs::{ioprio, is_realtime};
 pub use priority::{CommandPrioOptions, PrioShare};
 pub use think::ThinkOptions;

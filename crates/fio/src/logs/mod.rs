@@ -16,7 +16,7 @@ mod window;
 
 pub use file::LogFile;
 
-use crate::job::{DataDir, Job, LogKind, LogOptions, is_realtime};
+use crate::job::{DataDir, Job, LogKind, LogOptions, WindowValue, is_realtime};
 use crate::stats::{BUCKETS, Histogram, IoCounts, SAMPLE_PERIOD};
 use file::Lines;
 use std::fmt::Write;
@@ -81,12 +81,23 @@ struct HistogramLog {
 struct Entry {
     dir: DataDir,
     value: u64,
+    /// The second value with [`WindowValue::Both`].
+    max: u64,
     bytes: u64,
     offset: u64,
     ioprio: Option<u16>,
+    /// When the I/O was issued, since the start of the job.
+    issued: Nanos,
 }
 
-/// The last column of a line.
+impl Entry {
+    /// The entry of several I/Os.
+    fn of_many(dir: DataDir, value: u64, max: u64) -> Self {
+        Entry { dir, value, max, bytes: 0, offset: 0, ioprio: None, issued: Nanos(0) }
+    }
+}
+
+/// The column of the priority.
 fn prio_text(ioprio: u16, options: &LogOptions) -> String {
     match options.prio {
         true => format!("0x{ioprio:04x}"),
@@ -145,7 +156,7 @@ impl Logs {
                 continue;
             }
             let ios = since(&counts.ios, &self.counted.ios);
-            let entry = |value| Entry { dir, value, bytes: 0, offset: 0, ioprio: None };
+            let entry = |value| Entry::of_many(dir, value, 0);
             self.add(LogKind::Bandwidth, elapsed, SAMPLE_SLACK, entry(bytes * 1000 / msec / 1024));
             self.add(LogKind::Iops, elapsed, SAMPLE_SLACK, entry(ios * 1000 / msec));
         }
@@ -159,9 +170,10 @@ impl Logs {
         let Some(epoch) = self.epoch else { return };
         let elapsed = (now - epoch).0 / NANOS_PER_MSEC;
         let LoggedIo { dir, bytes, offset, slat, clat, ioprio } = io;
-        let entry = |value| Entry { dir, value, bytes, offset, ioprio };
-        self.add(LogKind::Slat, elapsed, 0, entry(slat.0));
-        self.add(LogKind::Clat, elapsed, 0, entry(clat.0));
+        let entry = |value| Entry { value, bytes, offset, ioprio, ..Entry::of_many(dir, value, 0) };
+        let issued = Nanos(now.0.saturating_sub(epoch.0 + clat.0));
+        self.add(LogKind::Slat, elapsed, 0, Entry { issued, ..entry(slat.0) });
+        self.add(LogKind::Clat, elapsed, 0, Entry { issued, ..entry(clat.0) });
         self.add(LogKind::Lat, elapsed, 0, entry((slat + clat).0));
         if self.options.avg_msec == 0 {
             let rate = (bytes * NANOS_PER_MSEC).checked_div(clat.0).unwrap_or(0);
@@ -210,8 +222,9 @@ impl Logs {
 impl Log {
     /// Writes the line of a window that has a value, and empties it.
     fn write_window(&mut self, elapsed: u64, dir: DataDir, options: &LogOptions) {
-        if let Some(value) = self.windows[dir as usize].take(options.max_value) {
-            let entry = Entry { dir, value, bytes: 0, offset: 0, ioprio: None };
+        if let Some((mean, max)) = self.windows[dir as usize].take() {
+            let value = if options.window_value == WindowValue::Max { max } else { mean };
+            let entry = Entry::of_many(dir, value, max);
             let none = if options.prio { "0x0000" } else { "0" };
             self.lines.entry(elapsed, entry, options, none);
         }
@@ -220,11 +233,19 @@ impl Log {
 
 impl Lines {
     fn entry(&mut self, elapsed: u64, entry: Entry, options: &LogOptions, prio: &str) {
-        let Entry { dir, value, bytes, offset, .. } = entry;
+        let Entry { dir, value, max, bytes, offset, issued, .. } = entry;
         let dir = dir as u8;
-        self.line(|text| match options.offset {
-            true => write!(text, "{elapsed}, {value}, {dir}, {bytes}, {offset}, {prio}"),
-            false => write!(text, "{elapsed}, {value}, {dir}, {bytes}, {prio}"),
+        self.line(|text| {
+            write!(text, "{elapsed}, {value}, ")?;
+            if options.window_value == WindowValue::Both {
+                write!(text, "{max}, ")?;
+            }
+            write!(text, "{dir}, {bytes}, ")?;
+            if options.offset {
+                write!(text, "{offset}, ")?;
+            }
+            write!(text, "{prio}")?;
+            if options.issue_time { write!(text, ", {}", issued.0) } else { Ok(()) }
         });
     }
 }

@@ -94,12 +94,41 @@ fn lines_hold_offset_and_priority_if_wanted() {
     assert_eq!(directory.text(LogKind::Clat), "1, 50, 2, 65536, 131072, 0x4003\n");
 }
 
+/// As fio 3.41 has them: only the logs of submission and completion know when an I/O was issued.
+#[test]
+fn lines_hold_the_time_of_issue_and_two_values_if_wanted() {
+    let directory = Directory::new("issued");
+    let options = LogOptions {
+        offset: true,
+        issue_time: true,
+        window_value: WindowValue::Both,
+        ..LogOptions::default()
+    };
+    let kinds = [LogKind::Slat, LogKind::Clat, LogKind::Lat, LogKind::Iops];
+    let mut logs = Logs::new(&job(options), &directory.files(&kinds)).expect("logs");
+    logs.start(Nanos(100));
+    logs.record(Nanos(2 * MSEC), io(DataDir::Write, 50));
+    logs.finish(Nanos(2 * MSEC));
+    for (kind, line) in kinds.into_iter().zip([
+        "1, 230, 0, 1, 65536, 131072, 0, 1999850\n",
+        "1, 50, 0, 1, 65536, 131072, 0, 1999850\n",
+        "1, 280, 0, 1, 65536, 131072, 0, 0\n",
+        "1, 1, 0, 1, 65536, 131072, 0, 0\n",
+    ]) {
+        assert_eq!(directory.text(kind), line, "{}", kind.word());
+    }
+}
+
 /// Windows end with an I/O, as in fio: with one each 30 ms those of 200 ms end at 210, 420, 600 ...
 #[test]
 fn windows_of_latencies_end_with_the_first_io_after_their_time() {
-    for (max_value, values) in [(false, [4, 11, 18, 20]), (true, [7, 14, 20, 20])] {
-        let directory = Directory::new(if max_value { "max" } else { "mean" });
-        let options = LogOptions { avg_msec: 200, max_value, ..LogOptions::default() };
+    for (window_value, values) in [
+        (WindowValue::Mean, ["4", "11", "18", "20"]),
+        (WindowValue::Max, ["7", "14", "20", "20"]),
+        (WindowValue::Both, ["4, 7", "11, 14", "18, 20", "20, 20"]),
+    ] {
+        let directory = Directory::new(&format!("{window_value:?}"));
+        let options = LogOptions { avg_msec: 200, window_value, ..LogOptions::default() };
         let files = directory.files(&[LogKind::Clat, LogKind::Bandwidth]);
         let mut logs = Logs::new(&job(options), &files).expect("logs");
         logs.start(Nanos(0));

@@ -17,12 +17,12 @@ impl Window {
         self.max = self.max.max(value);
     }
 
-    /// The largest value or the mean, rounded to nearest, of a window that has a value; empties the
+    /// The mean, rounded to nearest, and the largest value of a window that has a value; empties the
     /// window.
-    pub fn take(&mut self, max_value: bool) -> Option<u64> {
+    pub fn take(&mut self) -> Option<(u64, u64)> {
         let Window { start, count, sum, max } = std::mem::take(self);
         self.start = start;
         let mean = (2 * sum + u128::from(count)).checked_div(2 * u128::from(count))?;
-        Some(if max_value { max } else { u64::try_from(mean).unwrap_or(u64::MAX) })
+        Some((u64::try_from(mean).unwrap_or(u64::MAX), max))
     }
 }

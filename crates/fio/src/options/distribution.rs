@@ -23,7 +23,7 @@ pub(super) fn parse_splits(text: &str, kb_base: u32) -> Option<ByDirection<Split
 }
 
 fn parse_range(text: &str, kb_base: u32) -> Option<(u64, u64)> {
-    let (min, max) = text.split_once(['-', ':']).unwrap_or((text, text));
+    let (min, max) = text.split_once(['-', ':'])?;
     let size = |part: &str| parse_size(part.trim(), kb_base).ok();
     let (min, max) = (size(min)?, size(max)?);
     (min > 0 && min <= max).then_some((min, max))
@@ -111,7 +111,7 @@ pub(super) fn parse_distribution(text: &str, kb_base: u32) -> Option<ByDirection
     }
 }
 
-/// The percentages of I/O of a list such as `60/10:40/90`, and what follows each slash.
+/// The percentages of I/O of a list such as `60/10:40/90`, 100 in all, and what follows each slash.
 fn parse_access<T>(
     list: &str,
     parse_part: impl Fn(&str) -> Option<T>,
@@ -123,7 +123,9 @@ fn parse_access<T>(
         io.push(parse_percent(percent)?);
         parts.push(parse_part(part.trim())?);
     }
-    Some((fill(io)?, parts))
+    let given: u32 = io.iter().flatten().map(|&percent| u32::from(percent)).sum();
+    let is_whole = given == 100 || io.contains(&None);
+    Some((fill(io)?, parts)).filter(|_| is_whole)
 }
 
 /// A number and, after a colon, the centre.
@@ -229,11 +231,12 @@ mod tests {
 
         #[test]
         fn zones_are_parsed_as_they_are_written(io in split(), regions in split()) {
-            let count = io.len().min(regions.len());
-            let percents = || io.iter().zip(&regions).take(count).map(|((_, a), (_, b))| (*a, *b));
-            let text: Vec<String> = percents().map(|(a, b)| format!("{a}/{b}")).collect();
+            let pairs = io.iter().zip(&regions).map(|((_, a), (_, b))| (*a, *b));
+            let mut zones: Vec<(u8, u8)> = pairs.collect();
+            zones.push((100 - zones.iter().map(|(io, _)| io).sum::<u8>(), 0));
+            let text: Vec<String> = zones.iter().map(|(a, b)| format!("{a}/{b}")).collect();
             let parsed = parse_distribution(&format!("zoned:{}", text.join(":")), 1024);
-            let expected = Some(Distribution::Zoned(percents().collect()));
+            let expected = Some(Distribution::Zoned(zones));
             prop_assert_eq!(parsed, Some([expected.clone(), expected.clone(), expected]));
         }
 
@@ -263,8 +266,8 @@ mod tests {
     #[test]
     fn ranges_go_up() {
         assert_eq!(parse_range("1k-4k", 1024), Some((1024, 4096)));
-        assert_eq!(parse_range("4k", 1000), Some((4000, 4000)));
-        for text in ["4k-1k", "0-4k", "1k-", "-", "1k-2k-3k"] {
+        assert_eq!(parse_range("4k-4k", 1000), Some((4000, 4000)));
+        for text in ["4k", "4k-1k", "0-4k", "1k-", "-", "1k-2k-3k"] {
             assert_eq!(parse_range(text, 1024), None, "{text}");
         }
     }
@@ -303,6 +306,8 @@ mod tests {
             "zoned",
             "zoned:50",
             "zoned:60/10:60/90",
+            "zoned:50/10:40/90",
+            "zoned_abs:50/4k:40/8k",
             "zoned:50/60:50/60",
             "zoned_abs:50/",
             "zoned_abs:50/0",

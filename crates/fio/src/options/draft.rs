@@ -439,24 +439,41 @@ fn check_trace(job: &Job) -> Result<(), Conflict> {
     Ok(())
 }
 
+/// Why limits do not apply to file systems.
+const IN_MEMORY: &str =
+    "filesystem: its jobs write to memory, at rates and latencies that are not the device's";
+/// Why priorities of single I/Os do not.
+const WRITTEN_BACK: &str = "filesystem: data in memory is written back later, for all jobs alike";
+/// Why they are not verified by a job.
+const VERIFIES: &str = "filesystem: it verifies what is read of files, if the device keeps data";
+/// Why flushes do not.
+const COMMITS: &str = "filesystem: it flushes when it commits (fs_commit)";
+/// Why errors cannot be passed over.
+const SHUTS_DOWN: &str = "filesystem: it shuts down at the first error";
+
 /// Conflicts of limits, of steady states and of priorities.
 fn check_limits(job: &Job) -> Result<(), Conflict> {
     let unset = LimitOptions::default();
     let LimitOptions { rate_min, rate_iops_min, max_latency, latency, steady, .. } = &job.limits;
     let (has_steady, has_target) = (steady.criterion.is_some(), latency.target != Nanos(0));
     let options = [
-        ("rate_min", *rate_min != [0; 3]),
-        ("rate_iops_min", *rate_iops_min != [0; 3]),
-        ("max_latency", *max_latency != [Nanos(0); 3]),
-        ("latency_target", has_target),
-        ("steadystate", has_steady),
-        ("cmdprio_percentage", job.cmdprio.percentage != [0; 2]),
-        ("cmdprio_bssplit", job.cmdprio.is_used()),
+        ("rate_min", *rate_min != [0; 3], IN_MEMORY),
+        ("rate_iops_min", *rate_iops_min != [0; 3], IN_MEMORY),
+        ("max_latency", *max_latency != [Nanos(0); 3], IN_MEMORY),
+        ("latency_target", has_target, IN_MEMORY),
+        ("steadystate", has_steady, IN_MEMORY),
+        ("cmdprio_percentage", job.cmdprio.percentage != [0; 2], WRITTEN_BACK),
+        ("cmdprio_bssplit", job.cmdprio.is_used(), WRITTEN_BACK),
     ];
-    if let Some((option, _)) = options.into_iter().find(|(_, given)| *given)
+    if let Some((option, _, with)) = options.into_iter().find(|(_, given, _)| *given)
         && job.fs.kind.is_some()
     {
-        return Err(Conflict::Combined { option, with: "filesystem" });
+        return Err(Conflict::Combined { option, with });
+    }
+    let logs = &job.logs;
+    if logs.issue_time && (logs.lat.is_none() || !logs.offset) {
+        let other = "write_lat_log and log_offset";
+        return Err(Conflict::Needs { option: "log_issue_time", other });
     }
     let prios = &job.cmdprio;
     if prios.percentage != [0; 2] && prios.shares.iter().any(|shares| !shares.is_empty()) {
@@ -511,20 +528,20 @@ fn check_verify(job: &Job) -> Result<(), Conflict> {
 fn check_data(job: &Job) -> Result<(), Conflict> {
     let (verify, sync, errors) = (&job.verify, &job.sync, &job.errors);
     let with_fs = [
-        ("verify", verify.method.is_some()),
-        ("fsync", sync.fsync > 0),
-        ("fdatasync", sync.fdatasync > 0),
-        ("end_fsync", sync.end_fsync),
-        ("fsync_on_close", sync.on_close),
-        ("sync", sync.sync),
-        ("write_barrier", sync.barrier > 0),
-        ("continue_on_error", errors.continue_on_error != [false; 3]),
-        ("ignore_error", errors.ignored.iter().any(|list| !list.is_empty())),
+        ("verify", verify.method.is_some(), VERIFIES),
+        ("fsync", sync.fsync > 0, COMMITS),
+        ("fdatasync", sync.fdatasync > 0, COMMITS),
+        ("end_fsync", sync.end_fsync, COMMITS),
+        ("fsync_on_close", sync.on_close, COMMITS),
+        ("sync", sync.sync, COMMITS),
+        ("write_barrier", sync.barrier > 0, COMMITS),
+        ("continue_on_error", errors.continue_on_error != [false; 3], SHUTS_DOWN),
+        ("ignore_error", errors.ignored.iter().any(|list| !list.is_empty()), SHUTS_DOWN),
     ];
-    if let Some((option, _)) = with_fs.into_iter().find(|(_, given)| *given)
+    if let Some((option, _, with)) = with_fs.into_iter().find(|(_, given, _)| *given)
         && job.fs.kind.is_some()
     {
-        return Err(Conflict::Combined { option, with: "filesystem" });
+        return Err(Conflict::Combined { option, with });
     }
     let Some(method) = verify.method else {
         let needs = Conflict::Needs { option: "verify_only", other: "verify" };
@@ -671,7 +688,8 @@ mod tests {
             (&[("ss_dur", "5")], "steadystate_duration: needs steadystate"),
             (
                 &[("max_latency", "5"), ("filesystem", "xfs")],
-                "max_latency: cannot be combined with filesystem",
+                "max_latency: cannot be combined with filesystem: its jobs write to memory, at \
+                 rates and latencies that are not the device's",
             ),
             (&[("read_beyond_wp", "1")], "read_beyond_wp: needs zonemode=zbd"),
             (
@@ -694,7 +712,8 @@ mod tests {
         );
         assert_eq!(
             conflict(&[crc, ("filesystem", "xfs")]),
-            "verify: cannot be combined with filesystem"
+            "verify: cannot be combined with filesystem: it verifies what is read of files, if the \
+             device keeps data"
         );
         assert_eq!(
             conflict(&[crc, ("verify_interval", "1000")]),

@@ -32,7 +32,11 @@ const fn change(
 const FILES: &str = "the job uses one device, not files";
 const DURABLE: &str = "no flushes are issued";
 const LOG_TIMES: &str = "the times in logs are those since the start of the job";
-const PLACEMENT: &str = "no device here places data by hints";
+const HINTS: &str = "no device here places data by hints";
+const PLACEMENT: &str = "no device here has placement handles (FDP) or streams";
+const FLASH: &str =
+    "no device here has spare flash to bring into a steady state: in zones nothing is overwritten";
+const RECOVERY: &str = "after a failed write those that follow it in the zone fail as well";
 const COMMANDS: &str = "I/O is reads, writes and discards without metadata";
 const DURATION: &str = "no device here has command duration limits";
 const LOG: &str = "blocks are verified by the log of writes";
@@ -42,7 +46,7 @@ const CHANGES: &[Change] = &[
     change(&["file_append"], &["0"], "I/O starts at offset"),
     change(&["bs_is_seq_rand"], &["0"], "the values of bs are for reads, writes and trims"),
     change(&["sync_file_range"], &[], DURABLE),
-    change(&["atomic"], &["0"], "writes are not atomic"),
+    change(&["atomic"], &["0"], "the block layer has no writes with RWF_ATOMIC"),
     change(&["replay_skip"], &[], "the whole trace is replayed"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
     change(&["log_store_compressed"], &["0"], "logs are plain text"),
@@ -52,20 +56,21 @@ const CHANGES: &[Change] = &[
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
     change(&["ignore_zone_limits"], &["0"], "the device's zone limits apply"),
+    change(&["recover_zbd_write_error"], &["0"], RECOVERY),
     change(&["create_only"], &["0"], "the job runs"),
     change(&["stats"], &["1"], "the job is reported"),
     change(&["profile"], &[], "no profile is loaded"),
     change(&["sg_write_mode"], &["write"], "the block layer has no SCSI VERIFY and WRITE SAME"),
-    change(&["write_hint"], &["none"], PLACEMENT),
+    change(&["write_hint"], &["none"], HINTS),
     change(&["fdp"], &["0"], PLACEMENT),
-    change(&["dataplacement"], &["none"], PLACEMENT),
+    change(&["dataplacement", "data_placement"], &["none"], PLACEMENT),
     change(&["priohint"], &["0"], DURATION),
     change(&["cmdprio_hint"], &["0"], DURATION),
-    change(&["num_range"], &["1"], "a trim has one range"),
+    change(&["num_range"], &["1"], "a discard of the block layer has one range"),
     change(&["write_mode"], &["write"], COMMANDS),
     change(&["verify_mode"], &["read"], COMMANDS),
     change(&["md_per_io_size"], &["0"], COMMANDS),
-    change(&["sprandom"], &["0"], "no sequence of writes prepares the device"),
+    change(&["sprandom"], &["0"], FLASH),
     change(&["experimental_verify"], &["0"], LOG),
     change(&["verify_state_load"], &["0"], LOG),
     change(&["end_syncfs"], &["0"], "use end_fsync"),
@@ -93,23 +98,28 @@ const HARMLESS: &[&str] = &[
      dp_scheme deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs",
     // Logs and reports.
     "bwavgtime iopsavgtime log_entries log_compression log_compression_cpus \
-     log_alternate_epoch_clock_id block_error_percentiles clat_percentiles \
+     log_alternate_epoch_clock_id job_start_clock_id block_error_percentiles clat_percentiles \
      lat_percentiles slat_percentiles percentile_list significant_figures gtod_reduce \
      disable_lat disable_clat disable_slat disable_bw_measurement disable_bw gtod_cpu \
      unified_rw_reporting clocksource",
     // Processes.
     "nice numa_cpu_nodes numa_mem_policy cgroup cgroup_nodelete cgroup_weight uid gid",
     // Engines.
-    "hipri hipri_percentage fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored \
+    "filetype libaio_vectored hipri hipri_percentage fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored \
      uncached nowait force_async cmd_type userspace_reap stream_id cpuload cpuchunks cpumode \
      exit_on_io_done hostname port bindname verb protocol proto interface listen nodelay pingpong \
      ttl window_size mss clustername clientname rbdname pool conf busy_poll touch_objects brick \
-     volume single-instance skip_bad donorname inplace uri thp stat_type program arguments \
-     grace_time std_redirect namenode chunk_size hdfsdirectory http_host http_user http_pass \
+     volume single-instance single_instance skip_bad donorname inplace uri thp stat_type program arguments \
+     grace_time std_redirect namenode chunk_size chunck_size hdfsdirectory \
+     hdfs_use_direct http_host http_user http_pass \
      http_s3_key http_s3_keyid http_s3_region http_s3_sse_customer_algorithm \
-     http_s3_sse_customer_key http_s3_storage_class http_mode http_swift_auth_token http_verbose \
-     https object_class nfs_url cuda_io gpu_dev_ids busy_wait_polling xnvme_async xnvme_sync \
-     xnvme_admin xnvme_dev_nsid xnvme_iovec",
+     http_s3_sse_customer_key http_s3_storage_class http_mode \
+     http_object_mode http_s3_security_token http_swift_auth_token http_verbose \
+     https object_class nfs_url cont svcl initiator cuda_io gpu_dev_id gpu_dev_ids busy_wait_polling xnvme_async xnvme_sync \
+     xnvme_admin xnvme_dev_nsid xnvme_iovec xnvme_be xnvme_mem xnvme_dev_subnqn libblkio_driver \
+     libblkio_path libblkio_pre_connect_props libblkio_pre_start_props libblkio_num_entries \
+     libblkio_queue_size libblkio_vectored libblkio_write_zeroes_on_trim libblkio_wait_mode \
+     libblkio_force_enable_completion_eventfd no_completion_thread dummy",
     // Deprecated in fio, without effect there too.
     "verifysort verifysort_nr rwmixcycle percentage_sequential flow_watermark",
 ];
@@ -127,6 +137,12 @@ const FLAGS: &[&str] = &[
     "userspace_reap",
     "listen",
     "pingpong",
+    "xnvme_iovec",
+    "libblkio_vectored",
+    "libblkio_write_zeroes_on_trim",
+    "libblkio_force_enable_completion_eventfd",
+    "no_completion_thread",
+    "dummy",
 ];
 
 /// Looks up a name.

@@ -1,4 +1,4 @@
-//! Reports in fio 3.33's output formats, so that tools for fio's output can read them.
+//! Reports in fio 3.41's output formats, so that tools for fio's output can read them.
 //!
 //! The text depends on the [`Report`] alone: a run in virtual time gives the same bytes for the same
 //! seed.
@@ -44,7 +44,7 @@ pub struct Report<'a> {
     pub seed: u64,
     /// The zone write policy.
     pub policy: String,
-    /// What each device did (`disk_util` of the JSON formats).
+    /// What each device did (`disk_util` of the JSON formats, `Disk stats` of the normal one).
     pub disk_util: Vec<DiskUtil>,
     /// Additional sections of the `zonal` object of the JSON formats, by name and in this order, such
     /// as counters of the plug or the scheduler.

@@ -1,6 +1,6 @@
 //! fio's normal format: a paragraph for each entry, then a line for each group and direction.
 //!
-//! The lines, their order and their padding are those of fio 3.33. Zonal adds the section `Zonal` and,
+//! The lines, their order and their padding are those of fio 3.41. Zonal adds the section `Zonal` and,
 //! after a run of several groups, a table with a line for each, to compare them: what the jobs of a
 //! group have in common is printed once, differences are separated by commas, directions are summed.
 //! A device that transfers nothing and takes no time has no bandwidth there.
@@ -9,7 +9,7 @@ use super::summary::{
     rw_name,
 };
 use super::units::{TimeUnit, Units, count, ctime, digits_of, duration};
-use super::{JobReport, Report};
+use super::{DiskUtil, JobReport, Report};
 use crate::job::{DataDir, Job, LatencyOptions, Rw, SteadyCriterion};
 use crate::options::format_size;
 use crate::runner::SteadyState;
@@ -56,6 +56,7 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
             out += &group_line(dir, group);
         }
     }
+    out += &disk_stats(&report.disk_util);
     out += &format!(
         "\nZonal ({} clock):\n  device={}, policy={}, seed={}\n",
         report.clock, report.device, report.policy, report.seed
@@ -262,6 +263,31 @@ fn group_line(dir: DataDir, group: &Group) -> String {
         msec(did.min_run),
         msec(did.max_run),
     )
+}
+
+/// The paragraph about the devices.
+fn disk_stats(disks: &[DiskUtil]) -> String {
+    if disks.is_empty() {
+        return String::new();
+    }
+    let line = |disk: &DiskUtil| {
+        format!(
+            "  {}: ios={}/{}, sectors={}/{}, merge={}/{}, ticks={}/{}, in_queue={}, util={:.2}%\n",
+            disk.name,
+            disk.read_ios,
+            disk.write_ios,
+            disk.read_sectors,
+            disk.write_sectors,
+            disk.read_merges,
+            disk.write_merges,
+            disk.read_ticks,
+            disk.write_ticks,
+            disk.in_queue,
+            disk.util,
+        )
+    };
+    let lines: String = disks.iter().map(line).collect();
+    format!("\nDisk stats (read/write):\n{lines}")
 }
 
 /// A section of [`Report::extra`]: single values on the first line, then each group of values on its

@@ -1,14 +1,15 @@
 //! fio's terse format, version 3: one line for each entry, fields separated by semicolons.
 //!
-//! The fields and their order are those of fio 3.33 without disk statistics; times are in
-//! microseconds. Trims have no fields in this version.
+//! The fields and their order are those of fio 3.41; times are in microseconds. Trims have no fields
+//! in this version.
 use super::summary::{
     Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
 };
-use super::{JobReport, Report};
+use super::{DiskUtil, JobReport, Report};
 use crate::job::DataDir;
 use crate::stats::{IoStats, LatStat, PERCENTILES};
 use std::fmt::Display;
+use zonal_blk::Status;
 
 /// Number of percentile fields; unused ones are padded.
 const PERCENTILE_FIELDS: usize = 20;
@@ -49,10 +50,11 @@ fn line(report: &Report<'_>, summary: &Summary<'_>, entry: &Entry<'_>) -> String
     }
     cpu(&mut fields, entry);
     distributions(&mut fields, &entry.stats);
-    let errors = entry.stats.errors();
-    if let Some(first) = errors.first() {
+    report.disk_util.iter().for_each(|disk| disk_util(&mut fields, disk));
+    if job.errors.continue_on_error != [false; 3] {
+        let errors = entry.stats.errors();
         fields.add(errors.total());
-        fields.add(first.errno());
+        fields.add(errors.first().map_or(0, Status::errno));
     }
     if !job.description.is_empty() {
         fields.add(&job.description);
@@ -100,4 +102,13 @@ fn distributions(fields: &mut Fields, stats: &IoStats) {
     usec[0] += bands.nsec().iter().sum::<u64>();
     fields.percents(&percents(&usec, bands.total(), MIN_BAND_PERCENT), 2);
     fields.percents(&percents(bands.msec(), bands.total(), MIN_BAND_PERCENT), 2);
+}
+
+fn disk_util(fields: &mut Fields, disk: &DiskUtil) {
+    fields.add(&disk.name);
+    let merges = [disk.read_merges, disk.write_merges];
+    let ticks = [disk.read_ticks, disk.write_ticks, disk.in_queue];
+    let counts = [disk.read_ios, disk.write_ios].into_iter().chain(merges).chain(ticks);
+    counts.for_each(|count| fields.add(count));
+    fields.percents(&[disk.util], 2);
 }

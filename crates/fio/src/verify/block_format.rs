@@ -14,6 +14,8 @@ pub(crate) struct BlockFormat {
     /// Offset of the header in the interval.
     header_at: usize,
     pattern: Option<FillPattern>,
+    /// Bytes after which the pattern starts anew; `usize::MAX` for the whole I/O.
+    pattern_interval: usize,
     /// Seed of the clone.
     seed: u64,
     thread: u16,
@@ -68,6 +70,10 @@ impl BlockFormat {
             interval: options.interval.map_or(usize::MAX, |interval| interval as usize),
             header_at: options.offset as usize,
             pattern: options.pattern.clone(),
+            pattern_interval: match options.pattern_interval {
+                0 => usize::MAX,
+                interval => interval as usize,
+            },
             seed,
             thread: u16::try_from(clone + 1).unwrap_or(u16::MAX),
             checks_seed: options.header_seed.unwrap_or(true),
@@ -86,9 +92,13 @@ impl BlockFormat {
         let seed = self.seed_of(write.number);
         match &self.pattern {
             Some(pattern) => {
-                pattern.render(write.offset, &mut self.period);
-                for piece in buf.chunks_mut(self.period.len()) {
-                    piece.copy_from_slice(&self.period[..piece.len()]);
+                let mut offset = write.offset;
+                for part in buf.chunks_mut(self.pattern_interval) {
+                    pattern.render(offset, &mut self.period);
+                    for piece in part.chunks_mut(self.period.len()) {
+                        piece.copy_from_slice(&self.period[..piece.len()]);
+                    }
+                    offset += part.len() as u64;
                 }
             }
             None => {
@@ -157,11 +167,17 @@ impl BlockFormat {
 
     fn check_pattern(&mut self, buf: &[u8], offset: u64) -> Option<Mismatch> {
         let pattern = self.pattern.as_ref()?;
-        pattern.render(offset, &mut self.period);
-        let wanted = self.period.iter().cycle();
-        let (at, (&found, &wanted)) =
-            buf.iter().zip(wanted).enumerate().find(|(_, (is, should))| is != should)?;
-        Some(Mismatch::Pattern { at, found, wanted })
+        let mut start = 0;
+        for part in buf.chunks(self.pattern_interval) {
+            pattern.render(offset + start as u64, &mut self.period);
+            let wanted = self.period.iter().cycle();
+            let mut bytes = part.iter().zip(wanted).enumerate();
+            if let Some((at, (&found, &wanted))) = bytes.find(|(_, (is, should))| is != should) {
+                return Some(Mismatch::Pattern { at: start + at, found, wanted });
+            }
+            start += part.len();
+        }
+        None
     }
 
     fn check_block(&self, block: &[u8], expected: Expected) -> Result<(), Mismatch> {

@@ -172,6 +172,24 @@ fn pattern_has_no_header_and_reports_the_first_wrong_byte() {
     assert!(found[0].starts_with("got pattern 'ba', wanted 'bb'. Bad bits 1\n"), "{found:?}");
 }
 
+/// The bytes that fio 3.41 wrote with the same options.
+#[test]
+fn pattern_starts_anew_after_its_interval() {
+    let pattern = Some("%o0xab".parse().expect("a pattern"));
+    let format = &mut format(&VerifyOptions {
+        pattern,
+        pattern_interval: 512,
+        ..options(VerifyMethod::Pattern)
+    });
+    let mut buf = filled(format, write_id(4096, 0));
+    assert_eq!(buf[504..512], [0, 0x10, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(buf[512..522], [0, 0x12, 0, 0, 0, 0, 0, 0, 0xab, 0]);
+    assert_eq!(wrong(format, buf.clone(), write_id(4096, 0)), [""; 0]);
+    buf[513] = 0x10;
+    let found = wrong(format, buf, write_id(4096, 0));
+    assert!(found[0].starts_with("got pattern '10', wanted '12'. Bad bits 1\n"), "{found:?}");
+}
+
 #[test]
 fn only_the_damaged_interval_is_reported() {
     let format = &mut format(&VerifyOptions {

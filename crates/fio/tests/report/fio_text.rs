@@ -1,6 +1,6 @@
 //! The normal and terse formats against fio's text of the same run.
 use crate::support::{FIO_NORMAL, FIO_TERSE, clone_of, fio_run, job, report};
-use zonal_fio::report::{Format, render};
+use zonal_fio::report::{DiskUtil, Format, Report, render};
 
 fn ours(format: Format) -> String {
     let job = job("mixed");
@@ -96,4 +96,36 @@ fn several_formats_are_in_the_order_of_fio() {
     let json = text.find("\n{\n").expect("JSON follows the terse line");
     let normal = text.find("\n}\n\nmixed: (groupid=0, jobs=2): err= 0: pid=1: ").expect("normal");
     assert!(json < normal);
+}
+
+/// What fio 3.41 prints of a device.
+const DISK_STATS: &str = "
+Disk stats (read/write):
+  vda: ios=99/101, sectors=792/808, merge=1/2, ticks=30/51, in_queue=83, util=3.50%
+";
+const TERSE_DISK: &str = ";vda;99;101;1;2;30;51;83;3.50%";
+
+#[test]
+fn devices_are_where_fio_has_them() {
+    let (mut job, stats) = (job("mixed"), fio_run());
+    job.description = "text".to_owned();
+    job.errors.continue_on_error = [true; 3];
+    let disk = DiskUtil {
+        name: "vda".to_owned(),
+        read_ios: 99,
+        write_ios: 101,
+        read_sectors: 792,
+        write_sectors: 808,
+        read_merges: 1,
+        write_merges: 2,
+        read_ticks: 30,
+        write_ticks: 51,
+        in_queue: 83,
+        util: 3.5,
+    };
+    let run = Report { disk_util: vec![disk], ..report(stats.map(|of| clone_of(&job, of)).into()) };
+    let normal = render(&run, &[Format::Normal]);
+    assert!(normal.contains(&format!("msec\n{DISK_STATS}\nZonal (")), "{normal}");
+    let terse = render(&run, &[Format::Terse]);
+    assert!(terse.ends_with(&format!("{TERSE_DISK};0;0;text\n")), "{terse}");
 }

@@ -44,7 +44,7 @@ pub struct AttachedDevice {
 impl AttachedDevice {
     /// Whether it transfers data, or models the time that takes.
     pub fn transfers(&self) -> bool {
-        self.keeps_data || self.model.lateness().is_some()
+        transfers(self.keeps_data, &*self.model)
     }
 
     /// Has its queue find out why writes and zone management fail ([`Queue::first_failure`]), and
@@ -53,6 +53,11 @@ impl AttachedDevice {
         let (name, notices) = (self.name.clone(), notices.clone());
         self.queue.on_failure(move |failure| notices.notify(&format!("device {name}: {failure}")));
     }
+}
+
+/// Whether a device transfers data, or models the time that takes.
+fn transfers(keeps_data: bool, model: &dyn DeviceControl) -> bool {
+    keeps_data || model.lateness().is_some()
 }
 
 /// Receives notices for people about devices, such as a connection that was lost. The default
@@ -97,6 +102,8 @@ pub struct DeviceOptions {
     pub spec: Option<DeviceSpec>,
     /// The queues. Their scheduler is ignored: see `scheduler`.
     pub queue: QueueOptions,
+    /// What devices do that take time or transfer data is counted, as with `queue.iostats`.
+    pub disk_stats: bool,
     /// One scheduler for all devices, whatever the jobs name.
     pub scheduler: Option<String>,
     /// Attributes of the schedulers, `name=value`, set after those of the jobs.
@@ -229,6 +236,11 @@ fn attach_by_name(
     let options = QueueOptions { scheduler, ..device_options.queue };
     // A job file that was written for another machine does not choose a disk of this one.
     let may_choose = device_options.device.is_some() || !is_block_device(name);
+    let attach = |device: OpenDevice| {
+        let is_disk = transfers(device.keeps_data, &*device.model);
+        let iostats = options.iostats || device_options.disk_stats && is_disk;
+        device.attach(QueueOptions { iostats, ..options }, needs.channels)
+    };
     let mut recorded = |device: OpenDevice| {
         let Some(log) = &device_options.record else { return Ok(device) };
         let (device, new) = device.recorded(log).context("--record-all")?;
@@ -243,7 +255,7 @@ fn attach_by_name(
         );
         let device = recorded(open(name, seed, needs.channels, notices)?)?;
         let device = with_faults(device, &device_options.faults, seed);
-        let attached = device.attach(options, needs.channels)?;
+        let attached = attach(device)?;
         attached.explain_failures(&Notices::default());
         return Ok(vec![attached]);
     }
@@ -255,7 +267,7 @@ fn attach_by_name(
         let spec = spec.clone().with_seed(seed.wrapping_add(number.into()));
         let device = recorded(create(name, &spec)?)?;
         let device = with_faults(device, &device_options.faults, seed);
-        let mut attached = device.attach(options, needs.channels)?;
+        let mut attached = attach(device)?;
         attached.explain_failures(&Notices::default());
         if needs.disks > 1 {
             attached.name = format!("{name} ({})", number + 1);

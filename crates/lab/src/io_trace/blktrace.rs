@@ -79,7 +79,7 @@ fn rank(action: TraceAction) -> u8 {
 }
 
 /// `FILE.blktrace.N`; the extension is not repeated.
-fn name(path: &Path, cpu: u32) -> PathBuf {
+pub(super) fn name(path: &Path, cpu: u32) -> PathBuf {
     let base = if path.extension().is_some_and(|extension| extension == "blktrace") {
         path.with_extension("")
     } else {

@@ -14,6 +14,7 @@ use collect::{Collector, HeadLog};
 use lives::Life;
 use serde_json::Value;
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zonal_blk::{Bytes, Nanos};
@@ -104,7 +105,17 @@ impl fmt::Display for Summary {
 
 impl IoTrace {
     /// Traces all devices from now on. None of them may have a channel.
-    pub fn start(devices: &Devices, settings: Settings) -> Self {
+    ///
+    /// # Errors
+    /// The file cannot be created: better now than after a long run.
+    pub fn start(devices: &Devices, settings: Settings) -> Result<Self> {
+        if let Some((path, format)) = &settings.file {
+            let first = match format {
+                Format::Blktrace => blktrace::name(path, 0),
+                Format::Perfetto | Format::Json => path.clone(),
+            };
+            File::create(first).with_context(|| format!("--trace {}", path.display()))?;
+        }
         let share = settings.limit.0 / u64::try_from(devices.iter().count().max(1)).unwrap_or(1);
         let start = |device: &crate::devices::AttachedDevice| {
             let collector = Arc::new(Collector::new(Bytes(share)));
@@ -115,7 +126,7 @@ impl IoTrace {
             DeviceTrace { name: device.name.clone(), collector, heads: turns.then_some(heads) }
         };
         let devices = devices.iter().map(start).collect();
-        IoTrace { settings, devices, traced: OnceLock::new() }
+        Ok(IoTrace { settings, devices, traced: OnceLock::new() })
     }
 
     /// Writes the trace, if it has a file. To be called once the jobs have ended.

@@ -144,8 +144,12 @@ impl Run {
     }
 
     /// Traces the I/Os of all devices. To be called before [`Run::execute`].
-    pub fn trace_ios(&mut self, settings: io_trace::Settings) {
-        self.io_trace = Some(IoTrace::start(&self.devices, settings));
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn trace_ios(&mut self, settings: io_trace::Settings) -> Result<()> {
+        self.io_trace = Some(IoTrace::start(&self.devices, settings)?);
+        Ok(())
     }
 
     /// The trace of I/Os, if there is one.
@@ -224,8 +228,12 @@ impl Run {
             );
         }
         let transfers = tasks().map(|task| self.devices.of(task).transfers()).collect();
+        let is_wanted = tasks().any(|task| task.job.logs.disk_util);
+        let counted = self.devices.iter().filter(|_| is_wanted);
+        let disks =
+            counted.map(|device| (device.name.clone(), Arc::clone(&device.queue))).collect();
         let report = self.report_of_no_jobs(info);
-        status::show(&mut self.phases, report, transfers, interval, show);
+        status::show(&mut self.phases, report, disks, transfers, interval, show);
         Ok(())
     }
 }

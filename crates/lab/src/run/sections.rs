@@ -4,7 +4,7 @@ use crate::devices::{AttachedDevice, Devices};
 use crate::executor::{ClockKind, FinishedTask};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use zonal_blk::PrioClass;
+use zonal_blk::{PrioClass, Queue};
 use zonal_device::control::Lateness;
 use zonal_fio::job::DataDir;
 use zonal_fio::report::DiskUtil;
@@ -35,17 +35,19 @@ pub fn sections(
     tps(finished).into_iter().chain(file_systems).chain(counted).collect()
 }
 
-/// What each device did, unless no job wants to know (`disk_util=0`) or nothing was counted.
+/// What each device did, unless no job wants to know (`disk_util=0`).
 pub fn disk_util(finished: &[FinishedTask], devices: &Devices) -> Vec<DiskUtil> {
     let is_wanted = finished.iter().any(|finished| finished.task.job.logs.disk_util);
-    devices.iter().filter(|_| is_wanted).filter_map(of_disk).collect()
+    let counted = devices.iter().filter(|_| is_wanted);
+    counted.filter_map(|device| of_disk(&device.name, &device.queue)).collect()
 }
 
-fn of_disk(device: &AttachedDevice) -> Option<DiskUtil> {
-    let (stat, times) = (device.queue.iostat()?, device.queue.iotimes()?);
+/// What a device did so far, if it is counted.
+pub fn of_disk(name: &str, queue: &Queue) -> Option<DiskUtil> {
+    let (stat, times) = (queue.iostat()?, queue.iotimes()?);
     let msec = |nanos: u64| nanos / 1_000_000;
     Some(DiskUtil {
-        name: device.name.clone(),
+        name: name.to_owned(),
         read_ios: stat.reads,
         write_ios: stat.writes,
         read_sectors: stat.sectors_read,

@@ -1,8 +1,9 @@
 //! Reports of a run that goes on (`--status-interval`). A report is shown when all clones that run
 //! have published their statistics of the interval: in virtual time, after the same I/Os each time.
+use super::sections::of_disk;
 use crate::executor::{ClockKind, unix_ms};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::Nanos;
+use zonal_blk::{Nanos, Queue};
 use zonal_fio::plan::Task;
 use zonal_fio::report::{JobReport, Report};
 use zonal_fio::runner::{StatusReports, StatusSink};
@@ -16,6 +17,8 @@ struct Board(Mutex<State>);
 struct State {
     /// The run as a whole, without jobs.
     run: Report<'static>,
+    /// Devices whose counters are in the reports, with their names.
+    disks: Vec<(String, Arc<Queue>)>,
     interval: Nanos,
     clones: Vec<BoardClone>,
     /// Intervals up to this one have been reported.
@@ -32,11 +35,12 @@ struct BoardClone {
 }
 
 /// Has all clones of `phases` publish their statistics at the end of each interval, and shows them,
-/// with what `run` says of the run as a whole. `transfers` says of each clone whether its device has a
-/// bandwidth.
+/// with what `run` says of the run as a whole and what `disks` did. `transfers` says of each clone
+/// whether its device has a bandwidth.
 pub fn show(
     phases: &mut [Vec<Task>],
     run: Report<'static>,
+    disks: Vec<(String, Arc<Queue>)>,
     transfers: Vec<bool>,
     interval: Nanos,
     show: ShowStatus,
@@ -48,7 +52,7 @@ pub fn show(
         published: None,
     };
     let clones = phases.iter().flatten().zip(transfers).map(clone).collect();
-    let board = State { run, interval, clones, reported: 0, show };
+    let board = State { run, disks, interval, clones, reported: 0, show };
     let sink: Arc<dyn StatusSink> = Arc::new(Board(Mutex::new(board)));
     for (clone, task) in phases.iter_mut().flatten().enumerate() {
         task.status = Some(StatusReports { sink: Arc::clone(&sink), clone, interval });
@@ -113,7 +117,9 @@ impl State {
         });
         let jobs = jobs.collect();
         let timestamp_ms = if self.run.clock == ClockKind::Real.name() { unix_ms() } else { None };
-        let report = Report { jobs, timestamp_ms, ..self.run.clone() };
+        let disk_util =
+            self.disks.iter().filter_map(|(name, queue)| of_disk(name, queue)).collect();
+        let report = Report { jobs, timestamp_ms, disk_util, ..self.run.clone() };
         (self.show)(&report);
     }
 }

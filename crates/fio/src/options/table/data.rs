@@ -71,6 +71,11 @@ options! {
     }),
         "random bytes",
         "Pattern to fill blocks with: numbers, quoted strings, and %o for the offset of the I/O.";
+    "verify_pattern_interval":
+        number(0, ANY_U32, |draft, n| draft.job.verify.pattern_interval = to_u32(n)),
+        "0",
+        "Start verify_pattern anew after this many bytes, with the offset there for %o; 0 for once in \
+         each I/O.";
     "verify_backlog": number(0, ANY_U32, |draft, n| draft.job.verify.backlog = to_u32(n)),
         "0", "Verify after this many writes; 0 for at the end only.";
     "verify_backlog_batch":

@@ -84,7 +84,9 @@ options! {
     "group_reporting": ValueKind::Flag(|draft, on| draft.job.group_reporting = on),
         "0", "Report the group as a whole instead of each clone.";
     "disk_util": ValueKind::Bool(|draft, on| draft.job.logs.disk_util = on),
-        "1", "Report in JSON what the devices did, unless no job wants it.";
+        "1",
+        "Report what the devices did, unless no job wants it; a device that transfers nothing and \
+         takes no time is in JSON only.";
     "loops": number(0, ANY_U32, |draft, n| draft.job.loops = n.max(1)),
         "1", "Times to repeat the whole amount of I/O; 0 counts as 1.";
     "kb_base": ValueKind::Word(&[

@@ -1,5 +1,6 @@
 //! Logs.
 use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u32};
+use crate::job::WindowValue;
 
 options! {
     pub(super) const OPTIONS;
@@ -23,10 +24,21 @@ options! {
         "0", "Milliseconds between histograms; with 0 the log stays empty.";
     "log_hist_coarseness": number(0, 6, |draft, n| draft.job.logs.hist_coarseness = to_u8(n)),
         "0", "Each step halves the 1856 bins of a histogram.";
-    "log_max_value": ValueKind::Bool(|draft, on| draft.job.logs.max_value = on),
-        "0", "With log_avg_msec, log the largest value instead of the mean.";
+    "log_window_value" or "log_max_value": ValueKind::Word(&[
+        ("avg", Ok(|draft| draft.job.logs.window_value = WindowValue::Mean)),
+        ("max", Ok(|draft| draft.job.logs.window_value = WindowValue::Max)),
+        ("both", Ok(|draft| draft.job.logs.window_value = WindowValue::Both)),
+        ("0", Ok(|draft| draft.job.logs.window_value = WindowValue::Mean)),
+        ("1", Ok(|draft| draft.job.logs.window_value = WindowValue::Max)),
+    ]),
+        "avg",
+        "With log_avg_msec, log the mean, the largest value, or both, the mean first; 0 is avg, 1 max.";
     "log_offset": ValueKind::Bool(|draft, on| draft.job.logs.offset = on),
         "0", "Log the offset of each I/O.";
+    "log_issue_time": ValueKind::Bool(|draft, on| draft.job.logs.issue_time = on),
+        "0",
+        "Log when each I/O was issued, in nanoseconds since the start of the job, in the logs of \
+         submission and completion latency; with write_lat_log and log_offset.";
     "log_prio": ValueKind::Bool(|draft, on| draft.job.logs.prio = on),
         "0", "Log the priority of each I/O in hexadecimal, as in ioprio_set(2).";
     "per_job_logs": ValueKind::Bool(|draft, on| draft.job.logs.per_job = on),
