@@ -241,6 +241,12 @@ fn jobs_that_do_not_fit_their_device_are_rejected_before_anything_runs() {
             "zonemode: zbd needs a zoned device, this one has no zones",
         ),
         (
+            "null:zones=8,zone_size=1M,max_open=4",
+            &["--zonemode=zbd", "--max_open_zones=5"],
+            "max_open_zones: found 5, but the device allows 4 open zones; ignore_zone_limits=1 \
+             tries more",
+        ),
+        (
             "null:zones=8,zone_size=1M",
             &["--zonemode=zbd", "--zonesize=2m"],
             "zonesize: 2097152 bytes, but the device's zones have 1048576",

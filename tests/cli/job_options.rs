@@ -124,6 +124,19 @@ fn the_first_job_that_ends_ends_the_others_and_with_exit_what_all_the_run() {
 }
 
 #[test]
+fn without_the_limits_of_the_device_its_zones_are_used_up() {
+    let device = "--device=null:zones=8,zone_size=1M,max_open=2,max_active=2";
+    let job =
+        ["--name=a", device, "--rw=randwrite", "--bs=64k", "--zonemode=zbd", "--number_ios=64"];
+    in_both_clocks(&job, |clock, json| assert_eq!(count(json, 0, "write"), 64, "{clock}"));
+    for clock in ["virtual", "real"] {
+        let (code, json, err) = run(clock, &[&job[..], &["--ignore_zone_limits=1"]].concat());
+        // EOVERFLOW: too many active zones.
+        assert_eq!((code, &json["jobs"][0]["error"]), (1, &75.into()), "{clock}: {err}");
+    }
+}
+
+#[test]
 fn a_job_that_fails_ends_the_others_with_exitall_on_error() {
     let jobs = "[bad]\nmax_latency=50\nexitall_on_error\n\
                 [good]\ntime_based\nruntime=100\nrate_iops=1000\n";

@@ -56,6 +56,24 @@ fn recorded_iolog_is_replayed_on_the_device_that_it_names() {
 }
 
 #[test]
+fn what_is_skipped_is_not_replayed() {
+    let dir = TestDir::new();
+    let job = ["--rw=randrw", "--size=1m", "--fsync=32", "--write_iolog=log"];
+    let all = run(&dir, &[&["--name=a", PLAIN][..], &job].concat());
+    let [reads, writes] = issued(&all)["total=".len()..].split(',').collect::<Vec<_>>()[..2] else {
+        panic!("{all}")
+    };
+    let replay = |skip: &str| {
+        let skip = format!("--replay_skip={skip}");
+        let report = run(&dir, &["--name=b", PLAIN, "--read_iolog=log", &skip]);
+        issued(&report).to_owned()
+    };
+    assert_eq!(replay("trim"), issued(&run(&dir, &["--name=b", PLAIN, "--read_iolog=log"])));
+    assert_eq!(replay("write,sync"), format!("total={reads},0,0,0"));
+    assert_eq!(replay("read, sync,trim"), format!("total=0,{writes},0,0"));
+}
+
+#[test]
 fn rate_limited_io_is_submitted_while_other_io_is_in_flight() {
     let dir = TestDir::new();
     let rate = ["--rate_iops=1000", "--iodepth=16", "--number_ios=5", "--write_iolog=log"];

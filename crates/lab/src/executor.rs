@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use zonal_blk::{Clock, Nanos};
+use zonal_blk::{Clock, Device, Nanos, Status};
 use zonal_fio::generate::ZbdTable;
-use zonal_fio::job::ZoneMode;
+use zonal_fio::job::{Job, ZoneMode};
 use zonal_fio::logs::Logs;
 use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::{Flow, FlowTotals, Outcome, SteppedBy};
@@ -165,6 +165,19 @@ pub(crate) fn unix_ms() -> Option<u64> {
     u64::try_from(since.as_millis()).ok()
 }
 
+/// What jobs on the same zoned device share.
+fn zbd_table(device: &dyn Device, jobs: &[&Job]) -> Result<ZbdTable, Status> {
+    let limit = plan::max_open_zones(jobs.iter().copied());
+    let mut table = ZbdTable::new(device, limit)?;
+    if jobs.iter().any(|job| job.zbd.ignore_limits) {
+        table = table.ignoring_device_limit(limit);
+    }
+    if jobs.iter().any(|job| job.zbd.reset_frequency.millionths() > 0) {
+        table = table.counting_data();
+    }
+    Ok(table)
+}
+
 /// What there is to see of runners that are about to run.
 fn phase_progress<C: Clock>(runners: &[Box<dyn SteppedBy<C>>]) -> PhaseProgress {
     PhaseProgress {
@@ -225,13 +238,8 @@ fn make_runners<C: Clock>(
             Some(table) => Some(Arc::clone(table)),
             None => {
                 let same = |other: &&Task| devices.of(other).name == device.name;
-                let jobs = || phase.iter().filter(same).map(|task| &*task.job);
-                let limit = plan::max_open_zones(jobs());
-                let mut table =
-                    ZbdTable::new(&**queue.device(), limit).with_context(zone_report)?;
-                if jobs().any(|job| job.zbd.reset_frequency.millionths() > 0) {
-                    table = table.counting_data();
-                }
+                let jobs: Vec<&Job> = phase.iter().filter(same).map(|task| &*task.job).collect();
+                let table = zbd_table(&**queue.device(), &jobs).with_context(zone_report)?;
                 let table = Arc::new(table);
                 tables.insert(&device.name, Arc::clone(&table));
                 Some(table)

@@ -55,7 +55,8 @@ fn aligned(at: u64, job: &Job) -> Option<u64> {
 }
 
 /// Checks that `zonemode=zbd` fits a device with zones of this many bytes.
-fn check_zones(job: &Job, zone: u64) -> Result<(), (&'static str, String)> {
+fn check_zones(job: &Job, limits: &Limits) -> Result<(), (&'static str, String)> {
+    let zone = limits.zone_size.to_bytes().0;
     if zone == 0 {
         return Err(("zonemode", "zbd needs a zoned device, this one has no zones".into()));
     }
@@ -65,6 +66,14 @@ fn check_zones(job: &Job, zone: u64) -> Result<(), (&'static str, String)> {
     if let Some(wanted) = job.zonerange.filter(|&range| range != 0 && range != zone) {
         let problem = format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
         return Err(("zonerange", problem));
+    }
+    let most = limits.max_open_zones;
+    if !job.zbd.ignore_limits && most > 0 && job.max_open_zones > most {
+        let problem = format!(
+            "found {}, but the device allows {most} open zones; ignore_zone_limits=1 tries more",
+            job.max_open_zones
+        );
+        return Err(("max_open_zones", problem));
     }
     Ok(())
 }
@@ -87,7 +96,7 @@ impl Region {
         let device = limits.capacity.to_bytes().0;
         let zone = limits.zone_size.to_bytes().0;
         let zbd = job.zonemode == ZoneMode::Zbd;
-        if zbd && let Err((option, problem)) = check_zones(job, zone) {
+        if zbd && let Err((option, problem)) = check_zones(job, limits) {
             return fail(option, problem);
         }
         let in_bytes = |extent, whole: u64| match extent {

@@ -77,8 +77,8 @@ pub enum Acquire {
 }
 
 impl ZbdTable {
-    /// Reads the device's zones. `max_open_zones` limits the zones being written; 0 for the
-    /// device's own limit.
+    /// Reads the device's zones. `max_open_zones` limits the zones being written, besides the device's
+    /// own limit; 0 for that alone.
     ///
     /// # Errors
     /// The status of a failed zone report.
@@ -109,6 +109,12 @@ impl ZbdTable {
             }
         }
         Ok(table)
+    }
+
+    /// The table without the limit of the device.
+    pub fn ignoring_device_limit(self, max_open_zones: u32) -> Self {
+        let max_write_zones = if max_open_zones == 0 { u32::MAX } else { max_open_zones };
+        ZbdTable { max_write_zones, ..self }
     }
 
     /// Adds a zone of the report. One that is empty, as those before it, need not be in the table.

@@ -83,6 +83,9 @@ pub struct AddressOptions {
     /// `bs_unaligned=`: the sizes of a range are any number of logical blocks, not multiples of the
     /// smallest.
     pub unaligned: bool,
+    /// `bs_is_seq_rand=`: the block size of reads is that of sequential I/O, the one of writes that of
+    /// random I/O.
+    pub seq_rand: bool,
     /// Bytes between zones (`zoneskip=`), with `zonemode=strided`.
     pub zoneskip: u64,
 }
@@ -97,6 +100,7 @@ impl Default for AddressOptions {
             identical: false,
             offset_align: 0,
             unaligned: false,
+            seq_rand: false,
             zoneskip: 0,
         }
     }

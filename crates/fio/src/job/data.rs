@@ -170,6 +170,8 @@ pub struct SyncOptions {
     pub on_close: bool,
     /// `sync=`: writes are issued with FUA.
     pub sync: bool,
+    /// `writefua=`: the same, as the engines for commands have it.
+    pub fua: bool,
     /// `write_barrier=`: every Nth write is issued with PREFLUSH and FUA; 0 for none.
     pub barrier: u32,
 }

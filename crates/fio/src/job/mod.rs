@@ -93,6 +93,8 @@ pub struct ZbdOptions {
     pub reset_threshold: Fraction,
     /// `zone_reset_frequency=`: such resets per write; 0 for none.
     pub reset_frequency: Fraction,
+    /// `ignore_zone_limits=`: `max_open_zones` alone limits the zones being written.
+    pub ignore_limits: bool,
 }
 
 /// When the I/Os of a rate are submitted (`rate_process=`).

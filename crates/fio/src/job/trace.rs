@@ -31,6 +31,8 @@ pub struct ReplayOptions {
     pub align: u64,
     /// Offsets are divided by this.
     pub scale: u64,
+    /// What is not replayed: reads, writes, trims, flushes.
+    pub skip: [bool; 4],
 }
 
 impl Default for ReplayOptions {
@@ -44,6 +46,7 @@ impl Default for ReplayOptions {
             time_scale: 100,
             align: 0,
             scale: 1,
+            skip: [false; 4],
         }
     }
 }

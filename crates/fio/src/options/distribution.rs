@@ -59,7 +59,8 @@ fn parse_prio_share(text: &str, kb_base: u32) -> Option<PrioShare> {
     let parts: Vec<&str> = text.split('/').map(str::trim).collect();
     let (size, percent, prio) = match parts[..] {
         [size, percent] => (size, percent, None),
-        [size, percent, class, level] => {
+        // A hint of 0 is none.
+        [size, percent, class, level] | [size, percent, class, level, "0"] => {
             let below = |text: &str, limit: u8| {
                 let plain = text.len() == 1 && text.as_bytes()[0].is_ascii_digit();
                 text.parse().ok().filter(|number| plain && *number <= limit)
@@ -193,7 +194,18 @@ mod tests {
             Some(vec![share(4096, 10, None), share(65536, 50, Some((3, 0)))])
         );
         assert_eq!(of("4k/60:4k/40").map(|shares| shares.len()), Some(2));
-        for text in ["", "4k", "4k/", "4k/10/1", "4k/60:4k/41", "4k/10/4/0", "4k/10/1/8", "0/10"] {
+        assert_eq!(of("4k/10/3/1/0"), Some(vec![share(4096, 10, Some((3, 1)))]));
+        for text in [
+            "4k/10/3/1/2",
+            "",
+            "4k",
+            "4k/",
+            "4k/10/1",
+            "4k/60:4k/41",
+            "4k/10/4/0",
+            "4k/10/1/8",
+            "0/10",
+        ] {
             assert_eq!(of(text), None, "{text}");
         }
     }

@@ -197,6 +197,11 @@ impl Draft {
                 job.address.sizes[dir] = sizes;
             }
         }
+        if job.address.seq_rand {
+            let kind = if job.random { DataDir::Write } else { DataDir::Read } as usize;
+            job.bs = [job.bs[kind]; 3];
+            job.address.sizes = std::array::from_fn(|_| job.address.sizes[kind].clone());
+        }
         job.time_based &= job.runtime.is_some();
         if self.fill_device {
             (job.size, job.io_size) = (None, None);
@@ -315,8 +320,11 @@ fn check_engine(found: &str) -> Result<(), Conflict> {
 
 /// Conflicts of pauses, and of what only jobs on a device do.
 fn check_think(job: &Job) -> Result<(), Conflict> {
-    let on_device =
-        [("ramp_size", job.limits.ramp_size > 0), ("serialize_overlap", job.serialize_overlap)];
+    let on_device = [
+        ("ramp_size", job.limits.ramp_size > 0),
+        ("serialize_overlap", job.serialize_overlap),
+        ("flow", job.flow > 0),
+    ];
     if let Some((option, _)) = on_device.into_iter().find(|(_, given)| *given)
         && job.fs.kind.is_some()
     {
@@ -368,6 +376,11 @@ fn check_address(job: &Job) -> Result<(), Conflict> {
         return Err(Conflict::Needs { option: "zoneskip", other: "zonemode=strided" });
     }
     let unset = AddressOptions::default();
+    let is_mixed = address.percentage_random != unset.percentage_random || job.rw_modifier != 0;
+    if address.seq_rand && job.random && is_mixed {
+        let with = "percentage_random or I/Os per random offset: a random job has one block size";
+        return Err(Conflict::Combined { option: "bs_is_seq_rand", with });
+    }
     let trimwrite = job.rw == Rw::TrimWrite;
     let options = [
         ("rw", trimwrite),
@@ -587,6 +600,7 @@ fn zone_option(job: &Job) -> Option<&'static str> {
         ("zonesize", job.zonesize.is_some() && job.zonemode == ZoneMode::None),
         ("zone_append", job.zone_append),
         ("read_beyond_wp", job.zbd.read_beyond_wp),
+        ("ignore_zone_limits", job.zbd.ignore_limits),
         ("zone_reset_threshold", job.zbd.reset_threshold != Fraction::default()),
         ("zone_reset_frequency", job.zbd.reset_frequency != Fraction::default()),
         ("size", zones(job.size)),
@@ -656,6 +670,17 @@ mod tests {
     fn of_rwmixread_and_rwmixwrite_the_last_counts() {
         assert_eq!(job(&[("rwmixread", "30"), ("rwmixwrite", "80")]).rwmixread, 20);
         assert_eq!(job(&[("rwmixwrite", "80"), ("rwmixread", "30")]).rwmixread, 30);
+    }
+
+    #[test]
+    fn block_sizes_may_be_those_of_sequential_and_random_io() {
+        let sizes = [("bs", "4k,64k"), ("bs_is_seq_rand", "1")];
+        let of = |rw| job(&[&sizes[..], &[("rw", rw)]].concat());
+        assert_eq!((of("write").bs, of("randread").bs), ([4096; 3], [65536; 3]));
+        let split = [("bssplit", "4k,1k/50:2k/50"), ("bs_is_seq_rand", "1"), ("rw", "randread")];
+        assert_eq!(job(&split).min_bs(DataDir::Read), 1024);
+        let mixed = [("bs_is_seq_rand", "1"), ("rw", "randread"), ("percentage_random", "50")];
+        assert!(conflict(&mixed).starts_with("bs_is_seq_rand: cannot be combined with perc"));
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub fn describe(name: &str) -> Option<String> {
         ValueKind::Number { min, max, .. } | ValueKind::Triple { min, max, .. } => {
             line("range", &format!("min={min}, max={max}"));
         }
-        ValueKind::Word(words) => {
+        ValueKind::Word(words) | ValueKind::Words(words) => {
             let supported = words.iter().filter(|(_, set)| set.is_ok());
             supported.for_each(|(word, _)| line("valid values", word));
         }
@@ -154,6 +154,9 @@ fn form(kind: &ValueKind) -> String {
         ValueKind::Word(words) => {
             let supported = words.iter().filter(|(_, set)| set.is_ok()).map(|(word, _)| *word);
             supported.collect::<Vec<_>>().join("|")
+        }
+        ValueKind::Words(words) => {
+            format!("list of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|"))
         }
         ValueKind::Pattern(_) => "pattern[:number]".to_owned(),
         ValueKind::Cpus(_) => "list".to_owned(),

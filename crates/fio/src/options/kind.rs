@@ -73,6 +73,8 @@ pub enum ValueKind {
     Criterion(fn(&mut Draft, SteadyCriterion)),
     /// One of these keywords.
     Word(&'static [Choice]),
+    /// Any of these keywords, separated by commas.
+    Words(&'static [Choice]),
     /// An I/O pattern with its modifier, as `randread:8`.
     Pattern(fn(&mut Draft, RwPattern)),
     /// A list of CPUs.
@@ -170,6 +172,7 @@ impl ValueKind {
                 "iops, bw, iops_slope or bw_slope with a limit, such as iops:0.3%"
             }
             ValueKind::Word(_) => "a word",
+            ValueKind::Words(_) => "words separated by commas",
             ValueKind::Pattern(_) => "an I/O pattern such as randread or randread:8",
             ValueKind::Cpus(_) => "CPU numbers such as 0,2-5",
             ValueKind::Fraction(_) => "a number from 0 to 1 such as 0.25",
@@ -218,12 +221,7 @@ impl ValueKind {
                 set(draft, values?.ok_or_else(malformed)?);
             }
             ValueKind::SizeRange(set) => {
-                let (min, max) = text.split_once('-').unwrap_or((text, text));
-                let size = |part| parse_size(part, base).map_err(invalid);
-                let (min, max) = (size(min)?, size(max)?);
-                if min == 0 || min > max {
-                    return Err(malformed());
-                }
+                let (min, max) = self.size_range(text, base)?;
                 set(draft, min, max);
             }
             ValueKind::Ranges(set) => {
@@ -233,7 +231,8 @@ impl ValueKind {
                 set(draft, parse_splits(text, base).ok_or_else(malformed)?);
             }
             ValueKind::PrioShares(set) => {
-                set(draft, parse_prio_shares(text, base).ok_or_else(malformed)?);
+                let shares = parse_prio_shares(text, base);
+                set(draft, shares.ok_or_else(|| self.prio_share(text))?);
             }
             ValueKind::Distribution(set) => {
                 set(draft, parse_distribution(text, base).ok_or_else(|| self.misspelt(text))?);
@@ -254,6 +253,7 @@ impl ValueKind {
                 set(draft, parse_criterion(text).ok_or_else(|| self.misspelt(text))?);
             }
             ValueKind::Word(words) => choose(words, text)?(draft),
+            ValueKind::Words(words) => choose_all(words, text)?.iter().for_each(|set| set(draft)),
             ValueKind::Pattern(set) => set(draft, parse_rw(text, base)?),
             ValueKind::Cpus(set) => set(draft, parse_cpus(text).map_err(invalid)?),
             ValueKind::Fraction(set) => set(draft, text.parse().map_err(|_| malformed())?),
@@ -262,6 +262,27 @@ impl ValueKind {
             ValueKind::Text(set) | ValueKind::OptionalText(set) => set(draft, text),
         }
         Ok(())
+    }
+
+    fn size_range(&self, text: &str, base: u32) -> Result<(u64, u64), ValueError> {
+        let (min, max) = text.split_once('-').unwrap_or((text, text));
+        let size = |part| parse_size(part, base).map_err(|error| self.invalid(error, text));
+        match (size(min)?, size(max)?) {
+            (min, max) if min == 0 || min > max => Err(self.invalid(ExprError::Malformed, text)),
+            range => Ok(range),
+        }
+    }
+
+    /// Why sizes with priorities are none: fio has hints behind them.
+    fn prio_share(&self, text: &str) -> ValueError {
+        let mut shares = text.split([':', ',']);
+        match shares.any(|share| share.split('/').count() == 5) {
+            true => ValueError::Unsupported {
+                found: text.to_owned(),
+                why: "no device here has command duration limits, which hints choose",
+            },
+            false => self.invalid(ExprError::Malformed, text),
+        }
     }
 
     /// Why a value that begins with a word is none: the word is unknown, or what follows is malformed.
@@ -297,6 +318,10 @@ fn in_range(number: u64, min: u64, max: u64, text: &str) -> Result<u64, ValueErr
     } else {
         Err(ValueError::OutOfRange { min, max, found: text.to_owned() })
     }
+}
+
+fn choose_all(words: &'static [Choice], text: &str) -> Result<Vec<fn(&mut Draft)>, ValueError> {
+    text.split(',').map(|word| choose(words, word.trim())).collect()
 }
 
 fn choose(words: &'static [Choice], text: &str) -> Result<fn(&mut Draft), ValueError> {

@@ -30,7 +30,6 @@ const fn change(
 }
 
 const FILES: &str = "the job uses one device, not files";
-const DURABLE: &str = "no flushes are issued";
 const LOG_TIMES: &str = "the times in logs are those since the start of the job";
 const HINTS: &str = "no device here places data by hints";
 const PLACEMENT: &str = "no device here has placement handles (FDP) or streams";
@@ -44,10 +43,8 @@ const LOG: &str = "blocks are verified by the log of writes";
 const CHANGES: &[Change] = &[
     change(&["opendir"], &[], FILES),
     change(&["file_append"], &["0"], "I/O starts at offset"),
-    change(&["bs_is_seq_rand"], &["0"], "the values of bs are for reads, writes and trims"),
-    change(&["sync_file_range"], &[], DURABLE),
+    change(&["sync_file_range"], &[], "no flushes are issued: use fsync"),
     change(&["atomic"], &["0"], "the block layer has no writes with RWF_ATOMIC"),
-    change(&["replay_skip"], &[], "the whole trace is replayed"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
     change(&["log_store_compressed"], &["0"], "logs are plain text"),
     change(&["log_unix_epoch"], &["0"], LOG_TIMES),
@@ -55,7 +52,6 @@ const CHANGES: &[Change] = &[
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
-    change(&["ignore_zone_limits"], &["0"], "the device's zone limits apply"),
     change(&["recover_zbd_write_error"], &["0"], RECOVERY),
     change(&["create_only"], &["0"], "the job runs"),
     change(&["stats"], &["1"], "the job is reported"),
@@ -74,8 +70,7 @@ const CHANGES: &[Change] = &[
     change(&["experimental_verify"], &["0"], LOG),
     change(&["verify_state_load"], &["0"], LOG),
     change(&["end_syncfs"], &["0"], "use end_fsync"),
-    change(&["readfua"], &["0"], DURABLE),
-    change(&["writefua"], &["0"], DURABLE),
+    change(&["readfua"], &["0"], "reads have no FUA in the block layer"),
 ];
 
 /// Options without effect, grouped as in fio's manual; names separated by blanks.

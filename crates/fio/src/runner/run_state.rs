@@ -181,7 +181,7 @@ impl RunState {
         }
         if io.op.is_write() {
             self.writes += 1;
-            if self.sync.sync {
+            if self.sync.sync || self.sync.fua {
                 bio.flags = bio.flags | BioFlags::FUA;
             }
             if self.sync.barrier > 0 && self.writes.is_multiple_of(self.sync.barrier.into()) {

@@ -197,9 +197,16 @@ const MAX_LEN: u64 = 1 << 30;
 const MAX_RANGE: u64 = (1 << 32) * 512 - 512;
 
 impl Trace {
-    /// Applies fio's `replay_` options to times and offsets: offsets are divided first, then rounded
-    /// down.
+    /// Applies fio's `replay_` options: leaves out what is skipped, scales times, and divides offsets
+    /// before it rounds them down.
     pub fn transform(&mut self, options: &ReplayOptions) {
+        let [reads, writes, trims, flushes] = options.skip;
+        self.requests.retain(|request| !match request.op {
+            Op::Read => reads,
+            Op::Flush => flushes,
+            op if op.is_write() => writes,
+            _ => trims,
+        });
         let mask = options.align.saturating_sub(1);
         for request in &mut self.requests {
             let at = u128::from(request.at.0) * 100 / u128::from(options.time_scale);

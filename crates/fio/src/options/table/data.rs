@@ -115,6 +115,8 @@ options! {
         ("1", Ok(|draft| draft.job.sync.sync = true)),
     ]),
         "none", "Issue writes with FUA, so that they are durable when they complete.";
+    "writefua": ValueKind::Bool(|draft, on| draft.job.sync.fua = on),
+        "0", "Issue writes with FUA, as with sync.";
     "write_barrier": number(0, ANY_U32, |draft, n| draft.job.sync.barrier = to_u32(n)),
         "0", "Issue every Nth write with PREFLUSH and FUA; 0 for none.";
     "continue_on_error": ValueKind::Word(CONTINUE_ON_ERROR),

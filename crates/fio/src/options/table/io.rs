@@ -32,6 +32,8 @@ options! {
         "0",
         "The sizes of bsrange are any numbers of logical blocks of the device, not multiples of the \
          smallest.";
+    "bs_is_seq_rand": ValueKind::Bool(|draft, on| draft.job.address.seq_rand = on),
+        "0", "The block sizes are not those of reads and writes, but of sequential and random I/O.";
     "bssplit": ValueKind::Splits(|draft, values| assign(&mut draft.bssplit, values)),
         "bs", "Block sizes, each with its percentage of the I/Os; those without one share the rest.";
     "blockalign" or "ba": triple(1, u64::MAX, |draft, values| {
@@ -195,6 +197,8 @@ options! {
          the region after each zonesize bytes; none ignores zones.";
     "max_open_zones": number(0, MAX_OPEN_ZONES, |draft, n| draft.job.max_open_zones = to_u32(n)),
         "0", "Limit of zones being written by all jobs; 0 for the device's limit.";
+    "ignore_zone_limits": ValueKind::Bool(|draft, on| draft.job.zbd.ignore_limits = on),
+        "0", "Write more zones than the device allows to be open: max_open_zones alone limits them.";
     "job_max_open_zones":
         number(0, MAX_OPEN_ZONES, |draft, n| draft.job.job_max_open_zones = to_u32(n)),
         "0", "Limit of zones being written by each clone; 0 for no limit.";

@@ -18,6 +18,13 @@ options! {
         "0", "Round the trace's offsets down to multiples of this power of two; 0 for none.";
     "replay_scale": number(0, u64::MAX, |draft, n| draft.job.replay.scale = n.max(1)),
         "1", "Divide the trace's offsets by this; 0 counts as 1.";
+    "replay_skip": ValueKind::Words(&[
+        ("read", Ok(|draft| draft.job.replay.skip[0] = true)),
+        ("write", Ok(|draft| draft.job.replay.skip[1] = true)),
+        ("trim", Ok(|draft| draft.job.replay.skip[2] = true)),
+        ("sync", Ok(|draft| draft.job.replay.skip[3] = true)),
+    ]),
+        "", "I/O of the trace that is not replayed: reads, writes, trims with resets of zones, flushes.";
     "replay_redirect":
         ValueKind::Text(|draft, text| draft.job.replay.redirect = Some(text.to_owned())),
         "", "Device to use for all files of the trace.";
