@@ -18,6 +18,7 @@ use crate::cmd::sweep::SweepArgs;
 use crate::cmd::top::TopArgs;
 use crate::cmd::torture::TortureArgs;
 use crate::cmd::validate::ValidateArgs;
+use crate::cmd::view::ViewArgs;
 use crate::cmd::zone::ZoneCommand;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
@@ -84,6 +85,8 @@ pub enum Command {
     /// Watch a device that `zonal serve --ctl` exports: zones, plugs and rates, in the terminal
     #[cfg(feature = "top")]
     Top(TopArgs),
+    /// Show runs that `zonal run --record-view` recorded: zones, rates and heads over time, in a browser
+    View(ViewArgs),
     /// Find out what a loss of power may leave on a recorded device, and run checks on it
     Crash(CrashArgs),
     /// Create a persistent image: a zoned device in a file

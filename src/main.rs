@@ -60,6 +60,7 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Ctl(args) => cmd::ctl::run(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => cmd::top::run(&args),
+        Command::View(args) => cmd::view::run(&args),
         Command::Crash(args) => cmd::crash::run(&args),
         Command::Create(args) => cmd::image::create(&args),
         Command::Check(args) => cmd::image::check(&args),

@@ -237,7 +237,12 @@ mod tests {
         let message = |eta, after: &[u64]| {
             let job = Arc::new(Progress::default());
             let time_limit = Some(Nanos(4_000_000_000));
-            let phase = PhaseProgress { jobs: vec![Arc::clone(&job)], total: None, time_limit };
+            let phase = PhaseProgress {
+                begin: Nanos(0),
+                jobs: vec![Arc::clone(&job)],
+                total: None,
+                time_limit,
+            };
             let mut line = Line::new(eta, phase, ProgressDrawTarget::hidden());
             job.ios.store(2000, Ordering::Relaxed);
             job.bytes.store(2 << 20, Ordering::Relaxed);

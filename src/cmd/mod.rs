@@ -16,4 +16,5 @@ pub mod sweep;
 pub mod top;
 pub mod torture;
 pub mod validate;
+pub mod view;
 pub mod zone;

@@ -1,5 +1,5 @@
 //! `zonal run`.
-use crate::args::{ClockArg, Eta, ZoneWriteArg};
+use crate::args::{ClockArg, Eta, ZoneWriteArg, address};
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail, ensure};
@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -19,15 +20,16 @@ use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
 use zonal_fio::report::{self, Format};
 use zonal_fio::verify::Dump;
+use zonal_host::web::WebServer;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::io_trace;
-use zonal_lab::run::{Run, RunInfo, jobs_without_io};
+use zonal_lab::run::{self, Run, RunInfo, ViewRecording, jobs_without_io};
 use zonal_sim::CostModel;
 
 /// Options of `zonal run` that are not job options.
 #[derive(Args, Debug)]
-#[command(group(ArgGroup::new("traced").args(["trace", "explain"]).multiple(true)))]
+#[command(group(ArgGroup::new("traced").args(["trace", "explain", "explain_html"]).multiple(true)))]
 pub struct RunArgs {
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
     /// NAME.img, nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME or an NVMe namespace
@@ -102,9 +104,20 @@ pub struct RunArgs {
     /// Say where the time of the I/Os at p50, p99 and p99.9 went: plug, scheduler, tag, device
     #[arg(long, conflicts_with = "head_trace")]
     pub explain: bool,
+    /// The same as a page, with stacked bars
+    #[arg(long, value_name = "FILE", conflicts_with = "head_trace")]
+    pub explain_html: Option<PathBuf>,
     /// Record everything that changes the device to this file, with its data, for `zonal crash`
     #[arg(long, value_name = "LOG")]
     pub record_all: Option<PathBuf>,
+    /// Show the devices as a page for a browser on this address while the jobs run, in real time; port
+    /// 0 for any that is free. On an address that other machines reach, the page has a token in its
+    /// URL
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    pub web: Option<SocketAddr>,
+    /// Record what the page would show to a file, for `zonal view`
+    #[arg(long, value_name = "FILE")]
+    pub record_view: Option<PathBuf>,
     /// While the jobs run, report what they have done at the end of each interval of the clock: a
     /// time such as 30s or 500ms, in seconds without a unit
     #[arg(long, value_name = "TIME", value_parser = interval)]
@@ -176,7 +189,8 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         };
         run.show_status(info(None, global_options.clone(), false), interval, Box::new(show))?;
     }
-    let mut executor = executor(args, clock)?;
+    let shown = Shown::start(args, clock, &run)?;
+    let mut executor = executor(args, clock, shown.recording.as_ref())?;
     let finished = run.execute(&mut executor, args.seed)?;
     report_findings(&finished, run.devices())?;
     let mut report =
@@ -188,7 +202,8 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if args.dump_plugs {
         dump_plugs(run.devices())?;
     }
-    finish_recording(&run)?;
+    finish_recording(&run, args)?;
+    shown.finish(clock)?;
     Ok(match executor.is_stopped().then(exit_code).flatten() {
         Some(interrupted) => interrupted,
         None => success(&finished, run.devices()),
@@ -211,18 +226,60 @@ fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
     if let Some(file) = &args.head_trace {
         run.trace_heads(file)?;
     }
-    if args.trace.is_some() || args.explain {
+    if args.trace.is_some() || args.explain || args.explain_html.is_some() {
         run.trace_ios(trace_settings(args))?;
     }
     Ok(())
 }
 
+/// What shows the devices while the jobs run, or afterwards.
+struct Shown {
+    recording: Option<ViewRecording>,
+    page: Option<WebServer>,
+}
+
+impl Shown {
+    fn start(args: &RunArgs, clock: ClockKind, run: &Run) -> Result<Self> {
+        let record = |file: &PathBuf| ViewRecording::start(run.devices(), file);
+        Ok(Shown {
+            recording: args.record_view.as_ref().map(record).transpose()?,
+            page: args.web.map(|address| show_page(address, clock, run)).transpose()?,
+        })
+    }
+
+    fn finish(self, clock: ClockKind) -> Result<()> {
+        if let Some(recording) = self.recording {
+            recording.finish(std::env::args().skip(1), clock.name())?;
+        }
+        drop(self.page);
+        Ok(())
+    }
+}
+
+/// Shows the devices as a page, and says where.
+fn show_page(address: SocketAddr, clock: ClockKind, run: &Run) -> Result<WebServer> {
+    if clock == ClockKind::Virtual {
+        bail!(
+            "--web: found --clock virtual, whose time nobody can watch; expected --clock real, or \
+             --record-view FILE and then `zonal view FILE`"
+        );
+    }
+    let server = WebServer::start(address, run::watched(run.devices()), None)
+        .with_context(|| format!("--web {address}"))?;
+    tracing::info!("{}", server.url());
+    Ok(server)
+}
+
 /// Writes what was traced, and checks that everything was recorded.
-fn finish_recording(run: &Run) -> Result<()> {
+fn finish_recording(run: &Run, args: &RunArgs) -> Result<()> {
     if let Some(trace) = run.io_trace() {
         let summary = trace.finish()?;
         if summary.full_at.is_some() {
             tracing::warn!("the trace is not whole: {summary}");
+        }
+        if let Some(file) = &args.explain_html {
+            fs::write(file, trace.page())
+                .with_context(|| format!("--explain-html {}", file.display()))?;
         }
     }
     run.check_recordings()?;
@@ -257,7 +314,9 @@ fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> Devic
         queue: QueueOptions {
             zone_write: args.zone_write.map(Into::into),
             merge: !args.nomerges,
-            iostats: formats.iter().any(is_json),
+            iostats: formats.iter().any(is_json)
+                || args.web.is_some()
+                || args.record_view.is_some(),
             ..QueueOptions::default()
         },
         disk_stats: true,
@@ -304,8 +363,12 @@ fn trace_settings(args: &RunArgs) -> io_trace::Settings {
 /// The default of `--io-cost`.
 const IO_COST: CostModel = CostModel::Flat(Nanos(1000));
 
-fn executor(args: &RunArgs, clock: ClockKind) -> Result<Executor> {
-    let (stop, progress) = (Arc::default(), Box::new(JobLine::new(args.eta)));
+fn executor(args: &RunArgs, clock: ClockKind, view: Option<&ViewRecording>) -> Result<Executor> {
+    let (stop, progress) = (Arc::default(), Box::new(JobLine::new(args.eta)) as _);
+    let progress = match view {
+        Some(view) => view.progress(progress),
+        None => progress,
+    };
     set_on_interrupt(&stop)?;
     Ok(match clock {
         ClockKind::Virtual => {

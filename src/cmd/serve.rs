@@ -4,7 +4,7 @@
 //!  fuse        zones as files, behind a mount point
 //!  nvme_tcp    namespaces of an NVMe subsystem, over TCP
 //!  ublk        a block device of this machine
-//!  control     a socket to watch and change them, and metrics
+//!  control     a socket to watch and change them, metrics, and a page for a browser
 //! ```
 //!
 //! All exports of a device share its block layer. They run until an interrupt, or until the last one

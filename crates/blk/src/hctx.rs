@@ -177,7 +177,7 @@ impl Hctx {
         if let Some(trace) = &mut self.trace {
             trace.issue(now, &mut request);
         }
-        self.hw.start(now, request).map_err(|mut request| {
+        let started = self.hw.start(now, request).map_err(|mut request| {
             mark!(BusyRequeue if true);
             self.free_tags.push(tag);
             self.refused_at = now;
@@ -185,7 +185,11 @@ impl Hctx {
                 trace.event(now, TraceAction::Requeue, &mut request);
             }
             request
-        })
+        });
+        if let Some(times) = &self.times {
+            times.set_in_flight(self.depth - self.free_tags.len());
+        }
+        started
     }
 
     /// Moves completed requests to the end of `done`.
@@ -208,7 +212,7 @@ impl Hctx {
                 for request in &done[before..] {
                     times.count(request.op(), self.started[usize::from(request.tag.0)], now);
                 }
-                times.came_back(now, self.free_tags.len() == self.depth);
+                times.came_back(now, self.depth - self.free_tags.len());
             }
             if mutant!(TagReleasedTwice) && done[before].status() != Status::Ok {
                 self.free_tags.push(done[before].tag);

@@ -87,6 +87,42 @@ impl IoStat {
     }
 }
 
+/// Ranges of time that [`IoHistograms`] counts by.
+pub const TIME_RANGES: usize = 128;
+
+/// Reads and writes by the time that they were with the device, since the queue was attached: in
+/// ranges that begin at [`IoHistograms::range_start`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoHistograms {
+    /// Reads.
+    pub reads: [u64; TIME_RANGES],
+    /// Writes, appends and write zeroes.
+    pub writes: [u64; TIME_RANGES],
+    /// Requests that are with the device now.
+    pub in_flight: u64,
+}
+
+impl IoHistograms {
+    /// The shortest time of a range: four ranges to each power of two, from 256 ns on. The first
+    /// range also has what is shorter, the last what is longer.
+    pub const fn range_start(range: usize) -> Nanos {
+        Nanos(((4 + range % 4) as u64) << (6 + range / 4))
+    }
+
+    /// The range of a time.
+    fn range_of(time: Nanos) -> usize {
+        let log = time.0.max(256).ilog2();
+        let quarter = (time.0.max(256) >> (log - 2)) & 3;
+        ((log as usize - 8) * 4 + quarter as usize).min(TIME_RANGES - 1)
+    }
+}
+
+impl Default for IoHistograms {
+    fn default() -> Self {
+        IoHistograms { reads: [0; TIME_RANGES], writes: [0; TIME_RANGES], in_flight: 0 }
+    }
+}
+
 /// The counters of one channel: [`IoStat`]'s.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -151,6 +187,9 @@ pub(crate) struct HctxTimes {
     last: AtomicU64,
     /// When the first of those that are with the device was started.
     busy_since: AtomicU64,
+    in_flight: AtomicU64,
+    /// Reads and writes by the range of their time.
+    histograms: [[AtomicU64; TIME_RANGES]; 2],
 }
 
 impl HctxTimes {
@@ -164,7 +203,14 @@ impl HctxTimes {
             first: AtomicU64::new(u64::MAX),
             last: zero(),
             busy_since: zero(),
+            in_flight: zero(),
+            histograms: std::array::from_fn(|_| std::array::from_fn(|_| zero())),
         }
+    }
+
+    /// So many requests are with the device.
+    pub(crate) fn set_in_flight(&self, requests: usize) {
+        self.in_flight.store(requests as u64, Ordering::Relaxed);
     }
 
     /// A request is started with no other at the device.
@@ -177,18 +223,25 @@ impl HctxTimes {
 
     /// A request is back that was started at this time.
     pub(crate) fn count(&self, op: Op, started: Nanos, now: Nanos) {
-        let time = match op {
-            Op::Read => &self.reads,
-            Op::Write | Op::ZoneAppend | Op::WriteZeroes => &self.writes,
-            _ => &self.others,
+        let time = Nanos(now.0.saturating_sub(started.0));
+        let (sum, histogram) = match op {
+            Op::Read => (&self.reads, Some(&self.histograms[0])),
+            Op::Write | Op::ZoneAppend | Op::WriteZeroes => {
+                (&self.writes, Some(&self.histograms[1]))
+            }
+            _ => (&self.others, None),
         };
-        add(time, now.0.saturating_sub(started.0));
+        add(sum, time.0);
+        if let Some(histogram) = histogram {
+            add(&histogram[IoHistograms::range_of(time)], 1);
+        }
     }
 
-    /// Requests are back; `is_idle` says that no other is with the device.
-    pub(crate) fn came_back(&self, now: Nanos, is_idle: bool) {
+    /// Requests are back; so many others are with the device.
+    pub(crate) fn came_back(&self, now: Nanos, in_flight: usize) {
         self.last.store(now.0, Ordering::Relaxed);
-        if is_idle {
+        self.set_in_flight(in_flight);
+        if in_flight == 0 {
             let since = self.busy_since.load(Ordering::Relaxed);
             add(&self.busy, now.0.saturating_sub(since));
         }
@@ -209,6 +262,20 @@ impl HctxTimes {
         times.span = Nanos(last.saturating_sub(first));
         times
     }
+
+    /// The histograms of all hardware queues of a device.
+    pub(crate) fn histograms<'a>(all: impl Iterator<Item = &'a HctxTimes>) -> IoHistograms {
+        let mut sum = IoHistograms::default();
+        for of in all {
+            sum.in_flight += of.in_flight.load(Ordering::Relaxed);
+            for (to, from) in [&mut sum.reads, &mut sum.writes].into_iter().zip(&of.histograms) {
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to += from.load(Ordering::Relaxed);
+                }
+            }
+        }
+        sum
+    }
 }
 
 /// Adds to a counter that nobody else writes.
@@ -226,14 +293,32 @@ mod tests {
         let at = |n: u64| Nanos(1000 + n);
         times.becomes_busy(at(0));
         times.count(Op::Write, at(0), at(30));
-        times.came_back(at(30), false);
+        times.came_back(at(30), 1);
         times.count(Op::Read, at(10), at(40));
-        times.came_back(at(40), true);
+        times.came_back(at(40), 0);
         times.becomes_busy(at(90));
         times.count(Op::Flush, at(90), at(100));
-        times.came_back(at(100), true);
+        times.came_back(at(100), 0);
         let found = HctxTimes::sum([&times, &HctxTimes::new()].into_iter());
         let [reads, writes, others, busy, span] = [30, 30, 10, 50, 100].map(Nanos);
         assert_eq!(found, IoTimes { reads, writes, others, busy, span });
+    }
+
+    #[test]
+    fn times_are_counted_in_ranges_of_a_quarter_of_a_power_of_two() {
+        for range in 0..TIME_RANGES {
+            let start = IoHistograms::range_start(range);
+            assert_eq!(IoHistograms::range_of(start), range);
+            assert_eq!(IoHistograms::range_of(start - Nanos(1)), range.saturating_sub(1));
+        }
+        assert_eq!(IoHistograms::range_of(Nanos(u64::MAX)), TIME_RANGES - 1);
+        let times = HctxTimes::new();
+        times.count(Op::Read, Nanos(0), Nanos(300));
+        times.count(Op::ZoneAppend, Nanos(0), Nanos(320));
+        times.count(Op::Flush, Nanos(0), Nanos(320));
+        times.came_back(Nanos(320), 7);
+        let found = HctxTimes::histograms([&times, &HctxTimes::new()].into_iter());
+        assert_eq!((found.reads[0], found.writes[1], found.in_flight), (1, 1, 7));
+        assert_eq!(found.reads.iter().chain(&found.writes).sum::<u64>(), 2);
     }
 }

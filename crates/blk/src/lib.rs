@@ -98,7 +98,7 @@ pub use channel::Channel;
 pub use device::{Abort, Device, HwQueue, ReadBufs, TimedQueue};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use failure::Failure;
-pub use iostat::{IoStat, IoTimes};
+pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
 pub use limits::Limits;
 pub use names::{meant, nearest};
 pub use plug::{

@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::failure::{Failure, Failures};
 use crate::gate::{ChannelUsage, Gate};
 use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
-use crate::iostat::{HctxTimes, IoCounters, IoStat, IoTimes};
+use crate::iostat::{HctxTimes, IoCounters, IoHistograms, IoStat, IoTimes};
 use crate::limits::Limits;
 pub use crate::plug::AttachError;
 use crate::plug::{
@@ -460,6 +460,13 @@ impl Queue {
         let channels = self.channels();
         let times = channels.times.as_ref()?;
         Some(HctxTimes::sum(times.iter().map(|times| &**times)))
+    }
+
+    /// What the device did by the time that it took; `None` unless [`QueueOptions::iostats`] is set.
+    pub fn histograms(&self) -> Option<IoHistograms> {
+        let channels = self.channels();
+        let times = channels.times.as_ref()?;
+        Some(HctxTimes::histograms(times.iter().map(|times| &**times)))
     }
 
     fn channels(&self) -> MutexGuard<'_, Channels> {

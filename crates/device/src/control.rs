@@ -30,7 +30,12 @@ pub trait DeviceControl: Device {
         self.inner().map_or_else(DeviceStats::default, |inner| inner.stats())
     }
 
-    /// Sends the activities of a rotating disk's head to `sink` from now on. Returns false if the
+    /// How full or busy parts of the device are now.
+    fn levels(&self) -> Vec<Level> {
+        self.inner().map_or_else(Vec::new, |inner| inner.levels())
+    }
+
+    /// Sends the activities of a rotating disk's head to `sink`, too, from now on. Returns false if the
     /// device has no head.
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
         self.inner().is_some_and(|inner| inner.trace_head(sink))
@@ -166,6 +171,17 @@ pub struct DeviceStats {
     pub counts: Vec<(&'static str, u64)>,
     /// Busy time by activity; activities may overlap.
     pub times: Vec<(&'static str, Nanos)>,
+}
+
+/// How full or busy a part of a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// The part, with the unit.
+    pub name: &'static str,
+    /// What is in use.
+    pub value: u64,
+    /// What there is.
+    pub of: u64,
 }
 
 /// How much later than its due time a command of a model may complete before it counts as late.

@@ -6,6 +6,7 @@
 //!  poll       the loop that drives any frontend over any backend, and the only code that sleeps
 //!  backend    what storage is reached through: block devices, NVMe pass-through, images, NVMe/TCP
 //!  control    a running server: its socket, metrics, log
+//!  web        devices while they work, and recordings of that, as a page
 //! ```
 //!
 //! The most important types:
@@ -30,6 +31,7 @@ mod memory;
 pub mod poll;
 pub mod secrets;
 pub mod uuid;
+pub mod web;
 
 pub use jobs::{JobThread, allowed_cpus, run};
 pub use memory::return_freed_buffers;

@@ -107,12 +107,13 @@ impl Executor {
             Executor::Virtual { now, costs, stop, progress } => {
                 let runners = make_runners(&phase, devices, seed)?;
                 let start = *now;
-                progress.start(phase_progress(&runners));
+                progress.start(phase_progress(&runners, start));
+                let steps = progress.steps();
                 let watch = |now: Nanos| {
                     progress.update(now - start);
                     stop.load(Ordering::Relaxed)
                 };
-                let (outcomes, end) = zonal_sim::run_watched(runners, start, *costs, watch)?;
+                let (outcomes, end) = zonal_sim::run_watched(runners, start, *costs, steps, watch)?;
                 progress.finish();
                 *now = end;
                 (outcomes, end.0)
@@ -120,8 +121,8 @@ impl Executor {
             Executor::Real { clock, stop, progress } => {
                 let runners = make_runners(&phase, devices, seed)?;
                 let allowed = zonal_host::allowed_cpus();
-                progress.start(phase_progress(&runners));
                 let start = Clock::now(clock);
+                progress.start(phase_progress(&runners, start));
                 let leaders = phase.iter().filter(|task| leads(task));
                 let threads = runners
                     .into_iter()
@@ -179,8 +180,9 @@ fn zbd_table(device: &dyn Device, jobs: &[&Job]) -> Result<ZbdTable, Status> {
 }
 
 /// What there is to see of runners that are about to run.
-fn phase_progress<C: Clock>(runners: &[Box<dyn SteppedBy<C>>]) -> PhaseProgress {
+fn phase_progress<C: Clock>(runners: &[Box<dyn SteppedBy<C>>], begin: Nanos) -> PhaseProgress {
     PhaseProgress {
+        begin,
         jobs: runners.iter().map(|runner| runner.progress()).collect(),
         total: runners.iter().try_fold(0, |sum, runner| Some(sum + runner.total()?)),
         time_limit: runners.iter().map(|runner| runner.time_limit()).max().flatten(),

@@ -2,17 +2,8 @@
 //! reader's preference for light or dark.
 use std::fmt::Write;
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--line:#8886}
-body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0}
-th,td{padding:.15rem .7rem;border-bottom:1px solid var(--line);text-align:right}
-.left{text-align:left}
-th{font-weight:600}
-.scroll{overflow-x:auto}
-figure{display:inline-block;margin:.5rem 0;max-width:100%}
-svg{max-width:100%;height:auto}
-";
+/// One look for all pages. The colours of series are those of [`chart`](crate::chart).
+const STYLE: &str = include_str!("page.css");
 
 /// The start of a page, with its first heading.
 pub fn begin(title: &str) -> String {
@@ -49,6 +40,20 @@ pub fn table(
     row("th", headings);
     rows.for_each(|cells| row("td", &cells));
     *out += "</table></div>\n";
+}
+
+/// Names of the colours `series0` and so on, as a list.
+pub fn legend(out: &mut String, names: impl Iterator<Item = String>) {
+    *out += "<ul class=\"legend\">";
+    for (colour, name) in names.enumerate() {
+        let _ = write!(
+            out,
+            "<li><svg width=\"12\" height=\"12\"><rect class=\"series{colour}\" width=\"12\" \
+             height=\"12\" /></svg> {}</li>",
+            escaped(&name)
+        );
+    }
+    *out += "</ul>";
 }
 
 /// Text escaped for use between tags and in attributes.

@@ -24,6 +24,8 @@ impl StepProgress for () {
 
 /// The jobs of a phase.
 pub struct PhaseProgress {
+    /// The clock of the jobs when the phase begins.
+    pub begin: Nanos,
     /// What each job has done so far.
     pub jobs: Vec<Arc<Progress>>,
     /// Bytes that all jobs will transfer; `None` if only time limits them.
@@ -40,6 +42,10 @@ pub trait JobProgress {
     fn update(&mut self, elapsed: Nanos);
     /// The phase is over.
     fn finish(&mut self);
+    /// Steps of the threads of jobs in virtual time between two updates.
+    fn steps(&self) -> u64 {
+        zonal_sim::STEPS_PER_WATCH
+    }
 }
 
 impl JobProgress for () {

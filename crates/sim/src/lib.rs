@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use zonal_blk::{Clock, Nanos};
 use zonal_fio::runner::{Outcome, Step, SteppedBy};
 
-/// Steps between two calls of the function that watches.
-const STEPS_PER_WATCH: u64 = 4096;
+/// Steps between two calls of a function that watches whether to stop.
+pub const STEPS_PER_WATCH: u64 = 4096;
 
 /// No runner can make progress, which is a bug.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,10 +71,10 @@ pub fn run(
     start: Nanos,
     costs: CostModel,
 ) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
-    run_watched(runners, start, costs, |_| false)
+    run_watched(runners, start, costs, STEPS_PER_WATCH, |_| false)
 }
 
-/// [`run`], which calls `watch` with the time now and then. Once `watch` returns true, the jobs end as
+/// [`run`], which calls `watch` with the time after so many `steps`. Once `watch` returns true, the jobs end as
 /// at the end of their run time.
 ///
 /// # Errors
@@ -83,11 +83,12 @@ pub fn run_watched(
     runners: Vec<BoxedRunner>,
     start: Nanos,
     costs: CostModel,
+    steps: u64,
     mut watch: impl FnMut(Nanos) -> bool,
 ) -> Result<(Vec<Outcome>, Nanos), Deadlock> {
     let mut simulation = Simulation::new(runners, start, costs);
     let mut is_stopped = false;
-    while simulation.steps() {
+    while simulation.steps(steps) {
         if !is_stopped && watch(simulation.clock.now()) {
             is_stopped = true;
             simulation.stop(|_| true);
@@ -146,11 +147,11 @@ impl Simulation {
     }
 
     /// Takes the steps until the next watch. Returns false if no thread is due any more.
-    fn steps(&mut self) -> bool {
+    fn steps(&mut self, steps: u64) -> bool {
         if let [thread] = &mut self.threads[..] {
-            return thread.steps_alone(&self.clock, &mut self.due);
+            return thread.steps_alone(steps, &self.clock, &mut self.due);
         }
-        (0..STEPS_PER_WATCH).all(|_| self.step())
+        (0..steps).all(|_| self.step())
     }
 
     /// Has the thread that is due first do something. Returns false if none is due.
@@ -239,9 +240,9 @@ fn update(set: &mut BTreeSet<usize>, thread: usize, holds: bool) {
 
 impl SimThread {
     /// Takes the steps of the only thread until the next watch. Returns false if it is no longer due.
-    fn steps_alone(&mut self, clock: &VirtualClock, all_due: &mut DueTimes) -> bool {
+    fn steps_alone(&mut self, steps: u64, clock: &VirtualClock, all_due: &mut DueTimes) -> bool {
         let mut due = all_due.first().map(|(at, _)| at);
-        for _ in 0..STEPS_PER_WATCH {
+        for _ in 0..steps {
             let Some(at) = due else { break };
             clock.0.set(at.min(LATEST).max(clock.now()));
             (due, _) = self.step(clock);

@@ -159,12 +159,19 @@ pub struct ControlArgs {
     /// Answer `GET /metrics` on this address, for Prometheus
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
+    /// Show the devices as a page for a browser on this address, such as 127.0.0.1:8080; port 0 for
+    /// any that is free. On an address that other machines reach, the page has a token in its URL
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    pub web: Option<SocketAddr>,
+    /// Let the page change the scheduler, the zone-write policy and fault rules
+    #[arg(long, requires = "web")]
+    pub web_control: bool,
 }
 
 impl ControlArgs {
     /// Whether the devices are monitored or controlled.
     pub fn is_wanted(&self) -> bool {
-        self.ctl.is_some() || self.metrics.is_some()
+        self.ctl.is_some() || self.metrics.is_some() || self.web.is_some()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The control socket and the metrics.
+//! The control socket, the metrics and the page.
 use super::Export;
 use super::args::{ControlArgs, ServeArgs};
 use anyhow::{Context, Result};
@@ -9,6 +9,7 @@ use zonal_device::image::Profile;
 use zonal_device::inject::InjectDevice;
 use zonal_device::power::PowerDevice;
 use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer, Power};
+use zonal_host::web::{Watched, WebServer};
 use zonal_lab::devices::{AttachedDevice, OpenDevice};
 use zonal_nvme::controller::PutMark;
 
@@ -21,6 +22,12 @@ impl Export for ControlServer {
 impl Export for MetricsServer {
     fn location(&self) -> String {
         format!("http://{}/metrics", self.address())
+    }
+}
+
+impl Export for WebServer {
+    fn location(&self) -> String {
+        self.url()
     }
 }
 
@@ -74,10 +81,10 @@ fn save_image(device: &PowerDevice, profile: &Profile, path: &Path) -> Result<()
     saved.map_err(|error| error.to_string())
 }
 
-/// Starts the control socket and the metrics server, if they are wanted.
+/// Starts the control socket, the metrics server and the page, if they are wanted.
 ///
 /// # Errors
-/// The socket or the address cannot be bound.
+/// The socket or an address cannot be bound.
 pub fn start(
     args: &ControlArgs,
     devices: &[AttachedDevice],
@@ -85,6 +92,14 @@ pub fn start(
     marks: Vec<Option<PutMark>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
+    let watched = devices.iter().zip(&wrapped).map(|(attached, wrapped)| Watched {
+        name: attached.name.clone(),
+        description: attached.description.clone(),
+        queue: Arc::clone(&attached.queue),
+        device: Arc::clone(&wrapped.inject) as _,
+        inject: Some(Arc::clone(&wrapped.inject)),
+    });
+    let watched: Vec<Watched> = watched.collect();
     // With an export as files there is only one device.
     let files = exports.iter().find_map(|export| export.files());
     let managed =
@@ -106,8 +121,14 @@ pub fn start(
         servers.push(Box::new(server));
     }
     if let Some(address) = args.metrics {
-        let server = MetricsServer::start(address, manager)
+        let server = MetricsServer::start(address, Arc::clone(&manager))
             .with_context(|| format!("--metrics {address}"))?;
+        servers.push(Box::new(server));
+    }
+    if let Some(address) = args.web {
+        let control = args.web_control.then_some(manager);
+        let server = WebServer::start(address, watched, control)
+            .with_context(|| format!("--web {address}"))?;
         servers.push(Box::new(server));
     }
     Ok(servers)

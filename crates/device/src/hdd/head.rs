@@ -133,7 +133,10 @@ impl Head {
     }
 
     pub(super) fn trace_to(&mut self, sink: HeadTraceSink) {
-        self.trace = Some(Trace::Sink(sink));
+        match &mut self.trace {
+            Some(Trace::Sinks(sinks)) => sinks.push(sink),
+            other => *other = Some(Trace::Sinks(vec![sink])),
+        }
     }
 
     /// A command has arrived: begins the next step if the head is idle, and ends read-ahead. `urgent`

@@ -19,7 +19,8 @@ mod seek;
 mod state;
 
 use crate::control::{
-    CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad, Lateness, MediumAccess,
+    CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad, Lateness, Level,
+    MediumAccess,
 };
 use crate::null::ConfigError;
 use crate::quantity::{format_rate, format_size, format_time};
@@ -211,6 +212,19 @@ impl DeviceControl for HddDevice {
             rate(EstimatedLoad::SequentialAtStart, config.track_outer, "outermost"),
             rate(EstimatedLoad::SequentialAtEnd, config.track_inner, "innermost"),
             random_reads(config),
+        ]
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        let (bytes, commands) = self.buffered();
+        let config = &self.config;
+        vec![
+            Level { name: "write buffer, bytes", value: bytes.0, of: config.cache.0 },
+            Level {
+                name: "write buffer, commands",
+                value: commands.into(),
+                of: config.cache_commands.into(),
+            },
         ]
     }
 

@@ -137,8 +137,8 @@ pub struct Counters {
 pub(super) enum Trace {
     /// The first `max` entries are kept; later ones are dropped.
     First { entries: Vec<TraceEntry>, max: usize },
-    /// Elsewhere.
-    Sink(HeadTraceSink),
+    /// Elsewhere, to each of these.
+    Sinks(Vec<HeadTraceSink>),
 }
 
 impl Trace {
@@ -150,14 +150,14 @@ impl Trace {
         match self {
             Trace::First { entries, max } if entries.len() < *max => entries.push(entry),
             Trace::First { .. } => {}
-            Trace::Sink(sink) => sink(&entry),
+            Trace::Sinks(sinks) => sinks.iter_mut().for_each(|sink| sink(&entry)),
         }
     }
 
     pub(super) fn entries(&self) -> &[TraceEntry] {
         match self {
             Trace::First { entries, .. } => entries,
-            Trace::Sink(_) => &[],
+            Trace::Sinks(_) => &[],
         }
     }
 }

@@ -22,7 +22,7 @@ use super::sums::{Summer, Sums};
 use super::superblock::{FileLayout, Profile, Superblock};
 use super::tail::ZoneTail;
 use super::verify::sum_request;
-use crate::control::{DeviceControl, DeviceStats, Lateness, MediumAccess, ScrubStep};
+use crate::control::{DeviceControl, DeviceStats, Lateness, Level, MediumAccess, ScrubStep};
 use crate::hdd::HeadTraceSink;
 use crate::quantity::format_size;
 use crate::storage::{self, Deferred};
@@ -888,6 +888,10 @@ impl DeviceControl for ImageDevice {
             ("slot", format_size(self.layout.slot_size())),
             ("checksums", checksums.to_owned()),
         ]
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        self.timing.as_ref().map_or_else(Vec::new, |model| model.levels())
     }
 
     fn trace_head(&self, sink: HeadTraceSink) -> bool {

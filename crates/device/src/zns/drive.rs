@@ -156,6 +156,11 @@ impl Drive {
         self.buffer.used()
     }
 
+    /// Dies that have programs or erases pending.
+    pub(super) fn busy_dies(&self) -> u64 {
+        (0..self.config.dies).filter(|&die| self.flash.is_writing(die)).count() as u64
+    }
+
     /// Commits part of a zone's random write area.
     pub(super) fn commit(&mut self, now: Nanos, zone: ZoneNo, to: Sector) -> Result<(), Status> {
         self.advance(now);

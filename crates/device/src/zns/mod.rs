@@ -29,7 +29,7 @@ mod stream;
 mod stripe;
 
 use crate::control::{
-    CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, MediumAccess,
+    CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, Level, MediumAccess,
 };
 use crate::null::{ConfigError, rule};
 use crate::quantity::{format_rate, format_size, format_time};
@@ -190,6 +190,15 @@ const READ: u64 = 4096;
 impl DeviceControl for ZnsDevice {
     fn lateness(&self) -> Option<Lateness> {
         Some(self.with_drive(|drive| drive.lateness()))
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        let config = &self.config;
+        let (bytes, dies) = self.with_drive(|drive| (drive.buffered(), drive.busy_dies()));
+        vec![
+            Level { name: "write buffer, bytes", value: bytes, of: config.buffer.0 },
+            Level { name: "dies programming or erasing", value: dies, of: config.dies.into() },
+        ]
     }
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {

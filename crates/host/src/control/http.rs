@@ -1,14 +1,14 @@
-//! A small HTTP/1.1 server: paths, and what answers a GET of each.
+//! A small HTTP/1.1 server: paths, and what answers a request for each.
 //!
-//! Its clients have no password, so none is waited for. One thread serves all connections. A
-//! connection carries one request and has a limited time; when there are [`Limits::connections`], one
-//! that has not sent its request yet is closed for the new one, else the oldest. Bodies of requests
-//! are refused and not read. A page is made on another thread, since that may wait for a device, one
+//! Its clients may be anyone, so none is waited for. One thread serves all connections. A
+//! connection carries one request and has a limited time, unless its answer is a [`Feed`]; when there
+//! are [`Limits::connections`], one that has not sent its request yet is closed for the new one, else
+//! the oldest. Bodies of requests are refused and not read, but for a path that takes them. A page is made on another thread, since that may wait for a device, one
 //! page at a time; one whose client has disconnected is not made. Dropping the server waits for
 //! nobody.
-use http_body_util::Full;
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -16,14 +16,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
-use std::net::{self, SocketAddr};
+use std::net::{self, IpAddr, SocketAddr};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{self, AbortHandle};
 use tokio::time::{sleep, timeout};
 
@@ -32,11 +34,13 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What clients may take of a server.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Connections at a time.
     pub connections: usize,
     /// Bytes of the request line and the headers.
     pub head_bytes: usize,
+    /// Bytes of the body of a request that may have one.
+    pub body_bytes: usize,
     /// Time from the connection to the end of the headers.
     pub head_time: Duration,
     /// Time from the connection to its end, with the answer read.
@@ -48,6 +52,7 @@ impl Default for Limits {
         Limits {
             connections: 64,
             head_bytes: 8 << 10,
+            body_bytes: 4 << 10,
             head_time: Duration::from_secs(5),
             connection_time: Duration::from_secs(30),
         }
@@ -55,23 +60,55 @@ impl Default for Limits {
 }
 
 /// What a path answers.
-pub(super) struct Page {
+pub(crate) struct Page {
     /// Its media type.
     pub content_type: &'static str,
     /// Its text.
     pub text: String,
 }
 
-/// A path, and what makes its page.
-pub(super) struct Route {
+/// An answer without end, in parts.
+pub(crate) struct Feed {
+    /// The parts.
+    pub parts: mpsc::Receiver<Bytes>,
+    /// The client has taken nothing for too long: its connection is to be closed.
+    pub stalled: Arc<AtomicBool>,
+}
+
+/// What answers the requests for a path.
+pub(crate) enum Handler {
+    /// Makes a page; may wait.
+    Page(Box<dyn Fn() -> Page + Send + Sync>),
+    /// Makes a feed, if there are not too many.
+    Feed(Box<dyn Fn() -> Option<Feed> + Send + Sync>),
+    /// Takes the body of a POST, which is text, and makes a page; may wait.
+    Post(Box<dyn Fn(&str) -> Page + Send + Sync>),
+}
+
+/// A path, and what answers.
+pub(crate) struct Route {
     /// The path, such as `/metrics`.
     pub path: &'static str,
-    /// Makes the page; may wait.
-    pub page: Box<dyn Fn() -> Page + Send + Sync>,
+    /// Anybody may ask for it, without the token.
+    pub public: bool,
+    /// What answers.
+    pub handler: Handler,
+}
+
+/// What a server that browsers talk to asks of requests, and tells them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Browsing {
+    /// Headers of all answers.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// Only requests whose `Host` is an address or `localhost`: a page of another site that has its
+    /// own name lead to this server is refused (DNS rebinding).
+    pub by_address: bool,
+    /// Requests for what is not public have `?token=` with this.
+    pub token: Option<String>,
 }
 
 /// A server. Dropping it closes all connections.
-pub(super) struct HttpServer {
+pub(crate) struct HttpServer {
     address: SocketAddr,
     stop: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
@@ -86,6 +123,7 @@ impl HttpServer {
         name: &str,
         address: SocketAddr,
         routes: Vec<Route>,
+        browsing: Browsing,
         limits: Limits,
     ) -> io::Result<Self> {
         let listener = net::TcpListener::bind(address)?;
@@ -96,7 +134,8 @@ impl HttpServer {
             let _context = runtime.enter();
             TcpListener::from_std(listener)?
         };
-        let site = Arc::new(Site { routes, limits, answering: Arc::new(Semaphore::new(1)) });
+        let site =
+            Arc::new(Site { routes, browsing, limits, answering: Arc::new(Semaphore::new(1)) });
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.spawn(accept(listener, site));
@@ -128,6 +167,7 @@ impl Drop for HttpServer {
 /// Shared by all connections.
 struct Site {
     routes: Vec<Route>,
+    browsing: Browsing,
     limits: Limits,
     /// Whoever makes a page holds its permit.
     answering: Arc<Semaphore>,
@@ -165,10 +205,22 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
 /// Serves one request.
 async fn serve(stream: TcpStream, site: Arc<Site>, asked: Arc<AtomicBool>) {
     let limits = site.limits.clone();
+    let stalled = std::sync::OnceLock::new();
     let service = service_fn(|request| {
         asked.store(true, Ordering::Relaxed);
-        let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(answer(request, &site).await) }
+        let (site, stalled) = (Arc::clone(&site), &stalled);
+        async move {
+            let mut response = answer(request, &site).await;
+            if let Answer::Feed(feed) = response.body() {
+                let _ = stalled.set(Arc::clone(&feed.stalled));
+            }
+            for (name, value) in site.browsing.headers {
+                let (name, value) =
+                    (HeaderName::from_static(name), HeaderValue::from_static(value));
+                response.headers_mut().insert(name, value);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -176,46 +228,186 @@ async fn serve(stream: TcpStream, site: Arc<Site>, asked: Arc<AtomicBool>) {
         .max_header_size(limits.head_bytes)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
     // Whatever the reason, the client sees that the connection is closed.
-    let _ = timeout(limits.connection_time, connection).await;
+    while timeout(limits.connection_time, &mut connection).await.is_err() {
+        match stalled.get() {
+            Some(stalled) if !stalled.load(Ordering::Acquire) => {}
+            _ => return,
+        }
+    }
 }
 
-async fn answer(request: Request<Incoming>, site: &Arc<Site>) -> Response<Full<Bytes>> {
-    if !request.body().is_end_stream() {
-        return refusal(StatusCode::PAYLOAD_TOO_LARGE, "expected a request without a body");
-    }
-    if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD");
-        response.headers_mut().insert(ALLOW, "GET, HEAD".parse().expect("ASCII"));
-        return response;
+async fn answer(request: Request<Incoming>, site: &Arc<Site>) -> Response<Answer> {
+    if let Some(refusal) = site.browsing.refuse(&request) {
+        return refusal;
     }
     let path = request.uri().path();
-    let Some(route) = site.routes.iter().position(|route| route.path == path) else {
+    let found = site.routes.iter().position(|route| route.path == path);
+    let takes_body = found.is_some_and(|at| matches!(site.routes[at].handler, Handler::Post(_)));
+    if !takes_body && !request.body().is_end_stream() {
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, "expected a request without a body");
+    }
+    let methods: (&[Method], &str) = if takes_body {
+        (&[Method::POST], "POST")
+    } else {
+        (&[Method::GET, Method::HEAD], "GET, HEAD")
+    };
+    if !methods.0.contains(request.method()) {
+        let expected = format!("expected {}", methods.1.replace(", ", " or "));
+        let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, &expected);
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods.1));
+        return response;
+    }
+    let Some(route) = found else {
         let known: Vec<&str> = site.routes.iter().map(|route| route.path).collect();
         return refusal(StatusCode::NOT_FOUND, &format!("expected {}", known.join(" or ")));
     };
+    if !site.routes[route].public && !site.browsing.admits(&request) {
+        let text = "expected ?token= with the token that the server printed when it started";
+        return refusal(StatusCode::UNAUTHORIZED, text);
+    }
+    match &site.routes[route].handler {
+        Handler::Feed(feed) => match feed() {
+            Some(feed) => response(StatusCode::OK, "text/event-stream", Answer::Feed(feed)),
+            None => refusal(StatusCode::SERVICE_UNAVAILABLE, "too many look already"),
+        },
+        Handler::Page(_) => page(site, route, String::new()).await,
+        Handler::Post(_) => match Limited::new(request, site.limits.body_bytes).collect().await {
+            Err(_) => refusal(StatusCode::PAYLOAD_TOO_LARGE, "expected a short body"),
+            Ok(body) => match String::from_utf8(body.to_bytes().to_vec()) {
+                Ok(body) => page(site, route, body).await,
+                Err(_) => refusal(StatusCode::BAD_REQUEST, "expected text"),
+            },
+        },
+    }
+}
+
+/// Makes a page on another thread.
+async fn page(site: &Arc<Site>, route: usize, body: String) -> Response<Answer> {
     let permit = Arc::clone(&site.answering).acquire_owned().await;
     let site = Arc::clone(site);
     let made = task::spawn_blocking(move || {
         let _permit = permit;
-        (site.routes[route].page)()
+        match &site.routes[route].handler {
+            Handler::Page(page) => Some(page()),
+            Handler::Post(post) => Some(post(&body)),
+            Handler::Feed(_) => None,
+        }
     });
     match made.await {
-        Ok(Page { content_type, text }) => response(StatusCode::OK, content_type, text),
+        Ok(Some(Page { content_type, text })) => {
+            response(StatusCode::OK, content_type, Answer::whole(text))
+        }
         // It panicked, which has been reported.
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made"),
+        _ => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made"),
     }
 }
 
-fn refusal(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    response(status, "text/plain; charset=utf-8", format!("{text}\n"))
+impl Browsing {
+    /// The answer to a request that a browser was made to send by another site.
+    fn refuse<B>(&self, request: &Request<B>) -> Option<Response<Answer>> {
+        if !self.by_address {
+            return None;
+        }
+        let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or(""));
+        let host = header(HOST).unwrap_or("");
+        if !is_address(host) {
+            let text = "expected an address or localhost as the host, not another name";
+            return Some(refusal(StatusCode::MISDIRECTED_REQUEST, text));
+        }
+        match header(ORIGIN).map(|origin| origin.strip_prefix("http://")) {
+            None => None,
+            Some(Some(origin)) if origin == host => None,
+            Some(_) => {
+                Some(refusal(StatusCode::FORBIDDEN, "expected a request of the page itself"))
+            }
+        }
+    }
+
+    /// Whether a request has the token.
+    fn admits<B>(&self, request: &Request<B>) -> bool {
+        let Some(token) = &self.token else { return true };
+        let mut parameters = request.uri().query().unwrap_or("").split('&');
+        let found = parameters.find_map(|parameter| parameter.strip_prefix("token="));
+        found.is_some_and(|found| is_same(found, token))
+    }
 }
 
-fn response(status: StatusCode, content_type: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+/// Compares in a time that does not depend on where they differ.
+fn is_same(a: &str, b: &str) -> bool {
+    let differ = a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+    a.len() == b.len() && differ == 0
+}
+
+/// Whether a `Host` is an address or `localhost`, with or without a port.
+fn is_address(host: &str) -> bool {
+    let without_port = |host: &str| {
+        let (name, port) = host.rsplit_once(':')?;
+        port.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.to_owned())
+    };
+    let is_known = |name: &str| {
+        let v6 = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        match v6 {
+            Some(v6) => v6.parse::<net::Ipv6Addr>().is_ok(),
+            None => name == "localhost" || matches!(name.parse(), Ok(IpAddr::V4(_))),
+        }
+    };
+    is_known(host) || without_port(host).is_some_and(|name| is_known(&name))
+}
+
+/// The body of an answer.
+enum Answer {
+    Whole(Full<Bytes>),
+    Feed(Feed),
+}
+
+impl Answer {
+    fn whole(text: String) -> Self {
+        Answer::Whole(Full::new(Bytes::from(text)))
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Answer::Whole(whole) => Pin::new(whole).poll_frame(context),
+            Answer::Feed(feed) => {
+                feed.parts.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Answer::Whole(whole) => whole.is_end_stream(),
+            Answer::Feed(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Whole(whole) => whole.size_hint(),
+            Answer::Feed(_) => SizeHint::default(),
+        }
+    }
+}
+
+fn refusal(status: StatusCode, text: &str) -> Response<Answer> {
+    response(status, "text/plain; charset=utf-8", Answer::whole(format!("{text}\n")))
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: Answer) -> Response<Answer> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers: &mut HeaderMap = response.headers_mut();
-    headers.insert(CONTENT_TYPE, content_type.parse().expect("ASCII"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -230,8 +422,10 @@ mod tests {
 
     fn server(limits: Limits) -> HttpServer {
         let page = || Page { content_type: "text/plain", text: "x".repeat(1 << 20) };
-        let routes = vec![Route { path: "/page", page: Box::new(page) }];
-        HttpServer::start("test", ([127, 0, 0, 1], 0).into(), routes, limits).expect("a port")
+        let routes =
+            vec![Route { path: "/page", public: true, handler: Handler::Page(Box::new(page)) }];
+        HttpServer::start("test", ([127, 0, 0, 1], 0).into(), routes, Browsing::default(), limits)
+            .expect("a port")
     }
 
     fn connect(server: &HttpServer) -> TcpStream {
@@ -303,8 +497,15 @@ mod tests {
     fn connection_that_reads_nothing_is_closed() {
         let limits = Limits { connection_time: SHORT, ..Limits::default() };
         let page = || Page { content_type: "text/plain", text: "x".repeat(64 << 20) };
-        let routes = vec![Route { path: "/page", page: Box::new(page) }];
-        let server = HttpServer::start("test", ([127, 0, 0, 1], 0).into(), routes, limits);
+        let routes =
+            vec![Route { path: "/page", public: true, handler: Handler::Page(Box::new(page)) }];
+        let server = HttpServer::start(
+            "test",
+            ([127, 0, 0, 1], 0).into(),
+            routes,
+            Browsing::default(),
+            limits,
+        );
         let server = server.expect("a port");
         let mut stream = connect(&server);
         stream.write_all(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
@@ -331,9 +532,15 @@ mod tests {
             let _ = released.lock().expect("one page at a time").recv();
             Page { content_type: "text/plain", text: String::new() }
         };
-        let routes = vec![Route { path: "/page", page: Box::new(page) }];
-        let server =
-            HttpServer::start("test", ([127, 0, 0, 1], 0).into(), routes, Limits::default());
+        let routes =
+            vec![Route { path: "/page", public: true, handler: Handler::Page(Box::new(page)) }];
+        let server = HttpServer::start(
+            "test",
+            ([127, 0, 0, 1], 0).into(),
+            routes,
+            Browsing::default(),
+            Limits::default(),
+        );
         let server = server.expect("a port");
         let mut waiting = connect(&server);
         waiting.write_all(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
@@ -342,5 +549,96 @@ mod tests {
         drop(server);
         assert_eq!((rest(waiting).as_str(), rest(idle).as_str()), ("", ""));
         drop(release);
+    }
+
+    /// A server with a page, a feed, and a path that takes text; the sender feeds.
+    fn browsed(token: Option<&str>) -> (HttpServer, tokio::sync::mpsc::Sender<Bytes>) {
+        let (send, parts) = tokio::sync::mpsc::channel(4);
+        let feed = std::sync::Mutex::new(Some(Feed { parts, stalled: Arc::default() }));
+        let page = |text: &str| Page { content_type: "text/plain", text: text.to_owned() };
+        let routes = vec![
+            Route {
+                path: "/",
+                public: true,
+                handler: Handler::Page(Box::new(move || page("page"))),
+            },
+            Route {
+                path: "/feed",
+                public: false,
+                handler: Handler::Feed(Box::new(move || feed.lock().expect("one").take())),
+            },
+            Route {
+                path: "/do",
+                public: false,
+                handler: Handler::Post(Box::new(move |body| page(&format!("done {body}")))),
+            },
+        ];
+        let browsing = Browsing {
+            headers: &[("x-test", "yes")],
+            by_address: true,
+            token: token.map(str::to_owned),
+        };
+        let server = HttpServer::start(
+            "test",
+            ([127, 0, 0, 1], 0).into(),
+            routes,
+            browsing,
+            Limits::default(),
+        );
+        (server.expect("a port"), send)
+    }
+
+    fn status(server: &HttpServer, request: &str) -> String {
+        ask(server, request).split(' ').nth(1).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn other_sites_and_names_are_refused() {
+        let (server, _send) = browsed(None);
+        let get = |headers: &str| status(&server, &format!("GET / HTTP/1.1\r\n{headers}\r\n"));
+        for good in ["127.0.0.1", "127.0.0.1:80", "localhost:9", "[::1]:9", "10.1.2.3:4"] {
+            assert_eq!(get(&format!("Host: {good}\r\n")), "200", "{good}");
+        }
+        for bad in ["example.org", "127.0.0.1.example.org:80", "localhost.example", "[::1", ""] {
+            assert_eq!(get(&format!("Host: {bad}\r\n")), "421", "{bad}");
+        }
+        assert_eq!(get("Host: 127.0.0.1:9\r\nOrigin: http://127.0.0.1:9\r\n"), "200");
+        assert_eq!(get("Host: 127.0.0.1:9\r\nOrigin: http://127.0.0.1:8\r\n"), "403");
+        assert_eq!(get("Host: 127.0.0.1:9\r\nOrigin: null\r\n"), "403");
+        assert!(ask(&server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("x-test: yes"));
+    }
+
+    #[test]
+    fn what_is_not_public_needs_the_token() {
+        let (server, _send) = browsed(Some("secret"));
+        let post = |query: &str| {
+            let head = format!("POST /do{query} HTTP/1.1\r\nHost: localhost\r\n");
+            ask(&server, &format!("{head}Content-Length: 4\r\n\r\nthis"))
+        };
+        for query in ["", "?token=", "?token=secre", "?token=secrets", "?x=secret"] {
+            assert!(post(query).starts_with("HTTP/1.1 401"), "{query}");
+        }
+        let answer = post("?a=b&token=secret");
+        assert!(answer.ends_with("done this"), "{answer}");
+        assert_eq!(status(&server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "200");
+        let get = "GET /do?token=secret HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        assert_eq!(status(&server, get), "405");
+        let long =
+            "POST /do?token=secret HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n";
+        assert_eq!(status(&server, &format!("{long}{}", "x".repeat(9000))), "413");
+    }
+
+    #[test]
+    fn a_feed_goes_on_until_its_sender_ends() {
+        let (server, send) = browsed(None);
+        let mut stream = connect(&server);
+        stream.write_all(b"GET /feed HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("a request");
+        send.blocking_send(Bytes::from_static(b"data: 1\n\n")).expect("it is fed");
+        send.blocking_send(Bytes::from_static(b"data: 2\n\n")).expect("it is fed");
+        drop(send);
+        let answer = rest(stream);
+        assert!(answer.contains("text/event-stream"), "{answer}");
+        assert!(answer.contains("data: 1") && answer.contains("data: 2"), "{answer}");
+        assert_eq!(status(&server, "GET /feed HTTP/1.1\r\nHost: localhost\r\n\r\n"), "503");
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics in Prometheus' text format 0.0.4, served over HTTP at `/metrics`.
 //!
 //! Names end in their unit, and those of counters in `_total`.
-use super::http::{HttpServer, Limits, Page, Route};
+use super::http::{Browsing, Handler, HttpServer, Limits, Page, Route};
 use super::manager::{DeviceManager, ManagedDevice};
 use super::snapshot::{Answer, Snapshot};
 use std::collections::BTreeMap;
@@ -175,8 +175,10 @@ impl MetricsServer {
     /// Those of listening on the address.
     pub fn start(address: SocketAddr, manager: Arc<DeviceManager>) -> io::Result<Self> {
         let page = move || Page { content_type: CONTENT_TYPE, text: text(&manager) };
-        let routes = vec![Route { path: "/metrics", page: Box::new(page) }];
-        HttpServer::start("metrics", address, routes, Limits::default()).map(MetricsServer)
+        let handler = Handler::Page(Box::new(page));
+        let routes = vec![Route { path: "/metrics", public: true, handler }];
+        let (browsing, limits) = (Browsing::default(), Limits::default());
+        HttpServer::start("metrics", address, routes, browsing, limits).map(MetricsServer)
     }
 
     /// Where it listens.

@@ -9,7 +9,7 @@
 //!                    view             a device at one moment, for zonal top
 //!  Prometheus -> MetricsServer    counters as text
 //!                  snapshot         what a device has said last about its zones and events
-//!                  http             paths and pages, for clients that are not trusted
+//!                  http             paths and pages, for clients that are not trusted; also of web
 //!
 //!  tracing ----> log              lines on standard error
 //! ```
@@ -18,7 +18,7 @@
 //! has drained, and if that takes too long changes nothing.
 mod attributes;
 mod command;
-mod http;
+pub(crate) mod http;
 pub mod log;
 mod manager;
 mod metrics;
@@ -30,5 +30,7 @@ mod view;
 pub use command::{Command, CommandError, PowerCut};
 pub use manager::{DeviceManager, ManagedDevice, Power, SaveImage};
 pub use metrics::MetricsServer;
+pub(crate) use socket::execute;
 pub use socket::{ControlClient, ControlServer};
+pub(crate) use view::written;
 pub use view::{Cell, MAX_CELLS, MapRange, Plug, View, ZoneMap};

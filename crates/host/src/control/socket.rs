@@ -133,7 +133,11 @@ fn reply(stream: &mut UnixStream, response: &Value) -> io::Result<()> {
     stream.write_all(format!("{response}\n").as_bytes())
 }
 
-fn execute(line: &str, manager: &DeviceManager) -> Result<Value, String> {
+/// Executes a request, which is JSON.
+///
+/// # Errors
+/// What is wrong with it, or why it was refused.
+pub(crate) fn execute(line: &str, manager: &DeviceManager) -> Result<Value, String> {
     const EXPECTED: &str = r#"expected {"device":1,"command":["status"]}"#;
     let request: Value =
         serde_json::from_str(line).map_err(|error| format!("{error}, {EXPECTED}"))?;

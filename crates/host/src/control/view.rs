@@ -104,7 +104,17 @@ impl Cell {
         ('-', "conventional"),
     ];
 
-    fn of(zones: &[Zone]) -> Self {
+    /// The condition of the zone that matters most, as a letter.
+    pub(crate) fn condition(self) -> char {
+        self.condition
+    }
+
+    /// How much of the capacity is written, in percent.
+    pub(crate) fn filled(self) -> u8 {
+        self.filled
+    }
+
+    pub(crate) fn of(zones: &[Zone]) -> Self {
         let conditions = || zones.iter().map(|zone| letter(zone.cond));
         let has = |wanted: char| conditions().any(|condition| condition == wanted);
         let first = Self::CONDITIONS.iter().map(|&(condition, _)| condition).find(|&c| has(c));
@@ -133,7 +143,7 @@ fn letter(condition: ZoneCondition) -> char {
 }
 
 /// Sectors of a zone below its write pointer.
-fn written(zone: &Zone) -> u64 {
+pub(crate) fn written(zone: &Zone) -> u64 {
     match zone.cond {
         ZoneCondition::Full => zone.capacity.0,
         condition if condition.is_active() => (zone.wp - zone.start).0.min(zone.capacity.0),

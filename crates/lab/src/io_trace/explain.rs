@@ -21,20 +21,33 @@ pub(super) struct Explained {
 
 /// I/Os of one kind around a percentile.
 #[derive(Clone, Debug, PartialEq)]
-struct Row {
+pub(super) struct Row {
     /// `read`, `write` or `append`.
-    kind: &'static str,
+    pub(super) kind: &'static str,
     /// The percentile's name.
-    percentile: &'static str,
+    pub(super) percentile: &'static str,
     /// How many I/Os the means are of.
-    ios: usize,
+    pub(super) ios: usize,
     /// From submission to completion, in nanoseconds: the percentile.
-    latency: u64,
+    pub(super) latency: u64,
     /// The mean time of each part, in nanoseconds.
-    parts: Vec<(&'static str, u64)>,
+    pub(super) parts: Vec<(&'static str, u64)>,
 }
 
 impl Explained {
+    #[cfg(test)]
+    pub(super) fn new(device: &str, rows: Vec<Row>) -> Self {
+        Explained { device: device.to_owned(), rows }
+    }
+
+    pub(super) fn device(&self) -> &str {
+        &self.device
+    }
+
+    pub(super) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
     /// As a section of a report.
     pub(super) fn section(&self) -> Value {
         let mut section = Map::new();

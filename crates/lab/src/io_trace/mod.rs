@@ -4,6 +4,7 @@ mod blktrace;
 mod chrome;
 mod collect;
 mod explain;
+mod explain_page;
 mod lives;
 mod perfetto;
 mod timeline;
@@ -157,6 +158,12 @@ impl IoTrace {
         let devices = self.traced();
         let sections = devices.iter().map(|device| explain::of(device).section());
         ("explain".to_owned(), sections.collect())
+    }
+
+    /// The same as a page. To be called once the jobs have ended.
+    pub fn page(&self) -> String {
+        let devices: Vec<_> = self.traced().iter().map(explain::of).collect();
+        explain_page::page(&devices)
     }
 
     fn traced(&self) -> &[Traced] {

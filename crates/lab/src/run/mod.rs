@@ -6,6 +6,7 @@ mod nothing;
 mod sections;
 mod status;
 mod traces;
+mod view;
 
 use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{ClockKind, Executor, FinishedTask};
@@ -17,6 +18,7 @@ pub use nothing::jobs_without_io;
 use std::path::Path;
 use std::sync::Arc;
 use traces::Recordings;
+pub use view::{ViewRecording, watched};
 use zonal_blk::Nanos;
 use zonal_fio::job::{Job, Rw};
 use zonal_fio::plan::{self, Task};

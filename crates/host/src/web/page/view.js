@@ -1,0 +1,659 @@
+// Shows devices while they work, or recordings: the same plots of a list of frames, up to a moment.
+'use strict';
+
+// ---- what is shown -----------------------------------------------------------------------------
+const KEPT = 900;                       // frames of a live device: three minutes
+const $ = (id) => document.getElementById(id);
+const state = { runs: [], live: false, control: false, paused: false, time: 0, span: 0, ranges: [], views: [] };
+
+const make = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === 'text') node.textContent = value;
+    else if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else if (value !== false) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+};
+
+// ---- numbers as text ---------------------------------------------------------------------------
+const digits = (value) => (value >= 100 || value === 0 ? 0 : value >= 10 ? 1 : 2);
+const scaled = (value, units, step) => {
+  let at = 0;
+  while (Math.abs(value) >= step && at < units.length - 1) { value /= step; at += 1; }
+  return `${value.toFixed(units[at] === units[0] ? 0 : digits(Math.abs(value)))} ${units[at]}`.trim();
+};
+const count = (value) => (value < 10000 ? Math.round(value).toString() : scaled(value, ['', 'k', 'M', 'G'], 1000));
+const bytes = (value) => scaled(value, ['B', 'KiB', 'MiB', 'GiB', 'TiB'], 1024);
+const nanos = (value) => scaled(value, ['ns', 'µs', 'ms', 's'], 1000);
+const seconds = (value) => {
+  const s = value / 1e9;
+  return s >= 3600 ? `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min` : s >= 1 || s === 0 ? `${s.toFixed(s < 100 ? 2 : 0)} s` : nanos(value);
+};
+const percent = (value) => `${value.toFixed(0)} %`;
+
+// ---- frames ------------------------------------------------------------------------------------
+const percentile = (histogram, part) => {
+  let total = 0;
+  for (const [, n] of histogram) total += n;
+  let left = total * part;
+  for (const [range, n] of histogram) {
+    left -= n;
+    if (left <= 0) return (state.ranges[range] + (state.ranges[range + 1] || state.ranges[range] * 1.2)) / 2;
+  }
+  return null;
+};
+const together = ([reads, writes]) => {
+  const sums = new Map();
+  for (const [range, n] of [...reads, ...writes]) sums.set(range, (sums.get(range) || 0) + n);
+  return [...sums].sort((a, b) => a[0] - b[0]);
+};
+
+// What a frame says of the time since the one before.
+const derive = (run, frame) => {
+  const before = run.frames[run.frames.length - 1];
+  const seconds = before ? (frame.at - before.at) / 1e9 : 0;
+  const rate = (name) => (seconds > 0 ? Math.max(0, frame.ios[name] - before.ios[name]) / seconds : 0);
+  const all = together(frame.latency);
+  frame.all = all;
+  frame.d = {
+    from: before ? before.at : frame.at,
+    reads: rate('reads'), writes: rate('writes'), others: rate('others'),
+    readBytes: rate('read_bytes'), writtenBytes: rate('written_bytes'),
+    p50: percentile(all, 0.5), p99: percentile(all, 0.99),
+  };
+  const busy = before ? frame.busy.map(([name, time], at) => [name, seconds > 0 && before.busy[at] ? (time - before.busy[at][1]) / seconds / 1e9 * 100 : 0]) : [];
+  frame.d.busy = busy;
+};
+const add = (run, frame) => {
+  derive(run, frame);
+  run.frames.push(frame);
+  for (const event of frame.events) run.events.push(event);
+  if (frame.more_events) run.events.push({ at: frame.at, zone: null, what: `${frame.more_events} more` });
+  if (state.live && run.frames.length > KEPT) run.frames.shift();
+  if (run.events.length > 2000) run.events.splice(0, run.events.length - 2000);
+};
+// The last frame at or before a time.
+const frameAt = (run, time) => {
+  let low = 0, high = run.frames.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (run.frames[middle].at <= time) low = middle + 1; else high = middle;
+  }
+  return run.frames[Math.max(0, low - 1)];
+};
+const limits = () => {
+  const ends = state.runs.filter((run) => run.frames.length).map((run) => [run.frames[0].at, run.frames[run.frames.length - 1].at]);
+  if (!ends.length) return [0, 1];
+  return [Math.min(...ends.map((end) => end[0])), Math.max(...ends.map((end) => end[1]))];
+};
+// The times that the plots show.
+const shown = () => {
+  const [first, last] = limits();
+  if (!state.span) return [first, Math.max(last, first + 1)];
+  if (state.live) return [Math.max(first, state.time - state.span), Math.max(state.time, first + 1)];
+  const from = Math.max(first, Math.min(state.time - state.span / 2, last - state.span));
+  return [from, from + state.span];
+};
+
+// ---- drawing -----------------------------------------------------------------------------------
+const theme = () => {
+  const style = getComputedStyle(document.documentElement);
+  return (name) => style.getPropertyValue(`--${name}`).trim();
+};
+const LEFT = 58, RIGHT = 8, BOTTOM = 22, TOP = 6;
+
+const canvasOf = (plot, height) => {
+  const canvas = plot.canvas, width = plot.box.clientWidth, ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(width * ratio));
+  canvas.height = Math.round(height * ratio);
+  canvas.style.height = `${height}px`;
+  const g = canvas.getContext('2d');
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, width, height);
+  g.font = '11px system-ui, sans-serif';
+  g.textBaseline = 'middle';
+  return { g, width, height, left: LEFT, right: width - RIGHT - (plot.labels || 0), top: TOP, bottom: height - BOTTOM, ratio };
+};
+const steps = (from, to, most) => {
+  const raw = (to - from) / most || 1;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= raw) || raw;
+  const found = [];
+  for (let at = Math.ceil(from / step) * step; at <= to + step / 1e6; at += step) found.push(at);
+  return found;
+};
+const timeAxis = (c, [from, to], color) => {
+  const { g } = c;
+  c.x = (time) => c.left + (time - from) / (to - from) * (c.right - c.left);
+  g.fillStyle = color('soft');
+  g.strokeStyle = color('line');
+  const places = steps(from / 1e9, to / 1e9, Math.max(2, (c.right - c.left) / 90));
+  const range = (to - from) / 1e9, decimals = range > 20 ? 0 : Math.min(6, Math.max(0, Math.ceil(1 - Math.log10(range || 1)) + 1));
+  for (const s of places) {
+    const x = c.x(s * 1e9), text = `${s.toFixed(decimals)} s`, half = g.measureText(text).width / 2;
+    g.beginPath(); g.moveTo(x, c.bottom); g.lineTo(x, c.bottom + 4); g.stroke();
+    if (x + half > c.width) continue;
+    g.textAlign = 'center';
+    g.fillText(text, Math.max(x, half), c.bottom + 12);
+  }
+  g.strokeRect(c.left, c.top, c.right - c.left, c.bottom - c.top);
+};
+// Steps of bytes are round in their unit.
+const unitOf = (top, text) => (text === bytes ? 1024 ** Math.floor(Math.log(Math.max(1, top / 3)) / Math.log(1024)) : 1);
+const valueAxis = (c, top, text, color, bottom = 0) => {
+  const { g } = c;
+  c.y = (value) => c.bottom - (value - bottom) / (top - bottom || 1) * (c.bottom - c.top);
+  g.textAlign = 'right';
+  const unit = unitOf(top, text);
+  for (const value of steps(bottom / unit, top / unit, 4).map((value) => value * unit)) {
+    const y = c.y(value);
+    g.strokeStyle = color('line'); g.globalAlpha = 0.7;
+    g.beginPath(); g.moveTo(c.left, y); g.lineTo(c.right, y); g.stroke();
+    g.globalAlpha = 1; g.fillStyle = color('soft');
+    g.fillText(text(value), c.left - 5, y);
+  }
+};
+// Lines with their names at their ends.
+const drawLines = (plot, run, lines, text) => {
+  const color = theme(), c = canvasOf(plot, 150), window = shown();
+  const frames = run.frames.filter((frame) => frame.at >= window[0] && frame.d.from <= window[1]);
+  let top = 0;
+  for (const { value } of lines) for (const frame of frames) top = Math.max(top, value(frame) ?? 0);
+  top = top > 0 ? top * 1.08 : 1;
+  valueAxis(c, top, text, color);
+  timeAxis(c, window, color);
+  const { g } = c, ends = [];
+  g.save(); g.beginPath(); g.rect(c.left, c.top, c.right - c.left, c.bottom - c.top); g.clip();
+  for (const line of lines) {
+    g.strokeStyle = color(line.color); g.lineWidth = 1.6; g.setLineDash(line.dash || []);
+    g.beginPath();
+    let last = null;
+    for (const frame of frames) {
+      const value = line.value(frame);
+      if (value === null || value === undefined) { last = null; continue; }
+      const x = c.x(frame.at), y = c.y(value);
+      if (last === null) g.moveTo(x, y); else g.lineTo(x, y);
+      last = y;
+      line.end = y;
+    }
+    g.stroke();
+    if (frames.length) ends.push({ line, y: line.end ?? c.bottom });
+  }
+  g.restore(); g.setLineDash([]); g.lineWidth = 1;
+  endLabels(c, ends, color);
+};
+const endLabels = (c, ends, color) => {
+  ends.sort((a, b) => a.y - b.y);
+  let free = c.top + 4;
+  const room = ends.length;
+  ends.forEach((end, at) => {
+    end.y = Math.min(Math.max(end.y, free), c.bottom - 6 - 13 * (room - 1 - at));
+    free = end.y + 13;
+    c.g.fillStyle = color(end.line.color); c.g.textAlign = 'left';
+    c.g.fillText(end.line.name, c.right + 5, end.y);
+  });
+};
+// From few to many, readable by all and on both backgrounds (after viridis).
+const HEAT = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+const heat = (part) => {
+  const place = Math.min(0.9999, Math.max(0, part)) * (HEAT.length - 1), at = Math.floor(place), rest = place - at;
+  return HEAT[at].map((from, channel) => Math.round(from + (HEAT[at + 1][channel] - from) * rest));
+};
+// A picture of `rows` by columns of time; `each(frame, put)` puts amounts into rows.
+const drawHeat = (plot, run, c, window, rows, each) => {
+  const columns = Math.max(1, Math.floor(c.right - c.left));
+  const sums = new Float64Array(columns * rows);
+  let most = 0;
+  for (const frame of run.frames) {
+    if (frame.at < window[0] || frame.d.from > window[1]) continue;
+    const column = (time) => Math.min(columns - 1, Math.max(0, Math.floor((time - window[0]) / (window[1] - window[0]) * columns)));
+    const first = column(frame.d.from), last = Math.max(first, column(frame.at) - 1), share = last - first + 1;
+    each(frame, (row, amount) => {
+      for (let x = first; x <= last; x += 1) {
+        const value = (sums[row * columns + x] += amount / share);
+        if (value > most) most = value;
+      }
+    });
+  }
+  const picture = document.createElement('canvas');
+  picture.width = columns; picture.height = rows;
+  const g = picture.getContext('2d'), pixels = g.createImageData(columns, rows);
+  const top = Math.log1p(most);
+  for (let at = 0; at < sums.length; at += 1) {
+    if (sums[at] <= 0) continue;
+    const [red, green, blue] = heat(0.1 + 0.9 * Math.log1p(sums[at]) / top);
+    pixels.data.set([red, green, blue, 255], at * 4);
+  }
+  g.putImageData(pixels, 0, 0);
+  c.g.imageSmoothingEnabled = false;
+  c.g.drawImage(picture, c.left, c.top, c.right - c.left, c.bottom - c.top);
+  return most;
+};
+
+// ---- plots: each draws a run, and has its rows as a table --------------------------------------
+const PLOTS = [
+  {
+    id: 'heat', title: 'Where is written', unit: 'zones over time', wide: true,
+    wanted: (run) => run.info.zones > 0,
+    draw(plot, run) {
+      const color = theme(), c = canvasOf(plot, 200), window = shown();
+      const cells = Math.ceil(run.info.zones / run.info.zones_per_cell), rows = Math.min(cells, Math.floor(c.bottom - c.top));
+      drawHeat(plot, run, c, window, rows, (frame, put) => {
+        for (const [cell, sectors] of frame.written) put(Math.floor(cell * rows / cells), sectors);
+      });
+      c.g.textAlign = 'right'; c.g.fillStyle = color('soft');
+      for (const zone of steps(0, run.info.zones - 1, 4)) {
+        c.g.fillText(`${Math.round(zone)}`, c.left - 5, Math.max(c.top + 5, c.top + zone / run.info.zones * (c.bottom - c.top)));
+      }
+      timeAxis(c, window, color);
+    },
+    say: (run, frame) => `${frame.written.length} of the map's cells written in the last interval`,
+    head: ['time', 'cells written', 'most written: zone', 'bytes'],
+    row: (frame, run) => {
+      const most = frame.written.reduce((best, entry) => (entry[1] > best[1] ? entry : best), [0, 0]);
+      return [seconds(frame.at), frame.written.length, most[1] ? most[0] * run.info.zones_per_cell : '', bytes(most[1] * 512)];
+    },
+  },
+  {
+    id: 'head', title: 'Way of the head', unit: 'outer edge above, inner edge below', wide: true,
+    wanted: (run) => run.frames.some((frame) => frame.head.length),
+    draw(plot, run) {
+      const color = theme(), c = canvasOf(plot, 200), window = shown(), { g } = c;
+      timeAxis(c, window, color);
+      const y = (radius) => c.top + 3 + radius / 10000 * (c.bottom - c.top - 6);
+      g.fillStyle = color('soft'); g.textAlign = 'right';
+      g.fillText('outer', c.left - 5, c.top + 6); g.fillText('inner', c.left - 5, c.bottom - 6);
+      g.save(); g.beginPath(); g.rect(c.left, c.top, c.right - c.left, c.bottom - c.top); g.clip();
+      const points = run.frames.flatMap((frame) => frame.head).filter(([at]) => at >= window[0] && at <= window[1]);
+      g.strokeStyle = color('a'); g.fillStyle = color('a');
+      g.globalAlpha = Math.max(0.06, Math.min(0.7, 600 / points.length)); g.lineWidth = 0.7; g.beginPath();
+      points.forEach(([at, radius], number) => (number ? g.lineTo(c.x(at), y(radius)) : g.moveTo(c.x(at), y(radius))));
+      g.stroke();
+      g.globalAlpha = Math.max(0.4, Math.min(1, 2000 / points.length));
+      for (const [at, radius] of points) g.fillRect(c.x(at) - 0.8, y(radius) - 0.8, 1.6, 1.6);
+      g.restore(); g.globalAlpha = 1; g.lineWidth = 1;
+    },
+    say: (run, frame) => (frame.head.length ? `${frame.head.length} accesses at ${percent(frame.head[frame.head.length - 1][1] / 100)} of the way in` : 'the head did not access the disk'),
+    head: ['time', 'accesses seen', 'outermost', 'innermost', 'mean way between two'],
+    row: (frame) => {
+      const radii = frame.head.map(([, radius]) => radius / 100);
+      const way = radii.slice(1).reduce((sum, radius, at) => sum + Math.abs(radius - radii[at]), 0) / Math.max(1, radii.length - 1);
+      return [seconds(frame.at), radii.length, radii.length ? percent(Math.min(...radii)) : '', radii.length ? percent(Math.max(...radii)) : '', `${way.toFixed(1)} %`];
+    },
+  },
+  {
+    id: 'rate', title: 'Bandwidth', unit: 'bytes a second', labels: 48, wanted: () => true,
+    draw(plot, run) {
+      drawLines(plot, run, [
+        { name: 'writes', color: 'b', value: (frame) => frame.d.writtenBytes },
+        { name: 'reads', color: 'a', dash: [5, 3], value: (frame) => frame.d.readBytes },
+      ], bytes);
+    },
+    say: (run, frame) => `reads ${bytes(frame.d.readBytes)} a second, writes ${bytes(frame.d.writtenBytes)} a second`,
+    head: ['time', 'reads/s', 'read bytes/s', 'writes/s', 'written bytes/s', 'others/s'],
+    row: (frame) => [seconds(frame.at), count(frame.d.reads), bytes(frame.d.readBytes), count(frame.d.writes), bytes(frame.d.writtenBytes), count(frame.d.others)],
+  },
+  {
+    id: 'iops', title: 'I/Os', unit: 'a second', labels: 48, wanted: () => true,
+    draw(plot, run) {
+      drawLines(plot, run, [
+        { name: 'writes', color: 'b', value: (frame) => frame.d.writes },
+        { name: 'reads', color: 'a', dash: [5, 3], value: (frame) => frame.d.reads },
+      ], count);
+    },
+    say: (run, frame) => `${count(frame.d.reads)} reads and ${count(frame.d.writes)} writes a second`,
+    head: ['time', 'reads', 'writes', 'others', 'failed'],
+    row: (frame) => [seconds(frame.at), frame.ios.reads, frame.ios.writes, frame.ios.others, frame.ios.failures],
+  },
+  {
+    id: 'latency', title: 'Time with the device', unit: 'number of requests by time, with p50 and p99', labels: 30, wanted: () => true,
+    draw(plot, run) {
+      const color = theme(), c = canvasOf(plot, 180), window = shown();
+      let low = state.ranges.length - 1, high = 0;
+      for (const frame of run.frames) for (const [range] of frame.all) { low = Math.min(low, range); high = Math.max(high, range); }
+      if (low > high) { low = 20; high = 60; }
+      low = Math.max(0, low - 2); high = Math.min(state.ranges.length - 1, high + 2);
+      const rows = high - low + 1;
+      drawHeat(plot, run, c, window, rows, (frame, put) => {
+        for (const [range, n] of frame.all) put(high - range, n);
+      });
+      const from = Math.log2(state.ranges[low]), to = Math.log2(state.ranges[high] * 1.19);
+      const y = (time) => c.bottom - (Math.log2(time) - from) / (to - from) * (c.bottom - c.top);
+      c.g.textAlign = 'right'; c.g.fillStyle = color('soft');
+      for (let power = 100; power < 1e12; power *= 10) {
+        if (power < state.ranges[low] || power > state.ranges[high]) continue;
+        c.g.fillText(nanos(power), c.left - 5, y(power));
+        c.g.strokeStyle = color('line'); c.g.beginPath(); c.g.moveTo(c.left - 3, y(power)); c.g.lineTo(c.left, y(power)); c.g.stroke();
+      }
+      timeAxis(c, window, color);
+      const ends = [];
+      for (const line of [{ name: 'p50', color: 'text', key: 'p50' }, { name: 'p99', color: 'explicit', key: 'p99', dash: [4, 3] }]) {
+        c.g.strokeStyle = color(line.color); c.g.setLineDash(line.dash || []); c.g.lineWidth = 1.4; c.g.beginPath();
+        let last = null;
+        for (const frame of run.frames) {
+          const value = frame.d[line.key];
+          if (value === null || frame.at < window[0] || frame.at > window[1]) continue;
+          if (last === null) c.g.moveTo(c.x(frame.at), y(value)); else c.g.lineTo(c.x(frame.at), y(value));
+          last = y(value);
+        }
+        c.g.stroke();
+        if (last !== null) ends.push({ line, y: last });
+      }
+      c.g.setLineDash([]); c.g.lineWidth = 1;
+      endLabels(c, ends, color);
+    },
+    say: (run, frame) => (frame.d.p50 === null ? 'no requests in the last interval' : `median ${nanos(frame.d.p50)}, 99th percentile ${nanos(frame.d.p99)}`),
+    head: ['time', 'requests', 'p50', 'p99', 'p99.9'],
+    row: (frame) => {
+      const at = (part) => { const value = percentile(frame.all, part); return value === null ? '' : nanos(value); };
+      return [seconds(frame.at), frame.all.reduce((sum, [, n]) => sum + n, 0), at(0.5), at(0.99), at(0.999)];
+    },
+  },
+  {
+    id: 'queues', title: 'Queues', unit: 'requests', labels: 78, wanted: () => true,
+    draw(plot, run) {
+      drawLines(plot, run, [
+        { name: 'with device', color: 'a', value: (frame) => frame.in_flight },
+        { name: 'in plugs', color: 'b', dash: [5, 3], value: (frame) => frame.waiting },
+        { name: 'plugs', color: 'c', dash: [2, 2], value: (frame) => frame.live_plugs },
+      ], count);
+    },
+    say: (run, frame) => `${frame.in_flight} requests with the device, ${frame.waiting} writes wait in ${frame.live_plugs} plugs`,
+    head: ['time', 'with device', 'in plugs', 'plugs', 'longest plugs (zone: writes)'],
+    row: (frame) => [seconds(frame.at), frame.in_flight, frame.waiting, frame.live_plugs, frame.plugs.map(([zone, waiting]) => `${zone}: ${waiting}`).join(', ')],
+  },
+  {
+    id: 'inside', title: 'Inside the device', unit: 'percent', labels: 96,
+    wanted: (run) => run.frames.some((frame) => frame.levels.length || frame.d.busy.length),
+    draw(plot, run) {
+      const last = run.frames[run.frames.length - 1];
+      const styles = [['b'], ['c', [5, 3]], ['a', [2, 2]], ['d', [7, 2, 2, 2]], ['explicit', [3, 3]], ['soft']];
+      const levels = last.levels.map(([name], at) => ({ name, value: (frame) => (frame.levels[at] ? frame.levels[at][1] / (frame.levels[at][2] || 1) * 100 : null) }));
+      const busy = last.busy.map(([name], at) => ({ name, value: (frame) => (frame.d.busy[at] ? frame.d.busy[at][1] : null) }));
+      const lines = [...levels, ...busy].slice(0, styles.length).map((line, at) => ({ ...line, name: line.name.replace('write buffer', 'buffer').replace('dies programming or erasing', 'dies busy'), color: styles[at][0], dash: styles[at][1] }));
+      drawLines(plot, run, lines, percent);
+    },
+    say: (run, frame) => frame.levels.map(([name, value, of]) => `${name}: ${count(value)} of ${count(of)}`).join('; '),
+    head: ['time', 'levels', 'busy', 'counters'],
+    row: (frame) => [seconds(frame.at), frame.levels.map(([name, value, of]) => `${name} ${value} of ${of}`).join(', '),
+      frame.d.busy.map(([name, part]) => `${name} ${percent(part)}`).join(', '), frame.counts.map(([name, n]) => `${name} ${n}`).join(', ')],
+  },
+];
+
+// ---- the map of zones --------------------------------------------------------------------------
+const CELLS = {
+  '.': ['empty', 'empty'], o: ['implicit', 'implicitly open'], O: ['explicit', 'explicitly open'], c: ['closed', 'closed'],
+  '#': ['full', 'full'], '+': ['mixed', 'full and empty'], '-': ['conventional', 'conventional'], r: ['readonly', 'read-only'], x: ['offline', 'offline'],
+};
+const fillOf = (frame, cell) => (frame.filled.charCodeAt(cell) - 35) / 90;
+const mapShape = (view, cells) => {
+  const width = Math.max(60, view.map.box.clientWidth);
+  const size = Math.max(5, Math.min(22, Math.floor(Math.sqrt(width * 190 / cells))));
+  const columns = Math.max(1, Math.floor(width / size));
+  return { size, columns, rows: Math.ceil(cells / columns) };
+};
+const drawMap = (view, run, frame) => {
+  const cells = frame.conditions.length, { size, columns, rows } = mapShape(view, cells), color = theme();
+  const { g } = canvasOf(view.map, rows * size + 1);
+  for (let cell = 0; cell < cells; cell += 1) {
+    const letter = frame.conditions[cell], [name] = CELLS[letter] || CELLS['-'];
+    const x = (cell % columns) * size, y = Math.floor(cell / columns) * size, inner = size - 1;
+    g.fillStyle = color('empty'); g.fillRect(x, y, inner, inner);
+    g.fillStyle = color(name);
+    const part = letter === '.' ? 0 : 'oOc+'.includes(letter) ? Math.max(0.15, fillOf(frame, cell)) : 1;
+    const high = Math.max(part > 0 ? 1 : 0, Math.round(part * inner));
+    g.fillRect(x, y + inner - high, inner, high);
+    if ('oOc'.includes(letter)) { g.strokeStyle = color(name); g.strokeRect(x + 0.5, y + 0.5, inner - 1, inner - 1); }
+    if (size >= 12 && 'oOcrx-'.includes(letter)) {
+      g.fillStyle = color(letter === 'x' ? 'back' : 'text'); g.textAlign = 'center'; g.fillText(letter, x + inner / 2, y + inner / 2);
+    }
+  }
+  const x = (view.cell % columns) * size, y = Math.floor(view.cell / columns) * size;
+  if (view.selected) { g.strokeStyle = color('text'); g.lineWidth = 2; g.strokeRect(x, y, size - 1, size - 1); g.lineWidth = 1; }
+};
+const sayCell = (view, run, frame) => {
+  if (!view.selected) return;
+  const per = run.info.zones_per_cell, first = view.cell * per, last = Math.min(first + per, run.info.zones) - 1;
+  const zones = first === last ? `zone ${first}` : `zones ${first} to ${last}`;
+  view.say.textContent = `${zones}: ${CELLS[frame.conditions[view.cell]][1]}, ${percent(fillOf(frame, view.cell) * 100)} written`;
+};
+const select = (view, run, cell) => {
+  const frame = frameAt(run, state.time);
+  if (!frame) return;
+  view.cell = Math.max(0, Math.min(cell, frame.conditions.length - 1));
+  view.selected = true;
+  sayCell(view, run, frame); drawMap(view, run, frame);
+};
+const makeMap = (view, run) => {
+  const canvas = make('canvas', { role: 'img', tabindex: 0, 'aria-label': 'Map of zones. Arrow keys select one.', 'aria-describedby': `say-${view.number}` });
+  const box = make('div', { class: 'plot' }, canvas);
+  view.map = { canvas, box };
+  view.cell = 0; view.selected = false;
+  view.say = make('output', { class: 'note', id: `say-${view.number}`, text: 'Arrow keys or a click select a zone.' });
+  canvas.addEventListener('keydown', (event) => {
+    const { columns } = mapShape(view, Math.ceil(run.info.zones / run.info.zones_per_cell));
+    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, Home: -1e9, End: 1e9 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    select(view, run, view.cell + by);
+  });
+  canvas.addEventListener('click', (event) => {
+    const { size, columns } = mapShape(view, Math.ceil(run.info.zones / run.info.zones_per_cell));
+    select(view, run, Math.floor(event.offsetY / size) * columns + Math.floor(event.offsetX / size));
+  });
+  const legend = make('ul', { class: 'legend' });
+  for (const [name, title] of Object.values(CELLS)) {
+    const swatch = make('i');
+    swatch.style.background = `var(--${name})`;
+    legend.append(make('li', {}, swatch, title));
+  }
+  const table = make('tbody');
+  view.conditions = table;
+  return make('figure', { class: 'wide' },
+    make('figcaption', {}, 'Zones ', make('small', { text: run.info.zones_per_cell > 1 ? `${run.info.zones_per_cell} in a cell` : 'one in a cell' })),
+    box, view.say, legend,
+    make('details', {}, make('summary', { text: 'Table: zones by condition' }),
+      make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { text: 'condition' }), make('th', { text: 'zones' }))), table))));
+};
+
+// ---- a run -------------------------------------------------------------------------------------
+const TILES = [
+  ['Writes', (frame) => [count(frame.d.writes), `/s, ${bytes(frame.d.writtenBytes)}/s`]],
+  ['Reads', (frame) => [count(frame.d.reads), `/s, ${bytes(frame.d.readBytes)}/s`]],
+  ['Time with the device', (frame) => (frame.d.p50 === null ? ['none', ''] : [nanos(frame.d.p50), ` p50, ${nanos(frame.d.p99)} p99`])],
+  ['With the device', (frame) => [count(frame.in_flight), ` and ${count(frame.waiting)} in ${count(frame.live_plugs)} plugs`]],
+  ['Open zones', (frame, run) => [count(frame.zones[2] + frame.zones[3]), run.info.max_open ? ` of ${run.info.max_open}` : ', no limit']],
+  ['Active zones', (frame, run) => [count(frame.zones[2] + frame.zones[3] + frame.zones[4]), run.info.max_active ? ` of ${run.info.max_active}` : ', no limit']],
+  ['Written so far', (frame) => [bytes(frame.ios.written_bytes), ` in ${frame.ios.writes} writes`]],
+  ['Read so far', (frame) => [bytes(frame.ios.read_bytes), ` in ${frame.ios.reads} reads`]],
+  ['Failed', (frame) => [count(frame.ios.failures), frame.faults ? `, ${frame.faults} fault rules` : '']],
+  ['Scheduler', (frame) => [frame.scheduler, `, writes: ${frame.zone_write}`]],
+];
+const makePlot = (view, plot) => {
+  const canvas = make('canvas', { role: 'img', 'aria-label': plot.title });
+  const cursor = make('div', { class: 'cursor', hidden: '' });
+  const box = make('div', { class: 'plot' }, canvas, cursor);
+  const body = make('tbody');
+  const details = make('details', {}, make('summary', { text: `Table: ${plot.title.toLowerCase()}` }),
+    make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${plot.title}, as a table` }, make('table', {},
+      make('thead', {}, make('tr', {}, ...plot.head.map((text) => make('th', { text, scope: 'col' })))), body)));
+  const figure = make('figure', { class: plot.wide ? 'wide' : '', id: `${plot.id}-${view.number}` },
+    make('figcaption', {}, `${plot.title} `, make('small', { text: plot.unit })), box, details);
+  const made = { ...plot, canvas, box, cursor, body, details, figure };
+  details.addEventListener('toggle', () => fillTable(view, made));
+  return made;
+};
+const fillTable = (view, plot) => {
+  if (!plot.details.open) return;
+  const [from, to] = shown(), frames = view.run.frames.filter((frame) => frame.at >= from && frame.at <= to);
+  const every = Math.max(1, Math.ceil(frames.length / 60));
+  const rows = frames.filter((frame, at) => (frames.length - 1 - at) % every === 0);
+  if (state.live) rows.reverse();
+  plot.body.replaceChildren(...rows.map((frame) => make('tr', {}, ...plot.row(frame, view.run).map((text) => make('td', { text: String(text) })))));
+};
+const makeRun = (run, number) => {
+  const view = { run, number, drawn: 0 };
+  view.tiles = TILES.map(([name]) => {
+    const strong = make('b'), rest = make('span');
+    return { strong, rest, node: make('div', {}, make('dt', { text: name }), make('dd', {}, strong, rest)) };
+  });
+  view.plots = PLOTS.map((plot) => makePlot(view, plot));
+  view.eventList = make('ol', { class: 'events', tabindex: 0, 'aria-label': 'Events' });
+  view.events = 0;
+  const panels = make('div', { class: 'panels' });
+  if (run.info.zones) panels.append(makeMap(view, run));
+  panels.append(...view.plots.map((plot) => plot.figure));
+  panels.append(make('figure', { class: 'wide' }, make('figcaption', {}, 'Events ', make('small', { text: 'what was seen between two frames' })), view.eventList));
+  view.error = make('p', { class: 'error', role: 'alert' });
+  const section = make('section', { class: 'run', 'aria-label': run.info.name },
+    make('h2', { text: run.info.name }), make('p', { text: [run.info.description, run.title].filter(Boolean).join(' · ') }),
+    view.error, make('dl', { class: 'tiles' }, ...view.tiles.map((tile) => tile.node)));
+  if (state.control) section.append(makeControl(number));
+  section.append(panels);
+  $('runs').append(section);
+  return view;
+};
+const showRun = (view, all) => {
+  const { run } = view, frame = frameAt(run, state.time);
+  if (!frame) return;
+  TILES.forEach(([, text], at) => {
+    const [strong, rest] = text(frame, run);
+    if (view.tiles[at].strong.textContent !== strong) view.tiles[at].strong.textContent = strong;
+    view.tiles[at].rest.textContent = rest;
+  });
+  view.error.textContent = frame.error || '';
+  if (run.info.zones) {
+    drawMap(view, run, frame);
+    sayCell(view, run, frame);
+    view.conditions.replaceChildren(...frame.zones.map((zones, at) => make('tr', {}, make('td', { text: state.conditions[at] }), make('td', { text: String(zones) }))));
+  }
+  for (const plot of view.plots) {
+    plot.figure.hidden = !plot.wanted(run);
+    if (plot.figure.hidden) continue;
+    if (all) { plot.draw(plot, run); if (state.live) fillTable(view, plot); }
+    plot.canvas.setAttribute('aria-label', `${plot.title}: ${plot.say(run, frame)}`);
+    const [from, to] = shown(), width = plot.box.clientWidth - LEFT - RIGHT - (plot.labels || 0);
+    plot.cursor.hidden = state.live && !state.paused;
+    plot.cursor.style.left = `${LEFT + Math.max(0, Math.min(1, (state.time - from) / (to - from))) * width}px`;
+  }
+  showEvents(view);
+};
+const showEvents = (view) => {
+  const { run } = view, newest = run.events[run.events.length - 1];
+  if (view.newest === newest && view.newest !== undefined) return;
+  view.newest = newest;
+  const text = (event) => (event.zone === null ? event.what : `zone ${event.zone}: ${event.what}`);
+  const list = state.live ? run.events.slice(-200).reverse() : run.events.slice(0, 1000);
+  view.eventList.replaceChildren(...list.map((event) => make('li', {},
+    make('button', { type: 'button', text: seconds(event.at), 'aria-label': `Go to ${seconds(event.at)}`, onclick: () => go(event.at) }), make('span', { text: text(event) }))));
+  if (!list.length) view.eventList.append(make('li', { text: 'none yet' }));
+};
+
+// ---- changing a device -------------------------------------------------------------------------
+const makeControl = (number) => {
+  const result = make('output', { class: 'note' });
+  const send = async (...command) => {
+    if (!window.confirm(`Execute "${command.join(' ')}"?`)) return;
+    const response = await fetch(`command${location.search}`, { method: 'POST', body: JSON.stringify({ device: number + 1, command }) });
+    const answer = await response.json().catch(() => ({ error: response.statusText }));
+    result.textContent = answer.error || 'done';
+  };
+  const choice = (label, name, values) => {
+    const list = make('select', {}, ...values.map((value) => make('option', { text: value })));
+    return make('label', {}, `${label} `, list, ' ', make('button', { type: 'button', text: 'Set', onclick: () => send('set', name, list.value) }));
+  };
+  const rule = make('input', { size: 24, placeholder: 'fail=write,zone=3,count=2' });
+  return make('details', {}, make('summary', { text: 'Change the device' }), make('div', { class: 'control' },
+    choice('Scheduler', 'scheduler', ['none', 'mq-deadline', 'bfq', 'kyber']), choice('Zone writes', 'zone_write', ['plug', 'qd1', 'lock', 'off']),
+    make('label', {}, 'Fault ', rule, ' ', make('button', { type: 'button', text: 'Add', onclick: () => send('fault', 'add', rule.value) })),
+    make('button', { type: 'button', text: 'Clear faults', onclick: () => send('fault', 'clear') }), result));
+};
+
+// ---- time --------------------------------------------------------------------------------------
+const show = (all = true) => {
+  const [first, last] = limits(), slider = $('time');
+  slider.value = String(Math.round((state.time - first) / Math.max(1, last - first) * 1000));
+  slider.setAttribute('aria-valuetext', seconds(state.time));
+  $('now').textContent = seconds(state.time);
+  state.views.forEach((view) => showRun(view, all));
+};
+const pause = (paused) => {
+  state.paused = paused;
+  $('play').textContent = paused ? 'Play' : 'Pause';
+  $('play').setAttribute('aria-pressed', String(paused));
+};
+const go = (time) => { pause(true); state.time = time; show(state.live || Boolean(state.span)); };
+const play = () => {
+  let last = performance.now(), drawn = 0;
+  const tick = (now) => {
+    const [, end] = limits();
+    if (!state.paused) {
+      state.time = Math.min(end, state.time + (now - last) * 1e6 * Number($('speed').value));
+      if (state.time >= end) pause(true);
+      if (now - drawn > 60 || state.paused) { drawn = now; show(Boolean(state.span)); }
+    }
+    last = now;
+    requestAnimationFrame(tick);
+  };
+  requestAnimationFrame(tick);
+};
+const setUp = (data) => {
+  Object.assign(state, { live: data.live, control: data.control, ranges: data.ranges, conditions: data.conditions });
+  const names = data.runs.map((run) => run.info.name).join(' and ');
+  document.title = `${names} – Zonal`;
+  $('title').textContent = `Zonal ${data.version}`;
+  for (const { title, clock, info, frames } of data.runs) {
+    const run = { title, clock, info, frames: [], events: [] };
+    state.runs.push(run);
+    frames.forEach((frame) => add(run, frame));
+  }
+  const spans = state.live ? [[10e9, '10 s'], [60e9, 'a minute'], [0, 'three minutes']] : [[0, 'the whole run'], [60e9, 'a minute'], [10e9, '10 s'], [1e9, '1 s'], [1e8, '100 ms']];
+  $('window').append(...spans.map(([span, text]) => make('option', { value: span, text })));
+  if (state.live) $('window').value = '60000000000';
+  state.span = Number($('window').value);
+  $('time').max = '1000';
+  $('speedbox').hidden = state.live;
+  state.views = state.runs.map(makeRun);
+  $('play').addEventListener('click', () => {
+    const [first, last] = limits();
+    pause(!state.paused);
+    if (!state.paused) state.time = state.live ? last : state.time >= last ? first : state.time;
+    show();
+  });
+  $('time').addEventListener('input', (event) => {
+    const [first, last] = limits();
+    go(first + Number(event.target.value) / 1000 * (last - first));
+  });
+  $('window').addEventListener('change', () => { state.span = Number($('window').value); show(); });
+  new ResizeObserver(() => show()).observe($('runs'));
+  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => show());
+  window.addEventListener('beforeprint', () => show());
+  if (state.live) listen(); else { $('state').textContent = `recorded in ${data.runs[0].clock} time`; pause(true); state.time = limits()[1]; show(); play(); }
+};
+const listen = () => {
+  const source = new EventSource(`frames${location.search}`);
+  let waiting = false;
+  source.onopen = () => { $('state').textContent = 'live'; };
+  source.onerror = () => { $('state').textContent = 'the device is not served any more, or too many look'; };
+  source.onmessage = (event) => {
+    JSON.parse(event.data).forEach((frame, at) => add(state.runs[at], frame));
+    if (!state.paused) state.time = limits()[1];
+    if (state.paused || waiting || document.hidden) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; show(); });
+  };
+};
+const begin = async () => {
+  try {
+    const embedded = $('runs-data');
+    if (embedded) { setUp(JSON.parse(embedded.textContent)); return; }
+    const response = await fetch(`runs${location.search}`);
+    if (!response.ok) throw new Error(await response.text());
+    setUp(await response.json());
+  } catch (error) {
+    $('state').textContent = `cannot show anything: ${error.message}`;
+  }
+};
+begin();

@@ -1,0 +1,152 @@
+//! Where the time of I/Os went, as a page: a stacked bar for each percentile, and the table behind.
+use super::explain::{Explained, Row};
+use crate::page::{self, escaped};
+use std::fmt::Write;
+use zonal_device::quantity::format_time;
+
+/// Width of the drawing, of the names of bars and of their totals, and height of a bar, in pixels.
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 100.0;
+const RIGHT: f64 = 90.0;
+const BAR: f64 = 30.0;
+/// A part of a bar that is as wide has its name inside.
+const LABELLED: f64 = 62.0;
+
+/// The page of all devices.
+pub(super) fn page(devices: &[Explained]) -> String {
+    let mut out = page::begin("Where the time of the I/Os went");
+    out += "<p>Each bar is the mean of the I/Os around a percentile of the latency, from submission to \
+            completion; its parts are shares of that time.</p>\n";
+    for device in devices {
+        let _ = writeln!(out, "<h2>{}</h2>", escaped(device.device()));
+        if device.rows().is_empty() {
+            out += "<p>There were too few I/Os to explain.</p>\n";
+            continue;
+        }
+        bars(&mut out, device.rows());
+        table(&mut out, device.rows());
+    }
+    out + page::END
+}
+
+/// The parts that some row spent time in, in the order of an I/O's way.
+fn parts(rows: &[Row]) -> Vec<&'static str> {
+    let mut parts: Vec<&'static str> = Vec::new();
+    for (part, nanos) in rows.iter().flat_map(|row| &row.parts) {
+        if *nanos > 0 && !parts.contains(part) {
+            parts.push(part);
+        }
+    }
+    parts
+}
+
+fn bars(out: &mut String, rows: &[Row]) {
+    let names = parts(rows);
+    let height = rows.len() as f64 * BAR;
+    let _ = writeln!(
+        out,
+        "<figure><div class=\"scroll\"><svg class=\"bars\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" \
+         aria-label=\"Shares of the latency; the table below has the figures\" width=\"{WIDTH}\" \
+         height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">"
+    );
+    for (number, row) in rows.iter().enumerate() {
+        let (top, text) = (number as f64 * BAR, number as f64 * BAR + BAR * 0.62);
+        let total: u64 = row.parts.iter().map(|(_, nanos)| nanos).sum();
+        let _ = writeln!(
+            out,
+            "<text x=\"0\" y=\"{text}\">{} {}</text><text x=\"{}\" y=\"{text}\">{}</text>",
+            row.kind,
+            row.percentile,
+            WIDTH - RIGHT + 6.0,
+            format_time(row.latency)
+        );
+        let mut x = LEFT;
+        for (part, nanos) in &row.parts {
+            let Some(colour) = names.iter().position(|name| name == part) else { continue };
+            let share = *nanos as f64 / total.max(1) as f64;
+            let width = share * (WIDTH - LEFT - RIGHT);
+            let title = format!("{}: {}, {:.0} %", plain(part), format_time(*nanos), share * 100.0);
+            let _ = writeln!(
+                out,
+                "<rect class=\"series{colour}\" x=\"{x:.1}\" y=\"{}\" width=\"{width:.1}\" \
+                 height=\"{}\"><title>{title}</title></rect>",
+                top + 3.0,
+                BAR - 6.0
+            );
+            if width >= LABELLED {
+                let middle = x + width / 2.0;
+                let _ = writeln!(
+                    out,
+                    "<text class=\"inside\" x=\"{middle:.1}\" y=\"{text}\">{}</text>",
+                    plain(part)
+                );
+            }
+            x += width;
+        }
+    }
+    *out += "</svg></div>";
+    page::legend(out, names.iter().map(|name| plain(name)));
+    *out += "</figure>\n";
+}
+
+fn table(out: &mut String, rows: &[Row]) {
+    let names = parts(rows);
+    let headings = ["I/Os", "percentile", "number", "latency"].into_iter().map(str::to_owned);
+    let headings: Vec<String> = headings.chain(names.iter().map(|name| plain(name))).collect();
+    let cells = |row: &Row| {
+        let of = |name: &&str| {
+            let part = row.parts.iter().find(|(part, _)| part == name);
+            part.map_or(String::new(), |(_, nanos)| format_time(*nanos))
+        };
+        let mut cells = vec![row.kind.to_owned(), row.percentile.to_owned(), row.ios.to_string()];
+        cells.push(format_time(row.latency));
+        cells.extend(names.iter().map(of));
+        cells
+    };
+    page::table(out, &headings, 2, rows.iter().map(cells));
+}
+
+/// The name of a part, for people.
+fn plain(part: &str) -> String {
+    part.replace('_', ": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_shares_and_the_table_has_the_times() {
+        let row = |percentile, parts: Vec<(&'static str, u64)>| Row {
+            kind: "write",
+            percentile,
+            ios: 7,
+            latency: parts.iter().map(|(_, nanos)| nanos).sum(),
+            parts,
+        };
+        let rows = vec![
+            row("p50", vec![("plug", 0), ("device", 1000)]),
+            row("p99", vec![("plug", 3000), ("device", 1000)]),
+        ];
+        let html = page(&[Explained::new("a<b", rows)]);
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+        let document = roxmltree::Document::parse_with_options(&html, options).expect("XML");
+        let svg = |name| ("http://www.w3.org/2000/svg", name);
+        let widths = |class: &str| {
+            let rects = document.descendants().filter(|node| node.has_tag_name(svg("rect")));
+            let of = rects.filter(|node| node.attribute("class") == Some(class));
+            let width =
+                |node: roxmltree::Node<'_, '_>| node.attribute("width")?.parse::<f64>().ok();
+            of.filter_map(width).collect::<Vec<_>>()
+        };
+        let all = WIDTH - LEFT - RIGHT;
+        let close = |found: &[f64], expected: &[f64]| {
+            found.len() >= expected.len()
+                && found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 0.1)
+        };
+        // The device is the first part that took time, plugs the second.
+        assert!(close(&widths("series0"), &[all, all * 0.25]), "{:?}", widths("series0"));
+        assert!(close(&widths("series1"), &[0.0, all * 0.75]), "{:?}", widths("series1"));
+        assert!(html.contains("a&lt;b") && html.contains("plug: 3 us, 75 %"), "{html}");
+    }
+}

@@ -1,0 +1,186 @@
+"""Opens the pages in a browser and compares what they show with the reports of the jobs.
+
+usage: check.py ZONAL DIR-FOR-PICTURES
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from browser import Browser
+
+WRITES = 4000
+TILE = """
+const tiles = [...document.querySelectorAll('.tiles div')];
+const of = (number) => tiles.filter((tile) => tile.querySelector('dt').textContent === %r)[number];
+return of(%d).querySelector('dd').textContent;
+"""
+CONDITIONS = """
+return [...document.querySelectorAll('.run table')[0].tBodies[0].rows].map((row) => [row.cells[0].textContent, Number(row.cells[1].textContent)]);
+"""
+NAMES = {"-": "conventional", ".": "empty", "o": "implicitly open", "O": "explicitly open", "c": "closed",
+         "#": "full", "r": "read-only", "x": "offline"}
+
+
+def tile(browser, name, run=0):
+    return browser.run(TILE % (name, run))
+
+
+def writes_shown(browser, run=0):
+    found = re.search(r"in (\d+) writes", tile(browser, "Written so far", run))
+    return int(found.group(1)) if found else 0
+
+
+def totals(report):
+    """Writes and their bytes, of a report in JSON."""
+    with open(report, encoding="utf-8") as file:
+        jobs = json.load(file)["jobs"]
+    return sum(job["write"]["total_ios"] for job in jobs), sum(job["write"]["io_bytes"] for job in jobs)
+
+
+def fits(browser, width):
+    found = browser.run("return document.documentElement.scrollWidth")
+    assert found <= width, f"at {width} pixels the page is {found} wide"
+
+
+def pictures(browser, name, where):
+    for width in (1400, 400):
+        for scheme in ("light", "dark"):
+            browser.size(width, 1000)
+            browser.scheme(scheme)
+            browser.run("window.scrollTo(0, 0)")
+            time.sleep(0.5)
+            fits(browser, width)
+            browser.picture(f"{where}/{name}-{width}-{scheme}.png")
+    browser.size(1400, 1000)
+    browser.scheme("light")
+
+
+class Server:
+    """A `zonal` program that prints where it serves."""
+
+    def __init__(self, arguments, lines):
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+        self.places = [self.process.stdout.readline().strip() for _ in range(lines)]
+
+    def place(self, start):
+        return next(place for place in self.places if place.startswith(start))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(timeout=60)
+
+
+def tables_have_rows(browser):
+    """Every plot has a table behind it, with rows."""
+    browser.run("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    browser.wait("return [...document.querySelectorAll('figure:not([hidden]) table')].every((table) => table.tBodies[0].rows.length)")
+    found = browser.run("return [...document.querySelectorAll('canvas')].filter((canvas) => !canvas.getAttribute('aria-label')).length")
+    assert found == 0, f"{found} plots have no label"
+    browser.run("document.querySelectorAll('details').forEach((details) => { details.open = false; })")
+
+
+def served(browser, zonal, where):
+    """A job over NVMe/TCP on a served device: the page, the socket and the job's report agree."""
+    serve = [zonal, "serve", "zns-1t", "--nvme-tcp", "127.0.0.1:0", "--ctl", "ctl", "--web", "127.0.0.1:0"]
+    with Server(serve, 3) as server:
+        browser.open(server.place("http"))
+        browser.wait("return document.getElementById('state').textContent === 'live'")
+        job = subprocess.Popen(
+            [zonal, "run", "--device", server.place("nvme-tcp"), "--name", "w", "--rw", "write", "--zonemode", "zbd",
+             "--bs", "64k", "--iodepth", "8", "--nomerges", "--numjobs", "2", "--offset_increment", "8z", "--size", "4z", "--rate_iops", "400",
+             "--number_ios", str(WRITES // 2), "--output-format", "json", "--output", "served.json"])
+        browser.wait("return " + "document.querySelector('.tiles b').textContent !== '0' && document.querySelector('.tiles b').textContent !== ''")
+        time.sleep(3)
+        assert 0 < writes_shown(browser) < WRITES, "the page shows the job while it runs"
+        browser.picture(f"{where}/docs-serve.png", whole=False)
+        tables_have_rows(browser)
+        pictures(browser, "serve", where)
+        assert job.wait(timeout=300) == 0
+        writes, size = totals("served.json")
+        assert writes == WRITES, f"the job did {writes}"
+        browser.wait(f"return document.querySelector('.tiles').textContent.includes('in {writes} writes')")
+        text = tile(browser, "Written so far")
+        assert text.startswith(f"{size / (1 << 20):.0f} MiB") or f"{size / (1 << 20):.0f}" in text, f"{text}, expected {size} bytes"
+        map_of = json.loads(subprocess.check_output([zonal, "ctl", "ctl", "--json", "view", "0", "1", "16384"]))["zones"]
+        expected = {name: map_of["conditions"].count(letter) for letter, name in NAMES.items()}
+        assert dict(browser.run(CONDITIONS)) == expected, f"{browser.run(CONDITIONS)}, expected {expected}"
+        assert sum(expected.values()) == map_of["zones"] and expected["empty"] < map_of["zones"]
+        keys(browser)
+        assert browser.errors() == [], browser.errors()
+    print(f"served: {writes} writes, {expected['full']} zones full, as the job and the socket report")
+
+
+def keys(browser):
+    """The map is used with the keyboard, and says what is selected."""
+    browser.run("document.querySelector('canvas[tabindex]').focus()")
+    press = "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: %r, bubbles: true, cancelable: true }))"
+    browser.run(press % "End")
+    browser.run(press % "Home")
+    said = browser.run("return document.querySelector('output.note').textContent")
+    assert re.match(r"zones? 0(: | to )", said), said
+
+
+def recorded(browser, zonal, where):
+    """Two recordings side by side: the page shows what the reports have, and goes to any moment."""
+    expected = []
+    for policy in ("qd1", "plug"):
+        job = [zonal, "run", "--clock", "virtual", "--device", "smr-30t", "--zone-write", policy, "--name", "w", "--rw", "write",
+               "--zonemode", "zbd", "--bs", "256k", "--iodepth", "4", "--numjobs", "4", "--offset_increment", "20000z", "--size", "4z",
+               "--number_ios", "1500", "--record-view", policy, "--output-format", "json", "--output", f"{policy}.json"]
+        subprocess.run(job, check=True)
+        expected.append(totals(f"{policy}.json"))
+    with Server([zonal, "view", "qd1", "plug"], 1) as server:
+        browser.open(server.place("http"))
+        browser.wait("return document.querySelectorAll('.run').length === 2 && document.querySelector('.tiles b').textContent !== ''")
+        for run, (writes, _) in enumerate(expected):
+            assert writes_shown(browser, run) == writes, f"run {run}: {tile(browser, 'Written so far', run)}, expected {writes}"
+        browser.run("document.querySelector('.events button').click()")
+        assert writes_shown(browser) < expected[0][0], "an event is before the end"
+        before = browser.run("return document.getElementById('now').textContent")
+        browser.run("document.getElementById('play').click()")
+        browser.wait(f"return document.getElementById('now').textContent !== {before!r}")
+        browser.run("const time = document.getElementById('time'); time.value = time.max; time.dispatchEvent(new Event('input'))")
+        assert [writes_shown(browser, run) for run in (0, 1)] == [writes for writes, _ in expected]
+        tables_have_rows(browser)
+        browser.run("window.scrollTo(0, document.getElementById('head-0').getBoundingClientRect().top - 330)")
+        time.sleep(0.5)
+        browser.picture(f"{where}/docs-view.png", whole=False)
+        pictures(browser, "view", where)
+        assert browser.errors() == [], browser.errors()
+    subprocess.run([zonal, "view", "qd1", "--html", "alone.html"], check=True)
+    browser.open("file:///" + subprocess.check_output(["realpath", "alone.html"], text=True).strip())
+    browser.wait("return document.querySelector('.tiles b') && document.querySelector('.tiles b').textContent !== ''")
+    assert writes_shown(browser) == expected[0][0]
+    print(f"recorded: {expected[0][0]} and {expected[1][0]} writes, as the reports have")
+
+
+def running(browser, zonal):
+    """`zonal run --web` shows a run while it lasts."""
+    job = subprocess.Popen(
+        [zonal, "run", "--device", "smr-30t", "--web", "127.0.0.1:0", "--name", "r", "--rw", "randread", "--bs", "4k", "--runtime", "15",
+         "--time_based", "--output", "run.txt"], stderr=subprocess.PIPE, text=True)
+    url = next(re.search(r"http://\S+", line).group(0) for line in job.stderr if "http://" in line)
+    browser.open(url)
+    browser.wait("return /in [1-9][0-9]* reads/.test(document.querySelector('.tiles')?.textContent)", 12)
+    browser.wait("return document.getElementById('head-0') && !document.getElementById('head-0').hidden", 12)
+    job.stderr.read()
+    assert job.wait() == 0
+    browser.wait("return document.getElementById('state').textContent.startsWith('the device is not served')")
+    print("run: shown while it lasts")
+
+
+def main(zonal, where):
+    with Browser() as browser:
+        recorded(browser, zonal, where)
+        served(browser, zonal, where)
+        running(browser, zonal)
+
+
+main(*sys.argv[1:])
