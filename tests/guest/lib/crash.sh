@@ -69,7 +69,12 @@ operation() {
 }
 
 sums() {
-    (cd "$place" && find . -maxdepth 1 -type f -printf '%P\n' | LC_ALL=C sort | xargs -r sha256sum)
+    (
+        shopt -s nullglob
+        cd "$place" || exit
+        set -- *
+        (($# == 0)) || sha256sum "$@"
+    )
 }
 
 # workload OPERATIONS MARK_COMMAND...: the command gets the text of each mark.
@@ -103,36 +108,35 @@ verify() {
 
 # between FILE NUMBER: the file, which the operation after NUMBER changes, may be as it is.
 between() {
-    local file=$1 number=$2 old new block from
-    old=$(grep "  $file\$" "$reference/$number" || true)
-    new=$(grep "  $file\$" "$reference/$((number + 1))" 2>/dev/null || true)
+    local file=$1 number=$2 old new
     case $file in
     new* | settings.new)
         # It comes or goes; while it comes, any part of it may be there.
         ;;
-    settings) [[ $(grep "  $file\$" /tmp/found) == "$new" ]] ;;
+    settings)
+        new=$(grep "  $file\$" "$reference/$((number + 1))")
+        [[ $(grep "  $file\$" /tmp/found) == "$new" ]]
+        ;;
     journal)
         # What was synced before is its beginning.
-        from=$(($(wc -c <"$place/journal")))
         old=$(length_of_journal "$number")
-        ((from >= old)) && cmp --bytes "$old" "$place/journal" "$reference/journal"
+        (($(wc -c <"$place/journal") >= old)) &&
+            cmp -n "$old" "$place/journal" "$reference/journal"
         ;;
     database)
-        from=$(block_of $((number + 1)))
-        old=$reference/database.$number
-        new=$reference/database.$((number + 1))
-        [[ $(wc -c <"$place/database") == $((database_blocks * 4096)) ]] || return 1
-        for block in $(seq 0 $((database_blocks - 1))); do
-            same_block "$block" "$old" && continue
-            ((block == from || block == from + 1)) && same_block "$block" "$new" && continue
-            return 1
-        done
+        # Each block is as before or as after.
+        old=$(other_blocks "$reference/database.$number") || return
+        new=$(other_blocks "$reference/database.$((number + 1))") || return
+        [[ $(wc -c <"$place/database") == $((database_blocks * 4096)) ]] &&
+            [[ -z $(echo -n "$old"$'\n'"$new" | grep . | sort | uniq -d) ]]
         ;;
     esac
 }
 
-same_block() {
-    cmp --quiet --ignore-initial "$(($1 * 4096))" --bytes 4096 "$place/database" "$2"
+# other_blocks FILE: the blocks in which the database is not as in the file.
+other_blocks() {
+    { cmp -l "$place/database" "$1" || true; } |
+        busybox awk '{ blocks[int(($1 - 1) / 4096)] } END { for (block in blocks) print block }'
 }
 
 # How much was appended up to an operation.
@@ -163,9 +167,45 @@ keep_files() {
     cp -r "$place" "/tmp/losses/${1#synced }"
 }
 
-# check_state TYPE IMAGE MARKS: mounts a state, compares, writes, and checks the file system.
+# record_ublk TYPE OPERATIONS SPEC MKFS...: records the workload on a file system on a ublk device, with
+# the kernel's own trace of its I/O in /out. MKFS is a command that gets the device. Needs lib/ublk.sh.
+record_ublk() {
+    local type=$1 operations=$2 spec=$3
+    shift 3
+    serve_ublk 0 "$spec" --record "/tmp/$type.zlog" --ctl /tmp/ctl
+    modprobe "$type"
+    "$@" /dev/ublkb0
+    mkdir -p "$place"
+    mount -t "$type" /dev/ublkb0 "$place"
+    trace_io /dev/ublkb0
+    workload "$operations" mark_ublk
+    cp "${tracing:?}/trace" "/out/$type.trace"
+    umount "$place"
+    stop_ublk 0
+    cp "/tmp/$type.zlog" /out
+}
+
+# A mark in the log and in the trace.
+mark_ublk() {
+    /job/zonal ctl /tmp/ctl mark "$1"
+    echo "$1" >"${tracing:?}/trace_marker"
+}
+
+# trace_io DISK: the kernel traces from now on when it queues, issues and completes I/O.
+trace_io() {
+    local device event
+    device=$(((0x$(stat -c %t "$1") << 20) + 0x$(stat -c %T "$1")))
+    mkdir -p "${tracing:?}"
+    mountpoint -q "$tracing" || mount -t tracefs tracefs "$tracing"
+    for event in block_bio_queue block_rq_issue block_rq_complete; do
+        echo "dev == $device" >"$tracing/events/block/$event/filter"
+        echo 1 >"$tracing/events/block/$event/enable"
+    done
+}
+
+# check_state TYPE IMAGE MARKS STATE: mounts a state, compares, writes, and checks the file system.
 check_state() {
-    local type=$1 image=$2 marks=$3 disk=/dev/ublkb9 server
+    local type=$1 image=$2 marks=$3 state=$4 disk=/dev/ublkb9 server
     rm -f /tmp/state.ready
     /job/zonal serve "$image" --ublk=9 >/tmp/state.ready 2>/tmp/state.log &
     server=$!
@@ -182,8 +222,25 @@ check_state() {
     text 1 20000 >"$place/later"
     sync --file-system "$place"
     umount "$place"
-    # Not fsck.f2fs: version 1.16 gets EINVAL from BLKREPORTZONE here, and calls that a failure.
-    [[ $type != btrfs ]] || btrfs check --readonly "$disk"
+    [[ $type != btrfs ]] || check_btrfs "$disk" "$state"
+}
+
+# check_btrfs DISK STATE: `btrfs check`, but for one complaint. Where a torn write of nodes has ended, btrfs
+# goes on with the next node, which is then not at a multiple of its size (docs/crash-lab.md). Such
+# states are listed in /out/misplaced.
+check_btrfs() {
+    local said=/tmp/btrfs.check code=0
+    btrfs check --readonly "$1" >"$said" 2>&1 || code=$?
+    cat "$said"
+    if ((code != 0)) && grep -q '^bad metadata .* crossing stripe boundary$' "$said"; then
+        code=0
+        grep -v -E -e '^(WARNING: tree block|bad metadata) .* (not nodesize aligned|crossing stripe)' \
+            -e '^ERROR: errors found in extent allocation tree' -e '^\[[1-8]/8\] checking ' \
+            -e '^(Opening|Checking) filesystem|^UUID: |^found .* bytes used, error' \
+            -e '^total |^btree space waste|^file data blocks|^ referenced' "$said" && code=1
+        ((code != 0)) || echo "$2" >>/out/misplaced
+    fi
+    return "$code"
 }
 
 # first_cut LOG: the number of the event with the first mark. What comes before is mkfs.
@@ -191,18 +248,18 @@ first_cut() {
     /job/zonal crash "$1" --events | sed -n 's/^\([0-9]*\) mark synced 0$/\1/p'
 }
 
-# check_states TYPE LOG STATES OPTION...: with options of `zonal crash`.
+# check_states NAME TYPE LOG STATES OPTION...: with options of `zonal crash`. The results are /out/NAME.*.
 check_states() {
-    local type=$1 log=$2 states=$3 first checked code=0
-    shift 3
+    local results=/out/$1 type=$2 log=$3 states=$4 first checked code=0
+    shift 4
     first=$(first_cut "$log")
     mkdir -p "$place"
     [[ -e /bin/sh ]] || ln -s bash /bin/sh
     /job/zonal crash "$log" --cuts "$first-99999999" --sample "$states" --jobs 1 --timeout 120 \
-        --work /tmp --json /out/states.json --junit /out/states.xml --html /out/states.html \
-        --check "bash /job/lib/crash_state $type {image} {marks}" "$@" >/out/states.txt || code=$?
-    tail -n 1 /out/states.txt
-    checked=$(grep -o '<testcase ' /out/states.xml | wc -l)
+        --work /tmp --json "$results.json" --junit "$results.xml" --html "$results.html" \
+        --check "bash /job/lib/crash_state $type {image} {marks} {state}" "$@" >"$results.txt" || code=$?
+    tail -n 1 "$results.txt"
+    checked=$(grep -o '<testcase ' "$results.xml" | wc -l)
     ((checked == states)) || { echo "$checked states, expected $states" && return 2; }
     return "$code"
 }
