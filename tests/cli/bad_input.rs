@@ -337,6 +337,34 @@ fn numbers_and_options_that_clap_refuses_say_what_is_expected() {
     }
 }
 
+/// Values that their options do not take.
+const BAD_VALUES: &str = "iodepth=abc iodepth=0 bs=-4k bs=0 bs=16E bs=99999999999999999999 size=1e9x \
+    size=200% size=$foo size=(1+ size=(1/0) io_size=5q offset=200% runtime=-5 runtime=5parsecs \
+    runtime=99999999999d thinktime=5x startdelay=5-2 rwmixread=101 rw=wriet rw=write:abc bsrange=4k \
+    bsrange=8k-4k bssplit=4k/60:8k/60 random_distribution=zipf:1 random_distribution=zoned:50/10:40/90 \
+    ioengine=spdk cpus_allowed=0- cpus_allowed=foo prioclass=7 cmdprio_bssplit=4k/10/1/2/3 \
+    verify=crc33 verify_pattern=zz exit_what=some zonemode=zdb max_open_zones=-1 \
+    zone_reset_threshold=1.5 filesystem=ext4 filesize=10-5 pattern=raidtst steadystate=iops \
+    steadystate=iosp:5% latency_percentile=200 continue_on_error=maybe ignore_error=EFOO loops=x \
+    numjobs=0 numjobs=5000 rate=1m,2m,3m,4m kb_base=1001 unit_base=3 flow=5000 randseed=abc \
+    log_avg_msec=1h log_window_value=mean replay_skip=raed time_based=maybe direct=2 \
+    sync=sometimes num_range=8 sprandom=1 fdp=1";
+
+#[test]
+fn each_bad_value_is_named_with_file_line_and_option() {
+    for line in BAD_VALUES.split_whitespace() {
+        let dir = TestDir::new().with("t.fio", &format!("[a]\n{line}\n"));
+        let ran = dir.zonal(&["run", SMALL, "t.fio"]);
+        let (option, value) = line.split_once('=').expect("an option");
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}: {}", ran.err);
+        let told = ran.err.strip_prefix(&format!("zonal: t.fio:2: {option}"));
+        let told = told.unwrap_or_else(|| panic!("{line}: {}", ran.err));
+        // Options that no value is for say why, with no value.
+        let why = told.starts_with(" is not supported: ") || told.contains(value);
+        assert!(why && told.lines().count() == 1, "{line}: {}", ran.err);
+    }
+}
+
 #[test]
 fn unknown_structure_is_rejected() {
     expect_error(

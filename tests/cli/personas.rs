@@ -159,6 +159,11 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "bad input ends with 2 and one line",
         "job_file_that_cannot_be_parsed_names_file_and_line",
     ),
+    (
+        "newcomer",
+        "bad values are told with file, line and option",
+        "each_bad_value_is_named_with_file_line_and_option",
+    ),
     ("newcomer", "many jobs are no reason to wait", "thousands_of_jobs_in_flight_run_at_once"),
     (
         "newcomer",
