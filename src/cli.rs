@@ -6,6 +6,7 @@
 use crate::cmd::advise::AdviseArgs;
 use crate::cmd::crash::CrashArgs;
 use crate::cmd::ctl::{COMMANDS as CTL_COMMANDS, CtlArgs};
+use crate::cmd::doctor::DoctorArgs;
 use crate::cmd::fit::FitArgs;
 use crate::cmd::image::{CheckArgs, CreateArgs};
 use crate::cmd::info::DeviceArgs;
@@ -21,7 +22,10 @@ use crate::cmd::validate::ValidateArgs;
 use crate::cmd::view::ViewArgs;
 use crate::cmd::zone::ZoneCommand;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::LazyLock;
 use tracing::Level;
 use zonal_host::control::log::{Format, LogOptions};
 
@@ -33,8 +37,18 @@ pub struct Invocation {
     pub job_args: Vec<OsString>,
 }
 
+/// Version, commit and features. Who makes a package says from which commit, by `ZONAL_COMMIT`.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = option_env!("ZONAL_COMMIT").unwrap_or("unknown");
+    let features = [("fuse", cfg!(feature = "fuse")), ("top", cfg!(feature = "top"))];
+    let features: Vec<&str> =
+        features.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
+    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+    format!("{} (commit {commit}, features: {features})", env!("CARGO_PKG_VERSION"))
+});
+
 #[derive(Parser)]
-#[command(name = "zonal", version, about, max_term_width = 100)]
+#[command(name = "zonal", version = VERSION.as_str(), about, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -95,6 +109,18 @@ pub enum Command {
     Check(CheckArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
+    /// Tell which frontends and backends this machine can use, and what provides the others
+    Doctor(DoctorArgs),
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages of all commands
+    Man {
+        /// Where they are written; it is created
+        directory: PathBuf,
+    },
     /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
     Layout {
         /// Only structures whose name contains this
@@ -204,6 +230,11 @@ fn with_expected(error: clap::Error) -> clap::Error {
     let (arg, value) = (context(ContextKind::InvalidArg), context(ContextKind::InvalidValue));
     let message = format!("invalid value '{value}' for '{arg}': {expected}");
     Cli::command().error(ErrorKind::ValueValidation, message)
+}
+
+/// The definition of the command line, for completions and manual pages.
+pub fn definition() -> clap::Command {
+    Cli::command()
 }
 
 /// The option of a command that is nearest to `name`, if one is near.

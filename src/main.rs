@@ -65,6 +65,9 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Create(args) => cmd::image::create(&args),
         Command::Check(args) => cmd::image::check(&args),
         Command::Devices => cmd::info::devices(),
+        Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Completions { shell } => cmd::shell::completions(cli::definition(), shell),
+        Command::Man { directory } => cmd::shell::man(cli::definition(), &directory),
         Command::Layout { name } => cmd::layout::run(name.as_deref()),
         Command::Options { markdown } => cmd::info::options(markdown),
     }

@@ -2,6 +2,7 @@
 pub mod advise;
 pub mod crash;
 pub mod ctl;
+pub mod doctor;
 pub mod fit;
 pub mod image;
 pub mod info;
@@ -11,6 +12,7 @@ pub mod pattern;
 pub mod reproduce;
 pub mod run;
 pub mod serve;
+pub mod shell;
 pub mod sweep;
 #[cfg(feature = "top")]
 pub mod top;

@@ -164,6 +164,36 @@ fn closed_output_ends_the_program_silently() {
 }
 
 #[test]
+fn doctor_examines_the_machine_and_fails_for_what_is_needed_and_missing() {
+    let all = zonal(&["doctor"]).expect_ok();
+    assert!(all.contains("io_uring") && all.contains("zonal serve --ublk"), "{all}");
+    let json: Value =
+        serde_json::from_str(&zonal(&["doctor", "--json"]).expect_ok()).expect("JSON");
+    for check in json.as_array().expect("a list") {
+        let (name, usable) = (check["name"].as_str().expect("a name"), check["usable"] == true);
+        assert_eq!(zonal(&["doctor", name]).code, i32::from(!usable), "{name}");
+    }
+    let wrong = zonal(&["doctor", "ublck"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("unknown part `ublck`, expected one of ublk"), "{}", wrong.err);
+    assert!(wrong.err.contains("did you mean `ublk`"), "{}", wrong.err);
+}
+
+#[test]
+fn manual_pages_of_all_commands_are_written() {
+    let dir = TestDir::new();
+    dir.zonal(&["man", "pages"]).expect_ok();
+    for (page, part) in
+        [("zonal.1", "doctor"), ("zonal-run.1", "zone"), ("zonal-zone-report.1", "")]
+    {
+        assert!(dir.read(&format!("pages/{page}")).contains(part), "{page}");
+    }
+    let wrong = dir.zonal(&["man", "/proc/none"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("directory /proc/none"), "{}", wrong.err);
+}
+
+#[test]
 fn layout_shows_the_named_structures() {
     let all = zonal(&["layout"]).expect_ok();
     for name in ["Bio {", "Request {", "ZonePlug {", "Namespace {"] {
@@ -181,7 +211,8 @@ fn help_lists_the_options() {
         (&["devices"], "zone_capacity"),
         (&["layout", "--help"], "pahole"),
         (&["options"], "iodepth_batch_complete_max"),
-        (&["--version"], concat!("zonal ", env!("CARGO_PKG_VERSION"))),
+        (&["--version"], concat!("zonal ", env!("CARGO_PKG_VERSION"), " (commit ")),
+        (&["completions", "bash"], "complete -F _zonal"),
     ] {
         assert!(zonal(args).expect_ok().contains(part), "{args:?}");
     }

@@ -7,6 +7,7 @@
 //!  backend    what storage is reached through: block devices, NVMe pass-through, images, NVMe/TCP
 //!  control    a running server: its socket, metrics, log
 //!  web        devices while they work, and recordings of that, as a page
+//!  doctor     what of this machine can be used
 //! ```
 //!
 //! The most important types:
@@ -25,6 +26,7 @@
 pub mod backend;
 mod blk_zone;
 pub mod control;
+pub mod doctor;
 pub mod frontend;
 mod jobs;
 mod memory;

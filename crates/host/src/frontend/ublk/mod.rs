@@ -26,6 +26,6 @@ mod tags;
 mod tests;
 
 pub use abi::MAX_QUEUE_DEPTH;
-pub use control::ControlError;
+pub use control::{ControlError, PATH as CONTROL_PATH};
 pub use params::ParamsError;
 pub use server::{Server, ServerConfig, UblkError};

@@ -1,0 +1,55 @@
+//! `zonal doctor`: what of this machine Zonal can use.
+use crate::terminal::print_error;
+use anyhow::{Result, bail};
+use clap::Args;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use zonal_host::doctor::{self, Check};
+
+/// Options of `zonal doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Parts that are needed: exit code 1 if one of them cannot be used
+    #[arg(value_name = "PART")]
+    pub parts: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Examines the machine. Exits with 1 if a part that was named cannot be used.
+///
+/// # Errors
+/// There is no such part.
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    for part in &args.parts {
+        if !doctor::NAMES.contains(&part.as_str()) {
+            let names = doctor::NAMES;
+            let meant = zonal_blk::meant(part, names);
+            bail!("unknown part `{part}`, expected one of {}{meant}", names.join(", "));
+        }
+    }
+    let is_wanted =
+        |check: &Check| args.parts.is_empty() || args.parts.iter().any(|part| part == check.name);
+    let checks: Vec<Check> = doctor::examine().into_iter().filter(is_wanted).collect();
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&checks)?)?;
+    } else {
+        checks.iter().try_for_each(|check| show(&mut out, check))?;
+    }
+    let missing: Vec<&str> =
+        checks.iter().filter(|check| !check.usable).map(|check| check.name).collect();
+    if args.parts.is_empty() || missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_error(format_args!("zonal doctor: cannot be used: {}", missing.join(", ")));
+    Ok(ExitCode::FAILURE)
+}
+
+fn show(out: &mut impl Write, check: &Check) -> io::Result<()> {
+    let Check { name, purpose, usable, found, remedy } = check;
+    writeln!(out, "{name:12} {:3}  {found}", if *usable { "yes" } else { "no" })?;
+    writeln!(out, "{:17} {purpose}", "")?;
+    remedy.iter().try_for_each(|remedy| writeln!(out, "{:17} -> {remedy}", ""))
+}
