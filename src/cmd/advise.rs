@@ -11,6 +11,7 @@ use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_lab::advise::{self, AdviseOptions};
+use zonal_lab::page;
 use zonal_sim::CostModel;
 
 /// Options of `zonal advise` that are not job options.
@@ -111,7 +112,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let text = match args.format {
         AdviceFormat::Text => advise::text(&advice),
         AdviceFormat::Json => advise::json(&advice),
-        AdviceFormat::Html => advise::html(&advice)?,
+        AdviceFormat::Html => page::with_command(&advise::html(&advice)?, std::env::args().skip(1)),
     };
     io::stdout().write_all(text.as_bytes())?;
     let interrupted = advice.interrupted.and_then(|_| exit_code());

@@ -23,6 +23,7 @@ use zonal_crash::{CheckProcess, MarksOracle, Options, Progress, State, States};
 use zonal_device::quantity::format_size;
 use zonal_lab::crash_page;
 use zonal_lab::fio_verify::FioVerifyOracle;
+use zonal_lab::page;
 use zonal_lab::progress::StepProgress;
 
 /// Options of `zonal crash`.
@@ -299,7 +300,10 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
         let text = match option {
             "--json" => report::json(&name, &by, &results),
             "--junit" => report::junit(&name, &results),
-            _ => crash_page::render(&check.log, &name, &by, &results),
+            _ => {
+                let page = crash_page::render(&check.log, &name, &by, &results);
+                page::with_command(&page, std::env::args().skip(1))
+            }
         };
         fs::write(file, text).with_context(|| format!("{option} {}", file.display()))?;
     }

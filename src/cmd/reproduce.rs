@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use zonal_lab::page;
 use zonal_lab::reproduce::{self, Bench, MeasureSettings, MeasuredTable, Plot, Table};
 use zonal_sim::CostModel;
 
@@ -113,7 +114,9 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         }
         TableFormat::Text | TableFormat::Csv => String::new(),
         TableFormat::Json => reproduce::json(&done),
-        TableFormat::Html => reproduce::html_page(&done)?,
+        TableFormat::Html => {
+            page::with_command(&reproduce::html_page(&done)?, std::env::args().skip(1))
+        }
     };
     out.write_all(rest.as_bytes())?;
     Ok(is_interrupted.then(exit_code).flatten().unwrap_or(ExitCode::SUCCESS))
@@ -177,7 +180,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("a/b");
         prepare(&inner).unwrap();
-        let plot = Plot { name: "x".to_owned(), svg: "<svg>\n</svg>".to_owned() };
+        let plot =
+            Plot { name: "x".to_owned(), svg: "<svg>\n</svg>".to_owned(), data: String::new() };
         write_plots(&inner, &[plot]).unwrap();
         let names = fs::read_dir(&inner).unwrap();
         let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();

@@ -24,6 +24,7 @@ use zonal_host::web::WebServer;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::io_trace;
+use zonal_lab::page;
 use zonal_lab::run::{self, Run, RunInfo, ViewRecording, jobs_without_io};
 use zonal_sim::CostModel;
 
@@ -278,7 +279,7 @@ fn finish_recording(run: &Run, args: &RunArgs) -> Result<()> {
             tracing::warn!("the trace is not whole: {summary}");
         }
         if let Some(file) = &args.explain_html {
-            fs::write(file, trace.page())
+            fs::write(file, page::with_command(&trace.page(), std::env::args().skip(1)))
                 .with_context(|| format!("--explain-html {}", file.display()))?;
         }
     }

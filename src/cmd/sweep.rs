@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use zonal_lab::page;
 use zonal_lab::sweep::{self, Axis, SweepOptions};
 use zonal_sim::CostModel;
 
@@ -93,7 +94,7 @@ pub fn run(args: &SweepArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         TableFormat::Text => sweep::text(&sweep),
         TableFormat::Json => sweep::json(&sweep),
         TableFormat::Csv => sweep::csv(&sweep),
-        TableFormat::Html => sweep::html(&sweep)?,
+        TableFormat::Html => page::with_command(&sweep::html(&sweep)?, std::env::args().skip(1)),
     };
     io::stdout().write_all(text.as_bytes())?;
     let failed = sweep.points.iter().any(|point| point.failure.is_some());

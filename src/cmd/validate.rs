@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zonal_lab::devices;
 use zonal_lab::measurements::RunOptions;
+use zonal_lab::page;
 use zonal_lab::validate::{self, ValidateOptions};
 
 /// Options of `zonal validate`.
@@ -77,7 +78,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
         Format::Text => validate::text(&validation),
         Format::Csv => validate::csv(&validation),
         Format::Json => validate::json(&validation),
-        Format::Html => validate::html(&validation)?,
+        Format::Html => page::with_command(&validate::html(&validation)?, std::env::args().skip(1)),
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

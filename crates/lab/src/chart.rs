@@ -120,11 +120,45 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("{error}")
 }
 
+/// A number with four digits.
+fn exact(value: f64) -> String {
+    let decimals = (3.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0);
+    format!("{value:.*}", decimals as usize)
+}
+
 fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
+/// Rows of the table behind a chart.
+const MAX_ROWS: usize = 200;
+
 impl Chart {
+    /// What it shows as a table: positions, and the value of each series there.
+    pub fn data(&self) -> String {
+        let series: Vec<&Series> = self.legend().collect();
+        let mut places: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.0).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let headings = series.iter().map(|series| format!("{}, {}", series.name, self.y_label));
+        let headings: Vec<String> = std::iter::once(self.x.label.clone()).chain(headings).collect();
+        let row = |&x: &f64| {
+            let step = self.x.steps.as_ref().map(|_| self.x.show(x));
+            let value = |series: &&Series| {
+                let here = series.points.iter().filter(|point| point.0.total_cmp(&x).is_eq());
+                here.map(|&(_, y)| exact(y)).collect::<Vec<_>>().join(", ")
+            };
+            let first = step.unwrap_or_else(|| exact(x));
+            std::iter::once(first).chain(series.iter().map(value)).collect()
+        };
+        let mut out = String::new();
+        crate::page::table(&mut out, &headings, 1, places.iter().take(MAX_ROWS).map(row));
+        if places.len() > MAX_ROWS {
+            out += &format!("<p>and {} more</p>\n", places.len() - MAX_ROWS);
+        }
+        out
+    }
+
     /// Draws the chart as SVG.
     ///
     /// # Errors

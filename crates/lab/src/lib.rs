@@ -42,7 +42,7 @@ pub mod fit;
 pub mod host_cost;
 pub mod io_trace;
 pub mod measurements;
-mod page;
+pub mod page;
 pub mod progress;
 pub mod reproduce;
 pub mod run;

@@ -1,5 +1,5 @@
-//! Self-contained HTML pages: well-formed XML without scripts or references. Colours follow the
-//! reader's preference for light or dark.
+//! Self-contained HTML pages: well-formed XML without references, and with one script, which copies
+//! the command. Colours follow the reader's preference for light or dark.
 use std::fmt::Write;
 
 /// One look for all pages. The colours of series are those of [`chart`](crate::chart).
@@ -20,6 +20,36 @@ pub fn begin(title: &str) -> String {
 
 /// The end of a page.
 pub const END: &str = "</body>\n</html>\n";
+
+/// Where [`with_command`] puts the command: after the version.
+const VERSION: &str = concat!("<p>zonal ", env!("CARGO_PKG_VERSION"), "</p>\n");
+/// Copies the command. Without a clipboard the text can be selected.
+const COPY: &str = "<script>\
+document.querySelector('.copy').addEventListener('click', function (event) {\
+event.preventDefault();\
+navigator.clipboard.writeText(document.querySelector('.command code').textContent);\
+event.target.textContent = 'copied';\
+});</script>\n";
+
+/// A page with the command that made it, and a button that copies it.
+pub fn with_command(page: &str, arguments: impl Iterator<Item = String>) -> String {
+    let quoted = |word: String| shlex::try_quote(&word).map_or(word.clone(), Into::into);
+    let words: Vec<String> =
+        std::iter::once("zonal".to_owned()).chain(arguments.map(quoted)).collect();
+    let command = escaped(&words.join(" "));
+    let line = format!(
+        "{VERSION}<p class=\"command\"><code>{command}</code> <button class=\"copy\" type=\"button\">copy</button></p>\n"
+    );
+    page.replacen(VERSION, &line, 1).replacen(END, &format!("{COPY}{END}"), 1)
+}
+
+/// A plot with its data as a table behind it.
+pub fn figure(out: &mut String, svg: &str, data: &str) {
+    let _ = writeln!(
+        out,
+        "<figure>\n{svg}<details><summary>Data</summary>\n{data}</details>\n</figure>"
+    );
+}
 
 /// A table whose first `left` columns are aligned to the left.
 pub fn table(

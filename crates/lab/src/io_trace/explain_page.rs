@@ -2,12 +2,10 @@
 use super::explain::{Explained, Row};
 use crate::page::{self, escaped};
 use std::fmt::Write;
-use zonal_device::quantity::format_time;
 
-/// Width of the drawing, of the names of bars and of their totals, and height of a bar, in pixels.
+/// Width of the drawing and of the names of bars, and height of a bar, in pixels.
 const WIDTH: f64 = 760.0;
-const LEFT: f64 = 100.0;
-const RIGHT: f64 = 90.0;
+const LEFT: f64 = 170.0;
 const BAR: f64 = 30.0;
 /// A part of a bar that is as wide has its name inside.
 const LABELLED: f64 = 62.0;
@@ -54,18 +52,17 @@ fn bars(out: &mut String, rows: &[Row]) {
         let total: u64 = row.parts.iter().map(|(_, nanos)| nanos).sum();
         let _ = writeln!(
             out,
-            "<text x=\"0\" y=\"{text}\">{} {}</text><text x=\"{}\" y=\"{text}\">{}</text>",
+            "<text x=\"0\" y=\"{text}\">{} {}: {}</text>",
             row.kind,
             row.percentile,
-            WIDTH - RIGHT + 6.0,
-            format_time(row.latency)
+            time(row.latency)
         );
         let mut x = LEFT;
         for (part, nanos) in &row.parts {
             let Some(colour) = names.iter().position(|name| name == part) else { continue };
             let share = *nanos as f64 / total.max(1) as f64;
-            let width = share * (WIDTH - LEFT - RIGHT);
-            let title = format!("{}: {}, {:.0} %", plain(part), format_time(*nanos), share * 100.0);
+            let width = share * (WIDTH - LEFT);
+            let title = format!("{}: {}, {:.0} %", plain(part), time(*nanos), share * 100.0);
             let _ = writeln!(
                 out,
                 "<rect class=\"series{colour}\" x=\"{x:.1}\" y=\"{}\" width=\"{width:.1}\" \
@@ -96,14 +93,24 @@ fn table(out: &mut String, rows: &[Row]) {
     let cells = |row: &Row| {
         let of = |name: &&str| {
             let part = row.parts.iter().find(|(part, _)| part == name);
-            part.map_or(String::new(), |(_, nanos)| format_time(*nanos))
+            part.map_or(String::new(), |(_, nanos)| time(*nanos))
         };
         let mut cells = vec![row.kind.to_owned(), row.percentile.to_owned(), row.ios.to_string()];
-        cells.push(format_time(row.latency));
+        cells.push(time(row.latency));
         cells.extend(names.iter().map(of));
         cells
     };
     page::table(out, &headings, 2, rows.iter().map(cells));
+}
+
+/// A time with three digits.
+fn time(nanos: u64) -> String {
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
+    let value = nanos as f64;
+    let (unit, name) = units.into_iter().find(|(unit, _)| value >= *unit).unwrap_or((1.0, "ns"));
+    let value = value / unit;
+    let decimals = if unit == 1.0 || value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
+    format!("{value:.decimals$} {name}")
 }
 
 /// The name of a part, for people.
@@ -114,6 +121,13 @@ fn plain(part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        let shown = [0, 999, 1000, 12_345, 123_456, 9_999_000, 2_500_000_000].map(time);
+        let expected = ["0 ns", "999 ns", "1.00 us", "12.3 us", "123 us", "10.0 ms", "2.50 s"];
+        assert_eq!(shown, expected);
+    }
 
     #[test]
     fn bars_are_shares_and_the_table_has_the_times() {
@@ -139,7 +153,7 @@ mod tests {
                 |node: roxmltree::Node<'_, '_>| node.attribute("width")?.parse::<f64>().ok();
             of.filter_map(width).collect::<Vec<_>>()
         };
-        let all = WIDTH - LEFT - RIGHT;
+        let all = WIDTH - LEFT;
         let close = |found: &[f64], expected: &[f64]| {
             found.len() >= expected.len()
                 && found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 0.1)
@@ -147,6 +161,6 @@ mod tests {
         // The device is the first part that took time, plugs the second.
         assert!(close(&widths("series0"), &[all, all * 0.25]), "{:?}", widths("series0"));
         assert!(close(&widths("series1"), &[0.0, all * 0.75]), "{:?}", widths("series1"));
-        assert!(html.contains("a&lt;b") && html.contains("plug: 3 us, 75 %"), "{html}");
+        assert!(html.contains("a&lt;b") && html.contains("plug: 3.00 us, 75 %"), "{html}");
     }
 }

@@ -49,7 +49,7 @@ fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
         let _ = writeln!(out, "<p>{}</p>", escaped(caveat));
     }
     for plot in plot::plots(measured)? {
-        let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
+        page::figure(out, &plot.svg, &plot.data);
     }
     figures(out, measured);
     for note in notes(measured) {

@@ -13,9 +13,20 @@ pub struct Plot {
     pub name: String,
     /// The SVG, for a page that sets a foreground colour.
     pub svg: String,
+    /// What it shows, as a table in HTML.
+    pub data: String,
 }
 
 impl Plot {
+    /// Draws a chart.
+    ///
+    /// # Errors
+    /// It cannot be drawn.
+    pub fn of(name: String, chart: &Chart) -> Result<Self> {
+        let svg = chart.draw().with_context(|| format!("plot {name}"))?;
+        Ok(Plot { name, svg, data: chart.data() })
+    }
+
     /// The SVG as a file of its own, with colours for light and dark backgrounds.
     pub fn standalone(&self) -> String {
         chart::standalone(&self.svg)
@@ -39,11 +50,8 @@ pub fn plots(measured: &MeasuredTable) -> Result<Vec<Plot>> {
     if !measured.table.crossings.is_empty() {
         charts.push(("head", head::chart(measured)?));
     }
-    let draw = |(name, chart): (&str, Chart)| {
-        let name = format!("{}-{name}", measured.table.name);
-        let svg = chart.draw().with_context(|| format!("plot {name}"))?;
-        Ok(Plot { name, svg })
-    };
+    let draw =
+        |(name, chart): (&str, Chart)| Plot::of(format!("{}-{name}", measured.table.name), &chart);
     charts.into_iter().map(draw).collect()
 }
 

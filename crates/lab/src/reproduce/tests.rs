@@ -398,8 +398,8 @@ fn page_is_well_formed_and_self_contained() {
     let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
     assert_eq!(count(&document, "svg"), 3);
     assert_eq!(count(&document, "h2"), 2);
-    // The overview and the tables, each with a row of headings.
-    assert_eq!(count(&document, "tr"), 3 + 5 + 9);
+    // The overview, the tables, and the data of three plots, each with a row of headings.
+    assert_eq!(count(&document, "tr"), 3 + 5 + 9 + (3 + 5 + 5));
     let html = "http://www.w3.org/1999/xhtml";
     let cells = document.descendants().filter(|node| node.has_tag_name((html, "td")));
     let cells: Vec<&str> = cells.filter_map(|node| node.text()).collect();

@@ -6,7 +6,7 @@ use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
 use crate::page::{self, escaped, table};
 use crate::reproduce::Plot;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -110,7 +110,7 @@ pub fn html(sweep: &Sweep) -> Result<String> {
         writeln!(out, "<p>Interrupted: points without figures were not reached.</p>")?;
     }
     for plot in plots(sweep)? {
-        writeln!(out, "<figure>\n{}</figure>", plot.svg)?;
+        page::figure(&mut out, &plot.svg, &plot.data);
     }
     let rows = sweep.points.iter().map(|point| row(&sweep.options, point));
     table(&mut out, &headings(&sweep.options), names.len(), rows);
@@ -131,9 +131,7 @@ pub fn plots(sweep: &Sweep) -> Result<Vec<Plot>> {
         let x = ChartAxis { label: axes[across].name().to_owned(), steps, scale: Scale::Linear };
         let title = format!("{title} by {}", axes[across].name());
         let chart = curves::chart(&title, x, unit, scale, &curves_of(sweep, across, value));
-        let name = format!("sweep-{name}");
-        let svg = chart.draw().with_context(|| format!("plot {name}"))?;
-        anyhow::Ok(Plot { name, svg })
+        Plot::of(format!("sweep-{name}"), &chart)
     };
     let mut plots =
         vec![plot("throughput", "Throughput", "MB/s", Scale::Linear, &Point::throughput)?];

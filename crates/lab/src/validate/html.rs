@@ -36,7 +36,7 @@ pub fn page(validation: &Validation) -> Result<String> {
     }
     out += "<h2>Predicted against measured</h2>\n<p>The line is where both are the same.</p>\n";
     for plot in plots(validation)? {
-        let _ = writeln!(out, "<figure>\n{}</figure>", plot.svg);
+        page::figure(&mut out, &plot.svg, &plot.data);
     }
     out += "<h2>Largest errors</h2>\n";
     let headings = ["cell", "measured", "predicted", "error"];

@@ -3,7 +3,7 @@ use super::Validation;
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::measurements::Metric;
 use crate::reproduce::Plot;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::collections::BTreeMap;
 
 /// A plot for each metric of which there are cells.
@@ -12,11 +12,8 @@ use std::collections::BTreeMap;
 /// A plot cannot be drawn.
 pub fn plots(validation: &Validation) -> Result<Vec<Plot>> {
     let of_metric = |metric: Metric| Some((metric, scatter(validation, metric)?));
-    let draw = |(metric, chart): (Metric, Chart)| {
-        let name = format!("validate-{}", metric.name());
-        let svg = chart.draw().with_context(|| format!("plot {name}"))?;
-        Ok(Plot { name, svg })
-    };
+    let draw =
+        |(metric, chart): (Metric, Chart)| Plot::of(format!("validate-{}", metric.name()), &chart);
     Metric::ALL.into_iter().filter_map(of_metric).map(draw).collect()
 }
 
