@@ -340,16 +340,18 @@ fn page_that_was_read_last_from_its_die_is_not_sensed_again() {
 #[test]
 fn stream_is_read_ahead_of_and_pages_of_a_read_overlap() {
     let stream_rate = Bytes(500_000_000);
-    let config = ZnsConfig { read_ahead: true, stream_rate, cache_read: true, ..small() };
+    let send_time = Nanos(300);
+    let config =
+        ZnsConfig { read_ahead: true, stream_rate, send_time, cache_read: true, ..small() };
     let mut rig = Rig::new(&config);
     rig.time(write(0, 0, 256));
     rig.settle();
     let mut read = |sector, sectors| rig.time(Bio::read(Sector(sector), sectors, 0));
-    assert_eq!(read(0, 128), 5_000 + 40_000 + 2 * 65_536, "two pages of both planes");
+    assert_eq!(read(0, 128), 5_000 + 40_000 + 2 * 65_536 + 300, "two pages of both planes");
     // The dies read ahead a unit each, two pages of both planes, and share a channel two by two.
     let units = 2 * (40_000 + 2 * 32_768);
     assert_eq!(read(128, 8), 5_000 + (4096 * units + 1) / 65_536 + 1);
-    assert_eq!(read(8, 8), 5_000 + 40_000 + 2 * 4096, "another stream");
+    assert_eq!(read(8, 8), 5_000 + 40_000 + 2 * 4096 + 300, "another stream");
     rig.submit(Bio::read(Sector(ZONE), 8, 0));
     let continued = rig.time(Bio::read(Sector(16), 8, 0));
     assert_eq!(continued, 2 * 5_000 + 4096 + 2 * 4096, "beside a read of another zone");

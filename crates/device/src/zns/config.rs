@@ -102,8 +102,9 @@ pub struct ZnsConfig {
     pub cache_read: bool,
     /// Whether the drive reads ahead of a sequential stream.
     pub read_ahead: bool,
-    /// Bytes per second from the drive to the host of a read that continues the last one of its
-    /// zone, was not read ahead and is shorter than a page of all planes; 0 for `read_link_rate`.
+    /// Bytes per second from the drive to the host, without `send_time`, of a read that continues the
+    /// last one of its zone, was not read ahead and is shorter than a page of all planes; 0 for
+    /// `read_link_rate`.
     pub stream_rate: Bytes,
     /// Time to program a unit.
     pub program: Nanos,

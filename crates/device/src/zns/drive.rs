@@ -500,14 +500,14 @@ impl Drive {
         let config = &self.config;
         let row = config.page.0 * u64::from(config.planes);
         let continues = matches!(stream, Stream::Continued | Stream::Alone);
-        let rate = match (config.stream_rate, config.read_link_rate) {
-            (rate, _) if rate.0 > 0 && continues && bytes < row => rate,
-            (_, Bytes(0)) => config.link_rate,
-            (_, rate) => rate,
+        let (send_time, rate) = match (config.stream_rate, config.read_link_rate) {
+            (rate, _) if rate.0 > 0 && continues && bytes < row => (Nanos(0), rate),
+            (_, Bytes(0)) => (config.send_time, config.link_rate),
+            (_, rate) => (config.send_time, rate),
         };
         // What was read ahead takes a whole codeword from memory, also if less is sent.
         let taken = if stream == Stream::Ahead { bytes.max(CODEWORD) } else { bytes };
-        let begin = self.now.max(self.link_out) + config.send_time;
+        let begin = self.now.max(self.link_out) + send_time;
         self.link_out = begin + time_of(taken, rate);
         let mut end = begin + time_of(bytes, rate);
         if stream == Stream::Ahead {

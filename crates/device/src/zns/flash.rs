@@ -68,8 +68,8 @@ struct Die {
     round: u32,
     /// When the program or erase began or was resumed.
     since: Nanos,
-    /// The page that was sensed last.
-    page: Option<PageNo>,
+    /// By plane, the page in its register: the one that it sensed last.
+    registers: Vec<Option<PageNo>>,
     /// A suspended program or erase, and the time that it still needs.
     suspended: Option<(DieOp, Nanos)>,
     /// Reads since the last program or erase began.
@@ -109,7 +109,7 @@ struct Suspend {
 impl Flash {
     pub(super) fn new(config: &ZnsConfig) -> Self {
         Flash {
-            dies: (0..config.dies).map(|_| Die::default()).collect(),
+            dies: (0..config.dies).map(|_| Die::new(config.planes)).collect(),
             channels: vec![Nanos(0); config.channels as usize],
             unit: config.unit(),
             planes: config.planes.into(),
@@ -173,17 +173,15 @@ impl Flash {
             && let Some(op @ DieOp::Read { zone, first, last, bytes, .. }) = d.reads.pop_front()
         {
             d.reads_in_a_row = if waits { d.reads_in_a_row + 1 } else { 0 };
-            // The page that was sensed last is in the die's register.
-            let page = d.page.replace((zone, last));
-            let in_register = first == last && page == Some((zone, first));
-            let sensing = if in_register { Nanos(0) } else { self.sensing(first, last) };
+            let in_registers = d.sense(zone, first, last);
+            let sensing = if in_registers { Nanos(0) } else { self.sensing(first, last) };
             let sensed = now + sensing;
             let d = &mut self.dies[die as usize];
             d.set(die, DieState::Sensing(op, bytes), sensed, events);
             return None;
         }
         if let Some((op, left)) = d.suspended.take() {
-            d.page = None;
+            d.registers.fill(None);
             d.since = now;
             d.set(die, DieState::Last(op), now + left, events);
             return None;
@@ -201,7 +199,7 @@ impl Flash {
             }
         };
         d.reads_in_a_row = 0;
-        d.page = None;
+        d.registers.fill(None);
         d.since = now;
         d.set(die, DieState::Last(op), until, events);
         None
@@ -257,6 +255,23 @@ fn varied(time: Nanos, spread: u32, (die, round): (u32, u32)) -> Nanos {
 }
 
 impl Die {
+    fn new(planes: u32) -> Self {
+        Die { registers: vec![None; planes as usize], ..Die::default() }
+    }
+
+    /// Has the planes sense pages of a zone. Returns whether all are in the registers already.
+    fn sense(&mut self, zone: ZoneNo, first: u64, last: u64) -> bool {
+        let planes = self.registers.len() as u64;
+        // Of more pages than there are planes, the last ones stay.
+        let from = first.max((last + 1).saturating_sub(planes));
+        let mut in_registers = from == first;
+        for page in from..=last {
+            let plane = usize::try_from(page % planes).expect("planes are in memory");
+            in_registers &= self.registers[plane].replace((zone, page)) == Some((zone, page));
+        }
+        in_registers
+    }
+
     fn set(&mut self, die: u32, state: DieState, until: Nanos, events: &mut EventQueue) {
         self.state = Some(state);
         self.until = until;
@@ -368,6 +383,21 @@ mod tests {
         let ends = run(flash(false), &ops);
         let at = ends.iter().position(|(.., name)| *name == "program").expect("it was done");
         assert_eq!(at, READS_IN_A_ROW as usize + 1, "the first read was alone");
+    }
+
+    #[test]
+    fn each_plane_keeps_the_page_that_it_sensed_last() {
+        let mut die = Die::new(2);
+        let mut sense = |zone, first, last| die.sense(ZoneNo(zone), first, last);
+        assert!(!sense(0, 0, 0));
+        assert!(!sense(1, 3, 3));
+        assert!(sense(0, 0, 0), "the other plane sensed the page of zone 1");
+        assert!(sense(1, 3, 3));
+        assert!(!sense(1, 2, 2));
+        assert!(!sense(0, 0, 0), "its plane has sensed another page since");
+        assert!(!sense(0, 4, 7));
+        assert!(sense(0, 6, 7), "the last page of each plane");
+        assert!(!sense(0, 5, 6));
     }
 
     #[test]
