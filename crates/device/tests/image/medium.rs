@@ -19,7 +19,7 @@ fn apply(to: &mut Vec<u8>, change: &Change) {
         Change::Write { at, data } => {
             let end = index(*at) + data.len();
             if to.len() < end {
-                to.resize(end, 0);
+                to.extend_from_slice(&vec![0; end - to.len()]);
             }
             to[index(*at)..end].copy_from_slice(data);
         }
@@ -222,7 +222,7 @@ impl Ring for MediumRing {
         state.transfers += 1;
         let number = state.transfers;
         if transfer.write {
-            let data: Vec<u8> = transfer.bufs.iter().flat_map(|buf| buf.to_vec()).collect();
+            let data = transfer.bufs.iter().map(|buf| &buf[..]).collect::<Vec<_>>().concat();
             assert_eq!(data.len(), transfer.len);
             state.on_the_way.push((number, transfer.at, data));
         }

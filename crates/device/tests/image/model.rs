@@ -15,7 +15,9 @@ use crate::medium::Medium;
 /// A sector of a write, distinguished from all others.
 fn stamp(id: u64, number: u64) -> [u8; 512] {
     let word = (id << 16 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    std::array::from_fn(|at| word.to_le_bytes()[at % 8])
+    let mut sector = [0; 512];
+    sector.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&word.to_le_bytes()));
+    sector
 }
 
 /// Opens an image without a model of time.
@@ -155,8 +157,8 @@ impl User {
             bio.sector = Sector(0);
         }
         if op.is_write() {
-            let data: Vec<u8> = (0..nr_sectors).flat_map(|number| stamp(id, number)).collect();
-            bio.buf = Some(Buf::from(&data[..]));
+            let data: Vec<_> = (0..nr_sectors).map(|number| stamp(id, number)).collect();
+            bio.buf = Some(Buf::from(data.as_flattened()));
         }
         if fua {
             bio.flags = BioFlags::FUA;
@@ -365,7 +367,7 @@ impl User {
             let never = vec![NEVER];
             let values = self.loose.get(&at).unwrap_or(&never);
             let is_there = |value: &&Value| match value.stamp {
-                None => sector.iter().all(|&byte| byte == 0),
+                None => *sector == [0; 512],
                 Some((id, number)) => stamp(id, number) == *sector,
             };
             let Some(&Value { stamp, .. }) = values.iter().find(is_there) else {
