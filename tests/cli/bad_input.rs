@@ -38,7 +38,7 @@ fn job_file_that_cannot_be_parsed_names_file_and_line() {
         ),
         (
             "; nothing\n",
-            "no job is defined: a job file needs a [section], the command line needs --name",
+            "bad.fio: no job is defined: a job file needs a [section], the command line needs --name",
         ),
     ] {
         let dir = TestDir::new().with("bad.fio", text);

@@ -193,8 +193,8 @@ fn sections() {
     file("\n[a\n", r#"jobs/zwp.fio:2: expected a section such as [job], found "[a""#);
     file("[a] b\n", r#"jobs/zwp.fio:1: expected a section such as [job], found "[a] b""#);
     let no_job = "no job is defined: a job file needs a [section], the command line needs --name";
-    file("", no_job);
-    file("[global]\nbs=4k\n", no_job);
+    file("", &format!("jobs/zwp.fio: {no_job}"));
+    file("[global]\nbs=4k\n", &format!("jobs/zwp.fio: {no_job}"));
     line("--bs=4k", no_job);
     line(
         "--section=zz jobs/file.fio",

@@ -40,7 +40,7 @@ where
 {
     let Arguments { sections, files, only } = classify(args.into_iter().map(Into::into))?;
     let read = |file: &String| sections::read_file(Path::new(file), env);
-    let files: Vec<Vec<Section>> = files.iter().map(read).collect::<Result<_, _>>()?;
+    let sections_of_files: Vec<Vec<Section>> = files.iter().map(read).collect::<Result<_, _>>()?;
     let variant = |options: &Vec<(&str, &str)>| {
         let replace = |&(key, value): &(&str, &str)| on_command_line(key, Some(value.to_owned()));
         let mut builder = Builder::new(env);
@@ -49,10 +49,10 @@ where
         for section in &sections {
             builder.add(section)?;
         }
-        for file in &files {
+        for file in &sections_of_files {
             builder.add_all(file.clone())?;
         }
-        builder.finish()
+        builder.finish(&files)
     };
     variants.iter().map(variant).collect()
 }

@@ -155,12 +155,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> Result<JobSet, JobError> {
+    /// The jobs, which come from these files and the command line.
+    pub(super) fn finish(self, files: &[String]) -> Result<JobSet, JobError> {
         if let Some(name) = self.missing.into_iter().next() {
             return Err(JobError::NoSuchSection { name });
         }
         if self.set.jobs.is_empty() {
-            return Err(JobError::NoJobs);
+            return Err(JobError::NoJobs { files: files.to_vec() });
         }
         Ok(self.set)
     }

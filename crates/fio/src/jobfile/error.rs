@@ -140,9 +140,15 @@ pub enum JobError {
         /// The name.
         name: String,
     },
-    /// No jobs.
-    #[error("no job is defined: a job file needs a [section], the command line needs --name")]
-    NoJobs,
+    /// No jobs in the files, if there are any, nor on the command line.
+    #[error(
+        "{}no job is defined: a job file needs a [section], the command line needs --name",
+        files.iter().map(|file| format!("{file}: ")).collect::<String>()
+    )]
+    NoJobs {
+        /// Names of the job files.
+        files: Vec<String>,
+    },
 }
 
 /// The name as it is written at the origin.

@@ -93,12 +93,12 @@ impl JobSet {
 pub fn parse_str(name: &str, text: &str, env: &dyn Environment) -> Result<JobSet, JobError> {
     let mut builder = Builder::new(env);
     builder.add_all(sections::read(name, text, env)?)?;
-    builder.finish()
+    builder.finish(&[name.to_owned()])
 }
 
 /// Parses the job file at `path`, `-` for standard input.
 pub fn parse_file(path: &Path, env: &dyn Environment) -> Result<JobSet, JobError> {
     let mut builder = Builder::new(env);
     builder.add_all(sections::read_file(path, env)?)?;
-    builder.finish()
+    builder.finish(&[path.display().to_string()])
 }
