@@ -299,9 +299,11 @@ fn open(image: &str, log: Option<&str>) -> (Io, Option<std::sync::Arc<Recorder>>
     let mut device = device.unwrap_or_else(|error| fail(&format!("{error:#}")));
     let mut recorder = None;
     if let Some(log) = log {
-        let recorded = device.recorded(log.as_ref());
-        let (probe, new) = recorded.unwrap_or_else(|error| fail(&format!("{error:#}")));
-        (device, recorder) = (probe, Some(new));
+        let recorded = device.recorded().and_then(|(probe, recording)| {
+            recording.start(log.as_ref())?;
+            Ok((probe, Some(recording.recorder)))
+        });
+        (device, recorder) = recorded.unwrap_or_else(|error| fail(&format!("{error:#}")));
     }
     let attached = device.attach(QueueOptions::default(), 1).expect("the image has zones");
     let channel = attached.queue.channel().expect("the first channel");

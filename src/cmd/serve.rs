@@ -126,8 +126,9 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
         // There may be any number of clients.
         let mut opened = devices::open(name, args.seed, usize::MAX, &notices())?;
         if let Some(log) = &args.record {
-            let (recorded, new) = opened.recorded(log).context("--record")?;
-            (opened, recorder) = (recorded, Some(new));
+            let (recorded, recording) = opened.recorded().context("--record")?;
+            recording.start(log).context("--record")?;
+            (opened, recorder) = (recorded, Some(recording.recorder));
         }
         let mut mark = recorder.clone().map(|recorder| {
             let put: PutMark = Arc::new(move |text| recorder.mark(text));

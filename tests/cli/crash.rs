@@ -145,6 +145,11 @@ fn device_that_had_data_needs_the_image_from_before() {
         "{}",
         other.err
     );
+    for (file, why) in [("none.img", "No such file"), ("w.zlog", "image w.zlog")] {
+        let other = crash(&dir, &["--materialise", "2", "s.img", "--base", file]);
+        assert_eq!(other.code, 2);
+        assert!(other.err.contains("--base ") && other.err.contains(why), "{}", other.err);
+    }
     // An image of another device.
     dir.zonal(&["create", "other.img", "--profile", create[3]]).expect_ok();
     let other = crash(&dir, &["--materialise", "2", "s.img", "--base", "other.img"]);
@@ -356,6 +361,12 @@ fn what_cannot_be_recorded_or_checked_is_refused() {
     };
     let run = |device| ["run", "--name=w", "--rw=write", "--device", device, "--record-all", "x"];
     assert!(refused(&run("null:zones=4")).contains("found one that keeps no data"));
+    // A log of before stays as it is until the jobs run.
+    fs::write(dir.path().join("x"), "a log").expect("a file");
+    let refused_job = [&run(DEVICE)[..], &["--offset=1g", "--size=1g"]].concat();
+    assert!(refused(&refused_job).contains("job w: offset"), "{}", refused(&refused_job));
+    dir.zonal(&[&run(DEVICE)[..], &["--size=4k", "--parse-only"]].concat()).expect_ok();
+    assert_eq!(fs::read(dir.path().join("x")).expect("the file"), b"a log");
     let check = |command| refused(&["crash", "w.zlog", "--check", command]);
     assert!(check("true").contains("expected a command with {image}"));
     assert!(check("no-such-program {image}").contains("cannot be run"));

@@ -19,10 +19,11 @@ struct Program {
 impl Program {
     fn start(dir: &TestDir) -> Self {
         let device = devices::open(DEVICE, 0, 1, &Notices::default()).expect("a device");
-        let (device, recorder) = device.recorded(&dir.path().join("p.zlog")).expect("a log");
+        let (device, recording) = device.recorded().expect("a device that can be recorded");
+        recording.start(&dir.path().join("p.zlog")).expect("a log");
         let attached = device.attach(QueueOptions::default(), 1).expect("a queue");
         let channel = attached.queue.channel().expect("a channel");
-        Program { channel, recorder }
+        Program { channel, recorder: recording.recorder }
     }
 
     fn run(&mut self, bio: Bio) {

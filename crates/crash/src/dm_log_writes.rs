@@ -10,7 +10,7 @@
 //!
 //! The target logs a write when a flush has covered it, so before the entry of a flush are the writes
 //! that had completed when it was sent, in the order of their completion.
-use crate::log::{Command, Event, Header, Totals, Writer, hash_blocks};
+use crate::log::{Command, Event, Header, Totals, Writer};
 use std::collections::HashSet;
 use std::io::{self, Read};
 use std::path::Path;
@@ -207,12 +207,8 @@ pub fn import<R: Read>(
     to: &Path,
 ) -> Result<Imported, DmLogError> {
     let size = header.geometry().zone_size.0 * u64::from(header.geometry().zones);
-    let mut import = Import {
-        writer: Writer::create(to, header)?,
-        lba: header.geometry().lba as usize,
-        commands: 0,
-        written: HashSet::new(),
-    };
+    let mut import =
+        Import { writer: Writer::create(to, header)?, commands: 0, written: HashSet::new() };
     while let Some(entry) = log.next_entry()? {
         let end = entry.sector + entry.nr_sectors;
         if entry.mark.is_none() && end > size {
@@ -231,7 +227,6 @@ pub fn import<R: Read>(
 
 struct Import {
     writer: Writer,
-    lba: usize,
     commands: u64,
     /// Pieces of the disk that were written.
     written: HashSet<u64>,
@@ -240,7 +235,7 @@ struct Import {
 impl Import {
     fn entry(&mut self, entry: DmEntry) {
         if let Some(text) = entry.mark {
-            return self.writer.add(&Event::Mark(text));
+            return self.writer.add(Event::Mark(text));
         }
         let flag = |is_set, flag| if is_set { flag } else { BioFlags::NONE };
         let flags = flag(entry.flush, BioFlags::PREFLUSH) | flag(entry.fua, BioFlags::FUA);
@@ -272,14 +267,12 @@ impl Import {
         if op == Op::Discard {
             self.writer.add_zeroes(&mut command, u64::from(nr_sectors) * 512);
         } else {
-            let mut hashes = Vec::new();
-            hash_blocks(data, self.lba, &mut hashes);
-            self.writer.add_blocks(&mut command, data, &hashes);
+            self.writer.add_blocks(&mut command, data);
         }
         let id = self.commands;
         self.commands += 1;
-        self.writer.add(&Event::Started { id, command });
-        self.writer.add(&Event::Ended { id, status: Status::Ok, landed: sector });
+        self.writer.add(Event::Started { id, command });
+        self.writer.add(Event::Ended { id, status: Status::Ok, landed: sector });
     }
 }
 

@@ -58,6 +58,9 @@ pub enum MakeError {
         /// What the log has.
         expected: String,
     },
+    /// The base image cannot be read.
+    #[error("--base {0}")]
+    Base(Box<MakeError>),
     /// The log lacks data.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -77,6 +80,14 @@ pub enum MakeError {
 }
 
 impl MakeError {
+    /// As an error of the base image.
+    fn of_base(self) -> Self {
+        match self {
+            MakeError::OtherBase { .. } => self,
+            error => MakeError::Base(Box::new(error)),
+        }
+    }
+
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         |source| MakeError::File { path: path.to_owned(), source }
     }
@@ -201,7 +212,7 @@ pub fn make_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<()
         return ImageDevice::create(&PlainFile(file), &header.superblock)
             .map_err(MakeError::image(path));
     };
-    check_base(header, base)?;
+    check_base(header, base).map_err(MakeError::of_base)?;
     copy_file(base, path)
 }
 
@@ -212,7 +223,7 @@ fn disk_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<(), Ma
         let file = File::create(path).map_err(MakeError::file(path))?;
         return file.set_len(expected).map_err(MakeError::file(path));
     };
-    let found = fs::metadata(base).map_err(MakeError::file(base))?.len();
+    let found = fs::metadata(base).map_err(|error| MakeError::file(base)(error).of_base())?.len();
     if found != expected {
         return Err(MakeError::OtherBase {
             path: base.to_owned(),

@@ -17,20 +17,35 @@ use zonal_device::control::DeviceControl;
 pub struct Recorder(Mutex<State>);
 
 struct State {
-    /// `None` after the end.
+    /// `None` before the start and after the end.
     writer: Option<Writer>,
     /// Commands so far.
     commands: u64,
 }
 
 impl Recorder {
-    /// Creates the file of a log.
+    /// A recorder that has no file yet, and records nothing until [`Recorder::start`].
+    pub fn idle() -> Arc<Self> {
+        Arc::new(Recorder(Mutex::new(State { writer: None, commands: 0 })))
+    }
+
+    /// Creates the file of a log, in which what follows is recorded.
     ///
     /// # Errors
     /// It cannot be created or written.
+    pub fn start(&self, path: &Path, header: &Header) -> io::Result<()> {
+        self.state().writer = Some(Writer::create(path, header)?);
+        Ok(())
+    }
+
+    /// A recorder that has started.
+    ///
+    /// # Errors
+    /// As [`Recorder::start`].
     pub fn create(path: &Path, header: &Header) -> io::Result<Arc<Self>> {
-        let writer = Some(Writer::create(path, header)?);
-        Ok(Arc::new(Recorder(Mutex::new(State { writer, commands: 0 }))))
+        let recorder = Self::idle();
+        recorder.start(path, header)?;
+        Ok(recorder)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -40,7 +55,7 @@ impl Recorder {
     /// Puts a mark into the log. Commands that completed before the call come before it.
     pub fn mark(&self, text: &str) {
         if let Some(writer) = &mut self.state().writer {
-            writer.add(&Event::Mark(text.to_owned()));
+            writer.add(Event::Mark(text.to_owned()));
         }
     }
 
@@ -54,7 +69,7 @@ impl Recorder {
     }
 
     /// Logs the start of a command, and returns its number.
-    fn started(&self, request: &mut Request, lba: usize) -> u64 {
+    fn started(&self, request: &mut Request) -> u64 {
         let mut command = Command {
             op: request.op(),
             flags: request.flags(),
@@ -62,40 +77,30 @@ impl Recorder {
             nr_sectors: request.nr_sectors(),
             blocks: Vec::new(),
         };
-        let mut hashes = Vec::new();
-        let has_data = matches!(command.op, Op::Write | Op::ZoneAppend);
-        if has_data {
-            request.for_each_segment(|_, _, buf| {
-                if let Some(buf) = buf {
-                    crate::log::hash_blocks(buf, lba, &mut hashes);
-                }
-            });
-        }
         let mut state = self.state();
         let id = state.commands;
         state.commands += 1;
         let Some(writer) = &mut state.writer else { return id };
-        if has_data {
-            let mut hashes = &hashes[..];
-            request.for_each_segment(|_, nr_sectors, buf| match buf {
-                Some(buf) => {
-                    let (of_this, rest) = hashes.split_at(buf.len().div_ceil(lba));
-                    writer.add_blocks(&mut command, buf, of_this);
-                    hashes = rest;
-                }
-                None => writer.add_zeroes(&mut command, u64::from(nr_sectors) * 512),
-            });
-        } else if matches!(command.op, Op::WriteZeroes | Op::Discard) {
-            let bytes = u64::from(command.nr_sectors) * 512;
-            writer.add_zeroes(&mut command, bytes);
+        match command.op {
+            Op::Write | Op::ZoneAppend => {
+                request.for_each_segment(|_, nr_sectors, buf| match buf {
+                    Some(buf) => writer.add_blocks(&mut command, buf),
+                    None => writer.add_zeroes(&mut command, u64::from(nr_sectors) * 512),
+                });
+            }
+            Op::WriteZeroes | Op::Discard => {
+                let bytes = u64::from(command.nr_sectors) * 512;
+                writer.add_zeroes(&mut command, bytes);
+            }
+            _ => {}
         }
-        writer.add(&Event::Started { id, command });
+        writer.add(Event::Started { id, command });
         id
     }
 
     fn ended(&self, id: u64, status: Status, landed: Sector) {
         if let Some(writer) = &mut self.state().writer {
-            writer.add(&Event::Ended { id, status, landed });
+            writer.add(Event::Ended { id, status, landed });
         }
     }
 }
@@ -125,12 +130,7 @@ impl Device for RecordDevice {
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let inner = (Arc::clone(&self.inner) as Arc<dyn Device>).open_queue();
         let tags = usize::from(self.limits().queue_depth);
-        Box::new(Queue {
-            recorder: Arc::clone(&self.recorder),
-            inner,
-            lba: self.limits().lba_size as usize,
-            ids: vec![None; tags],
-        })
+        Box::new(Queue { recorder: Arc::clone(&self.recorder), inner, ids: vec![None; tags] })
     }
 }
 
@@ -143,7 +143,6 @@ impl DeviceControl for RecordDevice {
 struct Queue {
     recorder: Arc<Recorder>,
     inner: Box<dyn HwQueue>,
-    lba: usize,
     /// Numbers of the recorded commands in flight, by tag.
     ids: Vec<Option<u64>>,
 }
@@ -173,7 +172,7 @@ impl HwQueue for Queue {
         if self.ids.len() <= tag {
             self.ids.resize(tag + 1, None);
         }
-        let id = self.recorder.started(&mut request, self.lba);
+        let id = self.recorder.started(&mut request);
         self.ids[tag] = Some(id);
         self.inner.start(now, request).inspect_err(|_busy| {
             self.ids[tag] = None;

@@ -32,12 +32,11 @@ fn write_log(path: &Path, times: u64) {
         let blocks = u64::from(command.nr_sectors) / 8;
         let mut data = Vec::new();
         (block..block + blocks).for_each(|block| data.extend(block.to_le_bytes().repeat(512)));
-        let hashes: Vec<_> = (block..block + blocks).map(|block| Some(block.into())).collect();
         block += blocks;
-        writer.add_blocks(&mut command, &data, &hashes);
+        writer.add_blocks(&mut command, &data);
         let landed = command.sector;
-        writer.add(&Event::Started { id, command });
-        writer.add(&Event::Ended { id, status: Status::Ok, landed });
+        writer.add(Event::Started { id, command });
+        writer.add(Event::Ended { id, status: Status::Ok, landed });
         id += 1;
     };
     let command = |op, sector, nr_sectors| {

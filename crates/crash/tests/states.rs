@@ -154,7 +154,7 @@ fn states(events: &[Event], options: Options) -> BTreeMap<u64, Vec<Content>> {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("log");
     let mut writer = Writer::create(&path, &header()).expect("a log");
-    events.iter().for_each(|event| writer.add(event));
+    events.iter().for_each(|event| writer.add(event.clone()));
     writer.finish().expect("it is written");
     let log = Log::open(&path).expect("a log");
     let (mut settled, mut found): (Content, BTreeMap<u64, Vec<Content>>) = Default::default();

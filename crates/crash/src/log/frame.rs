@@ -8,11 +8,16 @@ pub(super) enum Kind {
     Events = 2,
     /// The last frame of a whole log.
     Footer = 3,
+    /// Blocks that are not compressed, since they would hardly be shorter.
+    RawBlocks = 4,
 }
 
 const MAGIC: [u8; 4] = *b"ZCLF";
 /// Level of compression: fast, so that recording does not wait for it.
 const LEVEL: i32 = 1;
+/// How much of a frame is compressed to see whether that is worth it: so many samples of so many bytes.
+const SAMPLES: usize = 4;
+const SAMPLE: usize = 1 << 14;
 /// Bytes of a frame's header.
 pub(super) const HEADER: usize = 40;
 /// Longest payload, before compression. A frame has one command more than fits, and those are short.
@@ -46,6 +51,7 @@ impl FrameHeader {
             1 => Kind::Blocks,
             2 => Kind::Events,
             3 => Kind::Footer,
+            4 => Kind::RawBlocks,
             _ => return None,
         };
         let (count, raw, stored, payload_sum) = (u32_at(16), u32_at(20), u32_at(24), u32_at(28));
@@ -72,14 +78,6 @@ impl FrameHeader {
     }
 }
 
-/// A frame before compression.
-pub(super) struct Frame {
-    pub kind: Kind,
-    pub first: u64,
-    pub count: u32,
-    pub payload: Vec<u8>,
-}
-
 /// Compresses frames, in memory that it uses again.
 pub(super) struct Compressor {
     compressor: zstd::bulk::Compressor<'static>,
@@ -92,22 +90,49 @@ impl Compressor {
         Ok(Compressor { compressor, stored: Vec::new() })
     }
 
-    /// Compresses and writes a frame.
-    pub(super) fn write(&mut self, frame: &Frame, file: &mut impl Write) -> io::Result<()> {
-        self.stored.clear();
-        self.stored.reserve(zstd::zstd_safe::compress_bound(frame.payload.len()));
-        self.compressor.compress_to_buffer(&frame.payload, &mut self.stored)?;
+    /// Writes a frame, compressed if that is worth it.
+    pub(super) fn write(
+        &mut self,
+        kind: Kind,
+        first: u64,
+        count: u64,
+        payload: &[u8],
+        file: &mut impl Write,
+    ) -> io::Result<()> {
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("frames are short");
+        let (kind, stored) = match kind {
+            Kind::Blocks if !self.shortens(payload)? => (Kind::RawBlocks, payload),
+            kind => (kind, self.compressed(payload)?),
+        };
         let header = FrameHeader {
-            kind: frame.kind,
-            first: frame.first,
-            count: frame.count,
-            raw: len(&frame.payload),
-            stored: len(&self.stored),
-            payload_sum: crc32c::crc32c(&self.stored),
+            kind,
+            first,
+            count: u32::try_from(count).expect("frames are short"),
+            raw: len(payload),
+            stored: len(stored),
+            payload_sum: crc32c::crc32c(stored),
         };
         file.write_all(&header.encode())?;
-        file.write_all(&self.stored)
+        file.write_all(stored)
+    }
+
+    fn compressed(&mut self, payload: &[u8]) -> io::Result<&[u8]> {
+        self.stored.clear();
+        self.stored.reserve(zstd::zstd_safe::compress_bound(payload.len()));
+        self.compressor.compress_to_buffer(payload, &mut self.stored)?;
+        Ok(&self.stored)
+    }
+
+    /// Whether compression shortens blocks, going by samples of them.
+    fn shortens(&mut self, payload: &[u8]) -> io::Result<bool> {
+        let step = (payload.len() / SAMPLES).max(SAMPLE);
+        let (mut before, mut after) = (0, 0);
+        for part in payload.chunks(step) {
+            let sample = &part[..part.len().min(SAMPLE)];
+            before += sample.len();
+            after += self.compressed(sample)?.len();
+        }
+        Ok(after < before - before / 16)
     }
 }
 
@@ -116,6 +141,9 @@ pub(super) fn decompress(header: &FrameHeader, stored: &[u8]) -> Option<Vec<u8>>
     if crc32c::crc32c(stored) != header.payload_sum {
         return None;
     }
-    let payload = zstd::bulk::decompress(stored, header.raw as usize).ok()?;
+    let payload = match header.kind {
+        Kind::RawBlocks => stored.to_vec(),
+        _ => zstd::bulk::decompress(stored, header.raw as usize).ok()?,
+    };
     (payload.len() == header.raw as usize).then_some(payload)
 }

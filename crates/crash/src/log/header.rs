@@ -195,7 +195,7 @@ impl Header {
             return Err(LogError::NotALog);
         }
         let (version, len, sum) = (u32_at(8), u32_at(12), u32_at(16));
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(LogError::Version(version));
         }
         let mut text = Vec::new();

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  header   what the device was, and its zones at the beginning
-//!  frame    blocks, or events that refer to blocks of frames before     compressed, checksummed
+//!  frame    blocks, or events that refer to blocks of frames before     compressed where that
+//!                                                                       shortens it, checksummed
 //!  ...
 //!  footer   how many events and blocks there are: the log is whole
 //! ```
 //!
 //! A block that was written before is not stored again, as far as a table of the last
 //! [`DEDUP_BLOCKS`] blocks knows. A log that has no footer can be used up to its last intact frame.
+mod batch;
 mod event;
 mod frame;
 mod header;
@@ -18,7 +20,6 @@ mod writer;
 pub use event::{BlockRun, Command, Event};
 pub use header::{Header, ZoneStart};
 pub use reader::{Blocks, End, Events, Log};
-pub(crate) use writer::hash_blocks;
 pub use writer::{DEDUP_BLOCKS, Totals, Writer};
 
 use std::io;
@@ -34,8 +35,8 @@ pub enum LogError {
         "found another kind of file, expected a log that `zonal run --record-all` or `zonal serve --record` wrote"
     )]
     NotALog,
-    /// It was written by another version.
-    #[error("found version {0}, expected {VERSION}")]
+    /// It was written by a newer version.
+    #[error("found version {0}, expected one up to {VERSION}")]
     Version(u32),
     /// Its header is damaged.
     #[error("the header: {0}")]
@@ -45,5 +46,5 @@ pub enum LogError {
     Block(u64),
 }
 
-/// Version of the format.
-pub const VERSION: u32 = 1;
+/// Version of the format. In version 1 all frames are compressed.
+pub const VERSION: u32 = 2;

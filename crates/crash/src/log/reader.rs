@@ -136,7 +136,7 @@ impl Events {
             let at = self.at;
             self.at += frame::HEADER as u64 + u64::from(header.stored);
             match header.kind {
-                Kind::Blocks => self.log.meet(header, at),
+                Kind::Blocks | Kind::RawBlocks => self.log.meet(header, at),
                 Kind::Footer => {
                     self.end = Some(End::Whole);
                     return false;

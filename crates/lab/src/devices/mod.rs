@@ -7,13 +7,13 @@ pub use open::{
     OpenDevice, create, is_block_device, is_device, is_external, load, open, open_image,
     profile_text,
 };
+pub use record::Recording;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Queue, QueueOptions};
-use zonal_crash::Recorder;
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::DeviceSpec;
 use zonal_device::inject::{InjectDevice, Rule};
@@ -126,7 +126,8 @@ pub struct Devices {
     one: Option<String>,
     /// One device per name, or several for a file system on several disks.
     by_name: BTreeMap<String, Vec<AttachedDevice>>,
-    recorder: Option<Arc<Recorder>>,
+    /// What records the one device, and the file of its log.
+    recording: Option<(Recording, PathBuf)>,
 }
 
 /// What the jobs of one device need.
@@ -170,13 +171,13 @@ impl Devices {
             device_options.record.is_none() || disks == 1,
             "--record-all: found {disks} devices, expected one"
         );
-        let mut recorder = None;
+        let mut recording = None;
         let attach = |(name, needs): (String, DeviceUse<'_>)| {
-            let disks = attach_by_name(device_options, &name, &needs, &mut recorder)?;
+            let disks = attach_by_name(device_options, &name, &needs, &mut recording)?;
             Ok((name, disks))
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
-        Ok(Devices { one: device_options.device.clone(), by_name, recorder })
+        Ok(Devices { one: device_options.device.clone(), by_name, recording })
     }
 
     /// One device, for all tasks.
@@ -185,7 +186,7 @@ impl Devices {
         Devices {
             one: Some(name.clone()),
             by_name: BTreeMap::from([(name, vec![attached])]),
-            recorder: None,
+            recording: None,
         }
     }
 
@@ -207,13 +208,23 @@ impl Devices {
         &disks[..disks.len().min(task.job.fs.disks as usize)]
     }
 
+    /// Starts the recording, if there is to be one. Before, it has no file: a run that is refused
+    /// leaves none behind, and one from an earlier run as it is.
+    ///
+    /// # Errors
+    /// The log cannot be created.
+    pub fn start_recording(&self) -> Result<()> {
+        let Some((recording, log)) = &self.recording else { return Ok(()) };
+        recording.start(log).context("--record-all")
+    }
+
     /// Ends the recording, if there is one: its log is whole then.
     ///
     /// # Errors
     /// Part of the log could not be written.
     pub fn finish_recording(&self) -> Result<()> {
-        if let Some(recorder) = &self.recorder {
-            recorder.finish().context("--record-all: cannot write the log")?;
+        if let Some((recording, _)) = &self.recording {
+            recording.recorder.finish().context("--record-all: cannot write the log")?;
         }
         Ok(())
     }
@@ -229,7 +240,7 @@ fn attach_by_name(
     device_options: &DeviceOptions,
     name: &str,
     needs: &DeviceUse<'_>,
-    recorder: &mut Option<Arc<Recorder>>,
+    recording: &mut Option<(Recording, PathBuf)>,
 ) -> Result<Vec<AttachedDevice>> {
     let &DeviceOptions { ref notices, seed, .. } = device_options;
     let scheduler = scheduler(device_options, &needs.jobs)?;
@@ -243,8 +254,8 @@ fn attach_by_name(
     };
     let mut recorded = |device: OpenDevice| {
         let Some(log) = &device_options.record else { return Ok(device) };
-        let (device, new) = device.recorded(log).context("--record-all")?;
-        *recorder = Some(new);
+        let (device, new) = device.recorded().context("--record-all")?;
+        *recording = Some((new, log.clone()));
         Ok::<_, anyhow::Error>(device)
     };
     if is_external(name) && device_options.real_time && may_choose {

@@ -22,11 +22,11 @@ impl OpenDevice {
         })
     }
 
-    /// The device, from now on recorded to a new file.
+    /// The device, recorded from [`Recording::start`] on.
     ///
     /// # Errors
-    /// The device keeps no data, no image can have its zones, or the file cannot be written.
-    pub fn recorded(self, log: &Path) -> Result<(OpenDevice, Arc<Recorder>)> {
+    /// The device keeps no data, or no image can have its zones.
+    pub fn recorded(self) -> Result<(OpenDevice, Recording)> {
         let in_device = || format!("device {}", self.name);
         ensure!(
             self.keeps_data,
@@ -38,9 +38,26 @@ impl OpenDevice {
         let profile = self.image_profile()?;
         let header = Header::of(&self.name, &*self.model, superblock, profile);
         let header = header.with_context(in_device)?;
-        let recorder = Recorder::create(log, &header)
-            .with_context(|| format!("{}: cannot write the log", log.display()))?;
+        let recorder = Recorder::idle();
         let model = Arc::new(RecordDevice::new(self.model, Arc::clone(&recorder)));
-        Ok((OpenDevice { model, ..self }, recorder))
+        Ok((OpenDevice { model, ..self }, Recording { recorder, header }))
+    }
+}
+
+/// The recording of a device, which has no file before it starts.
+pub struct Recording {
+    /// What records it.
+    pub recorder: Arc<Recorder>,
+    header: Header,
+}
+
+impl Recording {
+    /// Creates the file, in which what follows is recorded.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn start(&self, log: &Path) -> Result<()> {
+        let started = self.recorder.start(log, &self.header);
+        started.with_context(|| format!("{}: cannot write the log", log.display()))
     }
 }

@@ -121,11 +121,14 @@ impl Run {
         first_clones.map(|task| report::announce(&task.job, task.group)).collect()
     }
 
-    /// Runs all phases, one after another. There is nothing to run a second time.
+    /// Runs all phases, one after another, and records the device if that is asked for. There is
+    /// nothing to run a second time.
     ///
     /// # Errors
-    /// A clone cannot be made ready, or all wait for one another.
+    /// The recording's file cannot be created, a clone cannot be made ready, or all wait for one
+    /// another.
     pub fn execute(&mut self, executor: &mut Executor, seed: u64) -> Result<Vec<FinishedTask>> {
+        self.devices.start_recording()?;
         let mut finished = Vec::new();
         for phase in std::mem::take(&mut self.phases) {
             finished.extend(executor.run(phase, &self.devices, seed)?);
