@@ -221,6 +221,11 @@ pub const HDD_OPTIONS: &[OptionInfo<HddConfig>] = &[
         "200",
         "how long the head writes in a place before it leaves, in percent of the seek"
     ),
+    size!(
+        min_run,
+        "0",
+        "what the head writes in a place at least before it leaves, if it is there"
+    ),
     size!(reserve, "0", "buffer kept free for each command that waits behind the first"),
     option!(
         "order",

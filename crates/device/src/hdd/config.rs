@@ -96,6 +96,8 @@ pub struct HddConfig {
     /// How long the head keeps writing one run before it leaves for another, in percent of the seek
     /// time to that.
     pub stay: u32,
+    /// What the head writes of one run at least before it leaves for another, if the run has as much.
+    pub min_run: Bytes,
     /// Buffer reserved for each command that waits behind the first.
     pub reserve: Bytes,
     /// The order of reads and of writes from the buffer.
@@ -153,6 +155,7 @@ impl Default for HddConfig {
             write_cache: true,
             piece: Bytes(512 << 10),
             stay: 200,
+            min_run: Bytes(0),
             reserve: Bytes(0),
             order: Order::Satf,
             max_age: Nanos(10_000_000_000),

@@ -57,6 +57,7 @@ pub(super) struct Head {
     piece: u64,
     write_settle: u64,
     stay: u64,
+    min_run: u64,
     order: Order,
     max_age: u64,
     error_rate: u64,
@@ -68,8 +69,9 @@ pub(super) struct Head {
     position: Position,
     /// The run that is being written, also between two steps.
     current: Option<RunId>,
-    /// Time spent writing it.
+    /// Time and bytes spent on it without leaving it.
     spent: u64,
+    run_bytes: u64,
     /// Transfer time of the current step.
     transfer: u64,
     /// The current step ends in a read error.
@@ -87,6 +89,7 @@ impl Head {
             piece: config.piece.0,
             write_settle: config.write_settle.0,
             stay: config.stay.into(),
+            min_run: config.min_run.0,
             order: config.order,
             max_age: config.max_age.0,
             error_rate: config.error_rate.into(),
@@ -97,6 +100,7 @@ impl Head {
             position: Position { at: 0, location: geometry.locate(0) },
             current: None,
             spent: 0,
+            run_bytes: 0,
             transfer: 0,
             gave_up: false,
             trace: trace.map(Trace::new),
@@ -180,6 +184,7 @@ impl Head {
         match std::mem::replace(&mut self.step, HeadStep::Idle) {
             HeadStep::Write(id, len) => {
                 self.spent += self.transfer;
+                self.run_bytes += len;
                 if !shared.buffer.written(id, len, &mut shared.done) {
                     self.current = None;
                 }
@@ -223,6 +228,7 @@ impl Head {
                 let id = self.choose_run(shared);
                 self.current = Some(id);
                 self.spent = 0;
+                self.run_bytes = 0;
                 self.write(shared, id);
             }
         }
@@ -230,6 +236,9 @@ impl Head {
 
     /// Whether the head continues with the current run.
     fn stays(&self, shared: &Shared, id: RunId) -> bool {
+        if self.order == Order::Satf && self.run_bytes < self.min_run {
+            return true;
+        }
         let seek = if let Some(read) = self.choose_read(shared) {
             self.access(shared.now, Access::Read, missing(shared, &shared.reads[read].1)).0
         } else if shared.buffer.nr_runs() == 1 || holds_oldest(shared, id) {

@@ -118,3 +118,23 @@ fn without_qd1_two_zones_cost_seeks() {
     assert!(plug > qd1 * 3 / 2, "{plug} {qd1}");
     assert!(plug_seeks > 16 && qd1_seeks <= 2, "{plug_seeks} {qd1_seeks}");
 }
+
+#[test]
+fn head_writes_a_minimum_run_before_it_leaves_a_zone() {
+    // Two writers in zones side by side, whose data wait in a full buffer.
+    let seeks = |options| {
+        let mut rig = Rig::traced(&with(SMR, options), None, ZoneWrite::Plug);
+        for at in 0..16 {
+            for zone in 0..2 {
+                rig.submit(Bio::new(Op::Write, Sector(zone * ZONE + at * 2048), 2048, 0));
+            }
+        }
+        rig.run();
+        assert!(rig.ends.iter().all(|end| end.status == Status::Ok));
+        rig.device.counters().seeks
+    };
+    let [none, long] = ["stay=0,cache=8M", "stay=0,cache=8M,min_run=4M"].map(seeks);
+    // 32 MiB in runs of 4 MiB, and what is left of them.
+    assert!(none > 2 * long && long <= 10, "{none} {long}");
+    assert_eq!(seeks("stay=0,cache=8M,min_run=4M,order=fifo"), seeks("stay=0,cache=8M,order=fifo"));
+}

@@ -1,7 +1,7 @@
 //! fio's JSON reports, Zonal's own among them: they have the options of each job beside its results.
 //! The jobs of a reporting group ran together and are one load.
 use super::{Assume, Cell, Cells, Distribution, JobLoad, LEAST_POINTS, Load, Metric, PERCENTILES};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 use zonal_blk::ZoneWrite;
 use zonal_fio::job::{DataDir, Job, Rw};
@@ -243,6 +243,12 @@ fn option((key, value): (&String, &Value)) -> Option<String> {
 
 /// Refuses jobs that would run differently than they did.
 pub(super) fn refuse_dropped(set: &JobSet) -> Result<()> {
+    // Loads run for a time, in which the first I/Os are not measured.
+    if let Some((job, ios)) = set.jobs.iter().find_map(|job| Some((&job.name, job.number_ios?))) {
+        bail!(
+            "job {job}: number_ios: found {ios}, expected a job without it: loads run for a time"
+        );
+    }
     let notices = set.notices(false).map(drop);
     notices.context("expected only options that Zonal has (see `zonal options`)")
 }

@@ -149,6 +149,10 @@ mod tests {
         );
         assert_eq!(row(",1,MB/s,"), "line 2: job: expected job options such as `rw=write bs=1m`");
         assert!(row("rw=write,1").contains("line: 2"), "{}", row("rw=write,1"));
+        assert_eq!(
+            row("rw=write number_ios=1000,1,MB/s,"),
+            "line 2: job: job job: number_ios: found 1000, expected a job without it: loads run for a time"
+        );
         assert!(row("bs=64q,1,MB/s,").starts_with("line 2: job: "), "{}", row("bs=64q,1,MB/s,"));
     }
 }

@@ -22,7 +22,7 @@ pub const SMR_PARAMETERS: [&str; 8] = [
     "track_inner",
     "command",
     "settle",
-    "stay",
+    "min_run",
     "cache",
     "cache_commands",
     "reserve",
@@ -45,8 +45,7 @@ pub fn sequential() -> Table {
         MeasureSettings::virtual_time(3, Some(360.0)),
         cells,
     )
-    // No parameter was adjusted to depth 128, but the rule when the head leaves a run was chosen by it.
-    .with_use(FigureUse::Calibration, &[("6.19-rc8", "1"), ("6.19-rc8", "128")]);
+    .with_use(FigureUse::Calibration, &[("6.19-rc8", "1"), ("6.19-rc8", "32")]);
     Table { crossings, parameters: PARAMETERS, ..table }
 }
 
@@ -61,7 +60,8 @@ pub fn random() -> Table {
             format!("--max_open_zones={zones}"),
         ],
     });
-    let calibrated = [("6.19-rc7", "1"), ("6.19-rc7", "4"), ("6.19-rc7", "32"), (QD1, "32")];
+    let baseline = ["1", "4", "8", "32"].map(|zones| ("6.19-rc7", zones));
+    let calibrated = [&baseline[..], &[(QD1, "32")]].concat();
     let table = Table::of_model(
         "smr-rnd-zones",
         "writes to random zones of a 30 TB SMR disk by their number, without and with QD=1 writes",
