@@ -222,7 +222,10 @@ check_state() {
     text 1 20000 >"$place/later"
     sync --file-system "$place"
     umount "$place"
-    [[ $type != btrfs ]] || check_btrfs "$disk" "$state"
+    case $type in
+    btrfs) check_btrfs "$disk" "$state" ;;
+    xfs) newer xfsprogs xfs_repair -n "$disk" ;;
+    esac
 }
 
 # check_btrfs DISK STATE: `btrfs check`, but for one complaint. Where a torn write of nodes has ended, btrfs

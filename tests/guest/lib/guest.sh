@@ -17,7 +17,7 @@ check() {
         "$@"
     ) </dev/null >"$log" 2>&1
     status=$?
-    umount --all --types btrfs,f2fs,zonefs 2>/dev/null
+    umount --all --types btrfs,f2fs,xfs,zonefs 2>/dev/null
     set -e
     if ((status == 0)); then
         report "ok $number $name ($((SECONDS - begin)) s)"
