@@ -209,8 +209,10 @@ impl Hctx {
                 request.tag
             }));
             if let Some(times) = &self.times {
-                for request in &done[before..] {
-                    times.count(request.op(), self.started[usize::from(request.tag.0)], now);
+                if times.is_on() {
+                    for request in &done[before..] {
+                        times.count(request.op(), self.started[usize::from(request.tag.0)], now);
+                    }
                 }
                 times.came_back(now, self.depth - self.free_tags.len());
             }

@@ -1,11 +1,12 @@
 //! Counts of what the device did, for whoever watches a queue (the kernel's `/sys/block/*/stat`).
 //!
 //! Each channel counts the requests that the device has completed; readers sum over the channels. A
-//! channel writes its own counters only, so counting is a plain addition.
+//! channel writes its own counters only, so counting is a plain addition. Counters that are off cost a
+//! comparison.
 use crate::bio::Op;
 use crate::request::Request;
 use crate::status::Status;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::units::Nanos;
 
 /// What the device did since the queue was attached. Requests are counted, not bios: merged ones
@@ -127,6 +128,7 @@ impl Default for IoHistograms {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct IoCounters {
+    on: AtomicBool,
     reads: AtomicU64,
     sectors_read: AtomicU64,
     writes: AtomicU64,
@@ -140,8 +142,21 @@ pub(crate) struct IoCounters {
 }
 
 impl IoCounters {
+    /// Counts from now on, or no longer.
+    pub(crate) fn switch(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
     /// Counts a request that the device is done with. For the owner of the counters only.
+    #[inline]
     pub(crate) fn count(&self, request: &Request) {
+        if self.on.load(Ordering::Relaxed) {
+            self.add(request);
+        }
+    }
+
+    #[inline(never)]
+    fn add(&self, request: &Request) {
         let succeeded = request.status() == Status::Ok;
         let sectors = if succeeded { u64::from(request.nr_sectors()) } else { 0 };
         match request.op() {
@@ -168,6 +183,9 @@ impl IoCounters {
 impl IoCounters {
     /// Counts requests that were merged into one with this operation, as [`IoCounters::count`].
     pub(crate) fn merged(&self, op: Op, requests: u64) {
+        if !self.on.load(Ordering::Relaxed) {
+            return;
+        }
         let merges = if op == Op::Read { &self.read_merges } else { &self.write_merges };
         add(merges, requests);
     }
@@ -177,6 +195,8 @@ impl IoCounters {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct HctxTimes {
+    /// Whether times are counted; requests in flight always are.
+    on: AtomicBool,
     reads: AtomicU64,
     writes: AtomicU64,
     others: AtomicU64,
@@ -185,7 +205,8 @@ pub(crate) struct HctxTimes {
     first: AtomicU64,
     /// When the last one completed.
     last: AtomicU64,
-    /// When the first of those that are with the device was started.
+    /// When the first of those that are with the device was started; `u64::MAX` if that was not
+    /// counted.
     busy_since: AtomicU64,
     in_flight: AtomicU64,
     /// Reads and writes by the range of their time.
@@ -196,6 +217,7 @@ impl HctxTimes {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         HctxTimes {
+            on: AtomicBool::new(false),
             reads: zero(),
             writes: zero(),
             others: zero(),
@@ -208,13 +230,29 @@ impl HctxTimes {
         }
     }
 
+    /// Counts from now on, or no longer.
+    pub(crate) fn switch(&self, on: bool) {
+        self.busy_since.store(u64::MAX, Ordering::Relaxed);
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
     /// So many requests are with the device.
+    #[inline]
     pub(crate) fn set_in_flight(&self, requests: usize) {
         self.in_flight.store(requests as u64, Ordering::Relaxed);
     }
 
     /// A request is started with no other at the device.
+    #[inline]
     pub(crate) fn becomes_busy(&self, now: Nanos) {
+        if !self.is_on() {
+            return;
+        }
         self.busy_since.store(now.0, Ordering::Relaxed);
         if self.first.load(Ordering::Relaxed) == u64::MAX {
             self.first.store(now.0, Ordering::Relaxed);
@@ -238,9 +276,13 @@ impl HctxTimes {
     }
 
     /// Requests are back; so many others are with the device.
+    #[inline]
     pub(crate) fn came_back(&self, now: Nanos, in_flight: usize) {
-        self.last.store(now.0, Ordering::Relaxed);
         self.set_in_flight(in_flight);
+        if !self.is_on() {
+            return;
+        }
+        self.last.store(now.0, Ordering::Relaxed);
         if in_flight == 0 {
             let since = self.busy_since.load(Ordering::Relaxed);
             add(&self.busy, now.0.saturating_sub(since));
@@ -290,6 +332,7 @@ mod tests {
     #[test]
     fn requests_take_their_time_each_and_queues_are_busy_once() {
         let times = HctxTimes::new();
+        times.switch(true);
         let at = |n: u64| Nanos(1000 + n);
         times.becomes_busy(at(0));
         times.count(Op::Write, at(0), at(30));
@@ -313,6 +356,7 @@ mod tests {
         }
         assert_eq!(IoHistograms::range_of(Nanos(u64::MAX)), TIME_RANGES - 1);
         let times = HctxTimes::new();
+        times.switch(true);
         times.count(Op::Read, Nanos(0), Nanos(300));
         times.count(Op::ZoneAppend, Nanos(0), Nanos(320));
         times.count(Op::Flush, Nanos(0), Nanos(320));

@@ -104,7 +104,7 @@ pub use names::{meant, nearest};
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
 };
-pub use queue::{AttachError, Queue, QueueOptions, SwitchError};
+pub use queue::{AttachError, Queue, QueueOptions, SwitchError, Watch};
 pub use request::{Request, RequestList};
 pub use status::Status;
 pub use trace::{TraceAction, TraceEvent, TraceSink, TraceSource, Tracer};

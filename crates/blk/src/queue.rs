@@ -52,6 +52,9 @@ pub struct QueueOptions {
     pub io_timeout: Nanos,
     /// Whether what the device does is counted (the kernel's `iostats`): see [`Queue::iostat`].
     pub iostats: bool,
+    /// Whether it can be counted while somebody watches ([`Queue::watch`]), at some comparisons an I/O
+    /// meanwhile.
+    pub watchable: bool,
 }
 
 impl Default for QueueOptions {
@@ -66,6 +69,7 @@ impl Default for QueueOptions {
             share_queues: false,
             io_timeout: IO_TIMEOUT,
             iostats: false,
+            watchable: false,
         }
     }
 }
@@ -79,6 +83,7 @@ pub struct Queue {
     /// A [`ZoneWrite`]; changes only while nothing is inside.
     zone_write: AtomicU8,
     share_queues: bool,
+    /// Counted from the start, not only while somebody watches.
     iostats: bool,
     merge: bool,
     /// Change only while nothing is inside.
@@ -110,6 +115,8 @@ struct Channels {
     hctxs: usize,
     /// Of each hardware queue opened; `None` unless anything is counted.
     times: Option<Vec<Arc<HctxTimes>>>,
+    /// Those for whom is counted; one of them for [`QueueOptions::iostats`].
+    watchers: usize,
 }
 
 /// What others have to do with a channel.
@@ -166,12 +173,38 @@ impl Channels {
     fn open_hctx(&mut self, device: &Arc<dyn Device>, tracing: Option<&Tracing>) -> Hctx {
         let times = self.times.as_mut().map(|all| {
             let times = Arc::new(HctxTimes::new());
+            times.switch(self.watchers > 0);
             all.push(Arc::clone(&times));
             times
         });
         let trace = tracing.map(|tracing| HctxTrace::open(tracing, self.hctxs));
         self.hctxs += 1;
         Hctx::open(device, times, trace)
+    }
+}
+
+impl Channels {
+    /// There are so many more or fewer for whom is counted.
+    fn watchers(&mut self, more: isize) {
+        let before = self.watchers;
+        self.watchers = before.strict_add_signed(more);
+        let on = self.watchers > 0;
+        if on != (before > 0) {
+            self.times.iter().flatten().for_each(|times| times.switch(on));
+            self.slots
+                .iter()
+                .filter_map(|slot| slot.counters.as_ref())
+                .for_each(|of| of.switch(on));
+        }
+    }
+}
+
+/// Somebody for whom is counted what the device of a queue does. See [`Queue::watch`].
+pub struct Watch(Arc<Queue>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.channels().watchers(-1);
     }
 }
 
@@ -248,7 +281,8 @@ impl Queue {
             failures: Failures::default(),
             tracing: OnceLock::new(),
             channels: Mutex::new(Channels {
-                times: options.iostats.then(Vec::new),
+                times: (options.iostats || options.watchable).then(Vec::new),
+                watchers: usize::from(options.iostats),
                 ..Channels::default()
             }),
         }))
@@ -408,10 +442,12 @@ impl Queue {
         };
         channels.opened += 1;
         let id = channels.free.pop().unwrap_or_else(|| {
+            let counters = channels.times.is_some().then(Arc::<IoCounters>::default);
+            counters.iter().for_each(|counters| counters.switch(channels.watchers > 0));
             channels.slots.push(ChannelSlot {
                 mailbox: Arc::new(Mailbox::new()),
                 usage: Arc::new(ChannelUsage::new()),
-                counters: self.iostats.then(Arc::default),
+                counters,
             });
             u32::try_from(channels.slots.len() - 1).expect("fewer than 2^32 channels")
         });
@@ -447,22 +483,35 @@ impl Queue {
         self.channels().owned -= 1;
     }
 
+    /// Has what the device does counted for as long as the value that is returned lives. Without
+    /// [`QueueOptions::watchable`] nothing changes.
+    pub fn watch(self: &Arc<Self>) -> Watch {
+        self.channels().watchers(1);
+        Watch(Arc::clone(self))
+    }
+
+    /// Whether what the device does is counted since the queue was attached, whoever watches:
+    /// [`QueueOptions::iostats`].
+    pub fn counts_always(&self) -> bool {
+        self.iostats
+    }
+
     /// What the device did for all channels, those that have closed among them; `None` unless
-    /// [`QueueOptions::iostats`] is set.
+    /// [`QueueOptions::iostats`] or [`QueueOptions::watchable`] is set.
     pub fn iostat(&self) -> Option<IoStat> {
         let channels = self.channels();
         let counters = channels.slots.iter().filter_map(|slot| slot.counters.as_deref());
-        self.iostats.then(|| IoStat::sum(counters))
+        channels.times.is_some().then(|| IoStat::sum(counters))
     }
 
-    /// How long the device took for what it did; `None` unless [`QueueOptions::iostats`] is set.
+    /// How long the device took for what it did; `None` as with [`Queue::iostat`].
     pub fn iotimes(&self) -> Option<IoTimes> {
         let channels = self.channels();
         let times = channels.times.as_ref()?;
         Some(HctxTimes::sum(times.iter().map(|times| &**times)))
     }
 
-    /// What the device did by the time that it took; `None` unless [`QueueOptions::iostats`] is set.
+    /// What the device did by the time that it took; `None` as with [`Queue::iostat`].
     pub fn histograms(&self) -> Option<IoHistograms> {
         let channels = self.channels();
         let times = channels.times.as_ref()?;

@@ -305,6 +305,7 @@ impl Config {
             share_queues: self.share_queues,
             io_timeout: Nanos(self.io_timeout),
             iostats: false,
+            watchable: false,
         };
         let device: Arc<FaultDevice> = Arc::clone(device);
         Queue::attach(device, options).map_err(|error| error.to_string())

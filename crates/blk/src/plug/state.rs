@@ -3,7 +3,7 @@ use super::zone_plug::{ZonePlug, ZoneState};
 use super::{ZoneCounters, ZonePlugs};
 use crate::status::Status;
 use crate::sync::Ordering;
-use crate::units::{Sector, ZoneNo};
+use crate::units::{Nanos, Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition};
 use std::fmt;
 
@@ -55,6 +55,8 @@ pub struct PlugInfo {
     pub wp_offset: Sector,
     /// Writes that wait.
     pub waiting: u32,
+    /// Since when the first of them waits.
+    pub waiting_since: Option<Nanos>,
     /// Counters of its I/O.
     pub counters: ZoneCounters,
 }
@@ -75,7 +77,7 @@ impl fmt::Display for PlugFlags {
 
 impl fmt::Display for PlugInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PlugInfo { zone, flags, references, phase, wp_offset, waiting, counters } = self;
+        let PlugInfo { zone, flags, references, phase, wp_offset, waiting, counters, .. } = self;
         let ZoneCounters { writes, appends, merges, parked_ns } = counters;
         write!(
             f,
@@ -168,7 +170,7 @@ impl ZonePlug {
         }
     }
 
-    fn info(&self, zone: ZoneNo, capacity: Sector) -> PlugInfo {
+    fn info(&mut self, zone: ZoneNo, capacity: Sector) -> PlugInfo {
         PlugInfo {
             zone,
             flags: PlugFlags {
@@ -181,6 +183,7 @@ impl ZonePlug {
             phase: self.phase(capacity),
             wp_offset: self.wp(),
             waiting: self.nr_parked(),
+            waiting_since: self.waiting_since(),
             counters: self.counters(),
         }
     }

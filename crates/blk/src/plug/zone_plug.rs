@@ -115,6 +115,11 @@ impl ZonePlug {
         self.nr_parked
     }
 
+    /// Since when the first of the writes that wait does so.
+    pub(crate) fn waiting_since(&mut self) -> Option<Nanos> {
+        self.parked.front().map(|request| request.parked_at)
+    }
+
     pub(crate) fn in_flight(&self) -> bool {
         self.in_flight
     }

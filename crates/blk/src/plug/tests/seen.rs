@@ -3,7 +3,7 @@ use crate::bio::{Bio, Op};
 use crate::iostat::IoStat;
 use crate::plug::{PlugFlags, PlugInfo, ZoneCounters, ZonePhase, ZoneWrite};
 use crate::status::Status;
-use crate::testing::{Setup, move_to};
+use crate::testing::{Rig, Setup, move_to};
 use crate::units::{Nanos, Sector, ZoneNo};
 
 #[test]
@@ -34,6 +34,7 @@ fn counters_tell_writes_appends_merges_and_the_time_spent_waiting() {
     rig.write(8, 8);
     rig.write(16, 8);
     rig.append(0, 40);
+    assert_eq!(rig.queue.dump_plugs(true)[0].waiting_since, Some(Nanos(100)));
     rig.now = Nanos(250);
     rig.ok();
     rig.now = Nanos(300);
@@ -136,4 +137,32 @@ fn requests_are_counted_as_the_device_gets_them_if_somebody_wants_to_know() {
     };
     assert_eq!(rig.queue.iostat(), Some(expected));
     assert_eq!(Setup::new().build().queue.iostat(), None);
+}
+
+#[test]
+fn requests_are_counted_while_somebody_watches() {
+    let mut rig = Setup::new().options(|options| options.watchable = true).build();
+    rig.write(0, 8);
+    rig.drain();
+    rig.write(8, 8);
+    let writes = |rig: &Rig| rig.queue.iostat().map(|stat| stat.writes);
+    assert_eq!(writes(&rig), Some(0));
+    assert_eq!(rig.queue.histograms().map(|found| found.in_flight), Some(1), "it always is known");
+    let (one, another) = (rig.queue.watch(), rig.queue.watch());
+    rig.drain();
+    drop(one);
+    rig.write(16, 8);
+    rig.drain();
+    assert_eq!(writes(&rig), Some(2));
+    let times = rig.queue.histograms().expect("it can be watched");
+    assert_eq!(times.writes.iter().sum::<u64>(), 2, "also of what was with the device already");
+    drop(another);
+    rig.write(24, 8);
+    rig.drain();
+    assert_eq!(writes(&rig), Some(2));
+    let mut counted = Setup::new().options(|options| options.iostats = true).build();
+    drop(counted.queue.watch());
+    counted.write(0, 8);
+    counted.drain();
+    assert_eq!(writes(&counted), Some(1));
 }
