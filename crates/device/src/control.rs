@@ -1,6 +1,6 @@
 //! What devices offer beyond I/O: a description and statistics for whoever manages them, and access
 //! past the hardware queues for a fault simulator.
-use crate::hdd::HeadTraceSink;
+use crate::hdd::{HeadState, HeadTraceSink};
 use crate::image::Superblock;
 use std::sync::Weak;
 use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
@@ -39,6 +39,11 @@ pub trait DeviceControl: Device {
     /// device has no head.
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
         self.inner().is_some_and(|inner| inner.trace_head(sink))
+    }
+
+    /// Where a rotating disk's head is; `None` if the device has none.
+    fn head(&self) -> Option<HeadState> {
+        self.inner()?.head()
     }
 
     /// How often the model was polled too late; `None` if it models no times.

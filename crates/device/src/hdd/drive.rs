@@ -11,7 +11,7 @@
 use super::config::HddConfig;
 use super::head::Head;
 use super::link::Link;
-use super::state::{Counters, HeadTraceSink, Medium, Shared, TraceEntry, byte_range};
+use super::state::{Counters, HeadState, HeadTraceSink, Medium, Shared, TraceEntry, byte_range};
 use crate::control::Lateness;
 use zonal_blk::{Nanos, Op, Request};
 
@@ -49,6 +49,11 @@ impl Drive {
     /// The activities of the head.
     pub(super) fn trace(&self) -> &[TraceEntry] {
         self.head.trace()
+    }
+
+    /// Where the head is.
+    pub(super) fn head(&self) -> HeadState {
+        self.head.state()
     }
 
     /// Sends the activities of the head to `sink` from now on.

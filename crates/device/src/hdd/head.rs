@@ -13,7 +13,9 @@ use super::buffer::{Run, RunId};
 use super::config::{HddConfig, Order};
 use super::geometry::{DiskLocation, Geometry};
 use super::seek::SeekCurve;
-use super::state::{Counters, HeadActivity, HeadTraceSink, Shared, Trace, TraceEntry, byte_range};
+use super::state::{
+    Counters, HeadActivity, HeadState, HeadTraceSink, Shared, Trace, TraceEntry, byte_range,
+};
 use crate::rng::Rng;
 use zonal_blk::{Nanos, Request, Status};
 
@@ -67,6 +69,8 @@ pub(super) struct Head {
     /// When the step ends; if idle, when the last one ended.
     until: u64,
     position: Position,
+    /// How far it has moved: see [`HeadState`].
+    travel: f64,
     /// The run that is being written, also between two steps.
     current: Option<RunId>,
     /// Time and bytes spent on it without leaving it.
@@ -98,6 +102,7 @@ impl Head {
             step: HeadStep::Idle,
             until: 0,
             position: Position { at: 0, location: geometry.locate(0) },
+            travel: 0.0,
             current: None,
             spent: 0,
             run_bytes: 0,
@@ -106,6 +111,10 @@ impl Head {
             trace: trace.map(Trace::new),
             geometry,
         }
+    }
+
+    pub(super) fn state(&self) -> HeadState {
+        HeadState { radius: self.position.location.radius, travel: self.travel }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -348,6 +357,7 @@ impl Head {
         c.rotate_time.0 += wait + retries;
         c.transfer_time.0 += transfer;
         self.until = shared.now + seek + wait + transfer + retries;
+        self.travel += (location.radius - self.position.location.radius).abs();
         self.position = Position { at: end, location: last };
         end
     }

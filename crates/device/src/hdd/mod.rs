@@ -30,7 +30,7 @@ use drive::Drive;
 pub use geometry::{DiskLocation, Geometry};
 pub use seek::SeekCurve;
 use state::Medium;
-pub use state::{Counters, HeadActivity, HeadTraceSink, TraceEntry};
+pub use state::{Counters, HeadActivity, HeadState, HeadTraceSink, TraceEntry};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::{
     Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition, ZoneNo,
@@ -231,6 +231,10 @@ impl DeviceControl for HddDevice {
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
         self.drive().trace_to(sink);
         true
+    }
+
+    fn head(&self) -> Option<HeadState> {
+        Some(self.drive().head())
     }
 
     fn lateness(&self) -> Option<Lateness> {

@@ -109,6 +109,15 @@ pub struct TraceEntry {
     pub buffered: u64,
 }
 
+/// Where the head is, and how far it has gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HeadState {
+    /// Its radial position, from 0 at the outer edge to 1: that of the access in progress.
+    pub radius: f64,
+    /// How far it has moved since the drive was created; 1 is from edge to edge.
+    pub travel: f64,
+}
+
 /// Takes the activities of a disk's head, in order. Called while the disk is locked.
 pub type HeadTraceSink = Box<dyn FnMut(&TraceEntry) + Send>;
 

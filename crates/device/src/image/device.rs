@@ -23,7 +23,7 @@ use super::superblock::{FileLayout, Profile, Superblock};
 use super::tail::ZoneTail;
 use super::verify::sum_request;
 use crate::control::{DeviceControl, DeviceStats, Lateness, Level, MediumAccess, ScrubStep};
-use crate::hdd::HeadTraceSink;
+use crate::hdd::{HeadState, HeadTraceSink};
 use crate::quantity::format_size;
 use crate::storage::{self, Deferred};
 use crate::zones::Zones;
@@ -896,6 +896,10 @@ impl DeviceControl for ImageDevice {
 
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
         self.timing.as_ref().is_some_and(|model| model.trace_head(sink))
+    }
+
+    fn head(&self) -> Option<HeadState> {
+        self.timing.as_ref()?.head()
     }
 
     fn lateness(&self) -> Option<Lateness> {
