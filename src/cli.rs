@@ -96,7 +96,7 @@ pub enum Command {
     /// Monitor or control a device that `zonal serve --ctl` exports
     #[command(after_help = CTL_COMMANDS)]
     Ctl(CtlArgs),
-    /// Watch a device that `zonal serve --ctl` exports: zones, plugs and rates, in the terminal
+    /// Watch a device that `zonal serve --ctl` exports: zones, plugs, rates and times, in the terminal
     #[cfg(feature = "top")]
     Top(TopArgs),
     /// Show runs that `zonal run --record-view` recorded: zones, rates and heads over time, in a browser

@@ -1,9 +1,12 @@
 //! `zonal run`.
+mod shown;
+
 use crate::args::{ClockArg, Eta, ZoneWriteArg, address};
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, Args, ValueEnum};
+use shown::Shown;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,12 +23,11 @@ use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
 use zonal_fio::report::{self, Format};
 use zonal_fio::verify::Dump;
-use zonal_host::web::WebServer;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::io_trace;
 use zonal_lab::page;
-use zonal_lab::run::{self, Run, RunInfo, ViewRecording, jobs_without_io};
+use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io};
 use zonal_sim::CostModel;
 
 /// Options of `zonal run` that are not job options.
@@ -116,6 +118,11 @@ pub struct RunArgs {
     /// URL
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub web: Option<SocketAddr>,
+    /// Show the devices in the terminal while the jobs run, in real time, as `zonal top` does; its keys
+    /// can change them
+    #[cfg(feature = "top")]
+    #[arg(long, conflicts_with = "status_interval")]
+    pub top: bool,
     /// Record what the page would show to a file, for `zonal view`
     #[arg(long, value_name = "FILE")]
     pub record_view: Option<PathBuf>,
@@ -190,9 +197,9 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         };
         run.show_status(info(None, global_options.clone(), false), interval, Box::new(show))?;
     }
-    let shown = Shown::start(args, clock, &run)?;
+    let mut shown = Shown::start(args, &run)?;
     let mut executor = executor(args, clock, shown.recording.as_ref())?;
-    let finished = run.execute(&mut executor, args.seed)?;
+    let finished = shown.during(|| run.execute(&mut executor, args.seed))?;
     report_findings(&finished, run.devices())?;
     let mut report =
         run.report(&finished, info(executor.timestamp_ms(), global_options, executor.is_stopped()));
@@ -218,6 +225,7 @@ fn clock(args: &RunArgs) -> Result<ClockKind> {
         args.io_cost.is_none() || clock == ClockKind::Virtual,
         "--io-cost: found --clock=real, where an I/O costs what it takes, expected --clock=virtual"
     );
+    shown::check(args, clock)?;
     Ok(clock)
 }
 
@@ -231,44 +239,6 @@ fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
         run.trace_ios(trace_settings(args))?;
     }
     Ok(())
-}
-
-/// What shows the devices while the jobs run, or afterwards.
-struct Shown {
-    recording: Option<ViewRecording>,
-    page: Option<WebServer>,
-}
-
-impl Shown {
-    fn start(args: &RunArgs, clock: ClockKind, run: &Run) -> Result<Self> {
-        let record = |file: &PathBuf| ViewRecording::start(run.devices(), file);
-        Ok(Shown {
-            recording: args.record_view.as_ref().map(record).transpose()?,
-            page: args.web.map(|address| show_page(address, clock, run)).transpose()?,
-        })
-    }
-
-    fn finish(self, clock: ClockKind) -> Result<()> {
-        if let Some(recording) = self.recording {
-            recording.finish(std::env::args().skip(1), clock.name())?;
-        }
-        drop(self.page);
-        Ok(())
-    }
-}
-
-/// Shows the devices as a page, and says where.
-fn show_page(address: SocketAddr, clock: ClockKind, run: &Run) -> Result<WebServer> {
-    if clock == ClockKind::Virtual {
-        bail!(
-            "--web: found --clock virtual, whose time nobody can watch; expected --clock real, or \
-             --record-view FILE and then `zonal view FILE`"
-        );
-    }
-    let server = WebServer::start(address, run::watched(run.devices()), None)
-        .with_context(|| format!("--web {address}"))?;
-    tracing::info!("{}", server.url());
-    Ok(server)
 }
 
 /// Writes what was traced, and checks that everything was recorded.
@@ -316,11 +286,13 @@ fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> Devic
             zone_write: args.zone_write.map(Into::into),
             merge: !args.nomerges,
             iostats: formats.iter().any(is_json)
-                || args.web.is_some()
-                || args.record_view.is_some(),
+                || args.record_view.is_some()
+                || shown::in_terminal(args),
+            watchable: args.web.is_some(),
             ..QueueOptions::default()
         },
         disk_stats: true,
+        injectable: shown::in_terminal(args),
         scheduler: args.scheduler.clone(),
         sched_opts: args.sched_opt.clone(),
         faults: args.faults.clone(),
@@ -365,7 +337,8 @@ fn trace_settings(args: &RunArgs) -> io_trace::Settings {
 const IO_COST: CostModel = CostModel::Flat(Nanos(1000));
 
 fn executor(args: &RunArgs, clock: ClockKind, view: Option<&ViewRecording>) -> Result<Executor> {
-    let (stop, progress) = (Arc::default(), Box::new(JobLine::new(args.eta)) as _);
+    let eta = if shown::in_terminal(args) { Eta::Never } else { args.eta };
+    let (stop, progress) = (Arc::default(), Box::new(JobLine::new(eta)) as _);
     let progress = match view {
         Some(view) => view.progress(progress),
         None => progress,

@@ -29,6 +29,7 @@ use std::time::Duration;
 use zonal_blk::QueueOptions;
 use zonal_crash::Recorder;
 use zonal_host::RealClock;
+use zonal_host::control::Power;
 use zonal_host::control::log::Log;
 use zonal_host::frontend::zonefs::ZoneFs;
 use zonal_lab::devices::{self, AttachedDevice};
@@ -68,13 +69,13 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     };
     end_on_interrupt(interrupt, Duration::from_secs_f64(args.shutdown_timeout), log.clone())?;
-    let Attached { devices, managed, marks, recorder } = attach(args)?;
+    let Attached { devices, power, marks, recorder } = attach(args)?;
     for device in devices.iter().filter(|device| !device.keeps_data) {
         tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
     let mut exports = start(args, &devices, &marks, &sender)?;
     let mut left = exports.len();
-    exports.extend(control::start(&args.control, &devices, managed, marks, &exports)?);
+    exports.extend(control::start(&args.control, &devices, power, marks, &exports)?);
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
     out.flush()?;
@@ -102,16 +103,16 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
 
 struct Attached {
     devices: Vec<AttachedDevice>,
-    /// If they are controlled, one for each.
-    managed: Vec<control::Wrapped>,
+    /// Their power, if they are controlled: of those with a write cache.
+    power: Vec<Option<Power>>,
     /// What takes the marks of each device, if it is recorded or its power can fail.
     marks: Vec<Option<PutMark>>,
     recorder: Option<Arc<Recorder>>,
 }
 
 fn attach(args: &ServeArgs) -> Result<Attached> {
-    let controlled = args.control.is_wanted();
-    let (mut devices, mut managed, mut recorder) = (Vec::new(), Vec::new(), None);
+    let controlled = args.control.is_managed();
+    let (mut devices, mut powers, mut recorder) = (Vec::new(), Vec::new(), None);
     let mut marks = Vec::new();
     let count = args.devices.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
@@ -120,7 +121,8 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
             zone_write: args.zone_write.map(Into::into),
             scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
             merge: !args.nomerges,
-            iostats: controlled,
+            iostats: args.control.ctl.is_some() || args.control.metrics.is_some(),
+            watchable: args.control.web.is_some(),
             ..QueueOptions::default()
         };
         // There may be any number of clients.
@@ -135,16 +137,17 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
             put
         });
         if controlled {
-            let wrapped = control::wrap(&mut opened, args)?;
-            mark = mark.or(wrapped.put_mark());
-            managed.push(wrapped);
+            let (wrapped, power) = control::wrap(opened, args)?;
+            mark = mark.or(power.as_ref().map(control::put_mark));
+            powers.push(power);
+            opened = wrapped;
         }
         marks.push(mark);
         let attached = opened.attach(queue, usize::MAX)?;
         attached.explain_failures(&notices());
         devices.push(attached);
     }
-    Ok(Attached { devices, managed, marks, recorder })
+    Ok(Attached { devices, power: powers, marks, recorder })
 }
 
 fn start(

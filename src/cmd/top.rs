@@ -1,29 +1,37 @@
-//! `zonal top`: what a served device does, in a terminal.
+//! `zonal top`: what a served device does, in a terminal; `zonal run --top`: the same of a run.
 //!
 //! ```text
-//!  control socket --> client    asks for views, in a thread of its own: a device may keep it waiting
-//!                     screen    what is selected, asked and remembered; keys change it
-//!                     draw      the screen as text
+//!  control socket, or
+//!  devices of a run --> client  asks for views, in a thread of its own: a device may keep it waiting
+//!                      screen  what is selected, asked and remembered; keys change it
+//!                      draw    the screen as text
 //! ```
 mod client;
 mod draw;
 mod screen;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use client::{Client, News};
+use client::{Client, Execute, News};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use screen::{Action, Screen};
+use signal_hook::consts::SIGINT;
+use signal_hook::low_level::raise;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use zonal_host::control::ControlClient;
+use zonal_host::control::{ControlClient, DeviceManager};
 
 /// How soon a key is seen.
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
+/// Updates a second unless it is said otherwise.
+const RATE: u8 = 4;
 
 /// Options of `zonal top`.
 #[derive(Args, Debug)]
@@ -35,7 +43,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     device: usize,
     /// Updates a second, 1 to 10
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=10))]
+    #[arg(long, value_name = "N", default_value_t = RATE, value_parser = clap::value_parser!(u8).range(1..=10))]
     rate: u8,
     /// Without colours, as with NO_COLOR in the environment: each condition has its letter
     #[arg(long)]
@@ -47,9 +55,12 @@ pub struct TopArgs {
 
 impl TopArgs {
     fn color(&self) -> bool {
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        !self.no_color && !self.once && !unwanted
+        !self.no_color && !self.once && wants_color()
     }
+}
+
+fn wants_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Shows a device until a key ends it.
@@ -63,39 +74,101 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
             format!("{socket}: expected the control socket of a `zonal serve --ctl`")
         })
     };
-    let mut screen = Screen::new(args.color());
+    let mut screen = Screen::new(args.color(), args.device);
     if args.once {
-        return once(args, connect()?, &mut screen);
+        return once(client::remote(connect()?), &mut screen);
     }
     if !io::stdout().is_terminal() {
         bail!("standard output is not a terminal; --once prints the screen once");
     }
-    let client = Client::start(connect()?, args.device)?;
+    let client = Client::start(client::remote(connect()?))?;
     let mut terminal = ratatui::try_init().context("the terminal")?;
-    let shown = show(&mut terminal, &client, &mut screen, args.rate);
+    let shown = show(&mut terminal, &client, &mut screen, args.rate, &AtomicBool::new(false));
     ratatui::restore();
-    shown.map(|()| ExitCode::SUCCESS)
+    shown.map(|_| ExitCode::SUCCESS)
 }
 
-/// Draws views as they come, and acts on keys.
+/// The devices of a run in the terminal, until it is dropped or a key ends it.
+pub struct RunScreen {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RunScreen {
+    /// Checks that there is a terminal.
+    ///
+    /// # Errors
+    /// Standard output is not one.
+    pub fn check() -> Result<()> {
+        ensure!(io::stdout().is_terminal(), "--top: standard output is not a terminal");
+        Ok(())
+    }
+
+    /// Shows the devices from now on. The key that interrupts a program interrupts the run; the one
+    /// that ends the view does not.
+    ///
+    /// # Errors
+    /// The terminal cannot be used.
+    pub fn start(manager: DeviceManager) -> Result<Self> {
+        let client = Client::start(client::local(manager))?;
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let mut terminal = ratatui::try_init().context("--top: the terminal")?;
+        let work = move || {
+            let mut screen = Screen::new(wants_color(), 1);
+            let shown = show(&mut terminal, &client, &mut screen, RATE, &seen);
+            ratatui::restore();
+            match shown {
+                Ok(Ended::Interrupted) => drop(raise(SIGINT)),
+                Ok(Ended::Left) => {}
+                Err(error) => tracing::warn!("--top: {error:#}"),
+            }
+        };
+        let thread = thread::Builder::new().name("top".to_owned()).spawn(work)?;
+        Ok(RunScreen { over, thread: Some(thread) })
+    }
+}
+
+impl Drop for RunScreen {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why a view ended.
+enum Ended {
+    /// A key left it, or there is nothing to see any more.
+    Left,
+    /// The key that interrupts a program.
+    Interrupted,
+}
+
+/// Draws views as they come, and acts on keys, until it is `over`.
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
     client: &Client,
     screen: &mut Screen,
     rate: u8,
-) -> Result<()> {
+    over: &AtomicBool,
+) -> Result<Ended> {
     let interval = Duration::from_secs(1) / rate.into();
     let (mut due, mut asked) = (Instant::now(), false);
-    loop {
+    while !over.load(Ordering::Relaxed) {
         terminal.draw(|frame| draw::draw(frame, screen))?;
         if !asked && Instant::now() >= due {
-            client.ask(screen.range());
+            client.ask(screen.device, screen.range());
             (asked, due) = (true, Instant::now() + interval);
         }
         while let Some(news) = client.news()? {
             match news {
-                News::View(range, view) => {
-                    screen.update(range, *view);
+                News::View(device, range, view) => {
+                    if device == screen.device {
+                        screen.update(range, *view);
+                    }
                     asked = false;
                 }
                 News::Done(result) => screen.done(result),
@@ -107,15 +180,17 @@ fn show(
         {
             match screen.key(key) {
                 Action::None => {}
-                Action::Quit => return Ok(()),
-                Action::Send(command) => client.send(command),
+                Action::Quit => return Ok(Ended::Left),
+                Action::Interrupt => return Ok(Ended::Interrupted),
+                Action::Send(command) => client.send(screen.device, command),
             }
         }
     }
+    Ok(Ended::Left)
 }
 
 /// Prints the screen once.
-fn once(args: &TopArgs, mut client: ControlClient, screen: &mut Screen) -> Result<ExitCode> {
+fn once(mut execute: Execute, screen: &mut Screen) -> Result<ExitCode> {
     let mut terminal = Terminal::new(TestBackend::new(80, 24))?;
     // The first one tells how large the map is, the second how many zones there are, and two views
     // have rates.
@@ -123,7 +198,7 @@ fn once(args: &TopArgs, mut client: ControlClient, screen: &mut Screen) -> Resul
         std::thread::sleep(Duration::from_secs(pause));
         terminal.draw(|frame| draw::draw(frame, screen))?;
         let range = screen.range();
-        let view = client::view(&mut client, args.device, range)?;
+        let view = client::view(&mut execute, screen.device, range)?;
         screen.update(range, view);
     }
     terminal.draw(|frame| draw::draw(frame, screen))?;

@@ -18,4 +18,5 @@ mod support;
 mod sweep;
 mod torture;
 mod traces;
+mod view;
 mod zone;

@@ -91,10 +91,10 @@ fn the_screen_of_top_agrees_with_the_statistics() {
     assert_eq!(lines.len(), 24, "{screen}");
     assert!(lines[0].starts_with("none  zone_write plug  null:"), "{screen}");
     assert!(
-        lines[4].starts_with("16 zones: open 1 of 4, active 1 of no limit, full 1"),
+        lines[6].starts_with("16 zones: open 1 of 4, active 1 of no limit, full 1"),
         "{screen}"
     );
-    assert_eq!(lines[5], "#o..............", "{screen}");
+    assert_eq!(lines[7], "#o..............", "{screen}");
     let view = server.ask("view 1 1 2");
     assert_eq!(
         (&view["zones"]["conditions"], &view["zones"]["filled"]),

@@ -176,8 +176,68 @@ def running(browser, zonal):
     print("run: shown while it lasts")
 
 
+def stalled(browser, zonal):
+    """A write that waits in its plug for long is an event."""
+    job = subprocess.Popen(
+        [zonal, "run", "--device", "null:zones=8,zone_size=1M", "--fault", "delay=write,time=4s", "--web", "127.0.0.1:0", "--name", "s", "--rw", "write",
+         "--zonemode", "zbd", "--bs", "4k", "--iodepth", "4", "--nomerges", "--number_ios", "4", "--output", "stalled.txt"], stderr=subprocess.PIPE, text=True)
+    url = next(re.search(r"http://\S+", line).group(0) for line in job.stderr if "http://" in line)
+    browser.open(url)
+    browser.wait("return document.querySelector('.events')?.textContent.includes('zone 0: a write has waited in its plug for a second')", 12)
+    assert "while watched" in tile(browser, "Written so far"), tile(browser, "Written so far")
+    job.stderr.read()
+    assert job.wait() == 0
+    print("stalled: an event")
+
+
+CHOOSE = """
+window.confirm = (text) => { window.asked = text; return %s; };
+const label = [...document.querySelectorAll('.control label')].find((label) => label.textContent.startsWith(%r));
+const field = label.querySelector('select, input');
+field.value = %r;
+label.querySelector('button').click();
+return window.asked;
+"""
+SAID = "return document.querySelector('.control output').textContent"
+
+
+def controlled(browser, zonal):
+    """The buttons of `--web-control`, and the token of an address that others reach."""
+    serve = [zonal, "serve", "null:zones=16,zone_size=4M", "--nvme-tcp", "127.0.0.1:0", "--ctl", "control", "--web", "0.0.0.0:0", "--web-control"]
+    with Server(serve, 3) as server:
+        url = server.place("http").replace("0.0.0.0", "127.0.0.1")
+        bare, token = url.split("?token=")
+        for wrong in (bare, f"{bare}?token={token[:-1]}", f"{bare}?token="):
+            browser.open(wrong)
+            browser.wait("return document.getElementById('state').textContent.startsWith('cannot show anything: expected ?token=')")
+            assert browser.run("return document.querySelectorAll('.run').length") == 0
+        assert any("401" in error for error in browser.errors())
+        browser.open(url)
+        browser.wait("return document.getElementById('state').textContent === 'live'")
+        asked = browser.run(CHOOSE % ("false", "Scheduler", "mq-deadline"))
+        assert asked == 'Execute "set scheduler mq-deadline"?', asked
+        time.sleep(1)
+        assert tile(browser, "Scheduler") == "none, writes: plug", "what is not confirmed is not done"
+        browser.run(CHOOSE % ("true", "Scheduler", "mq-deadline"))
+        browser.wait(SAID + " === 'done'")
+        browser.run(CHOOSE % ("true", "Zone writes", "qd1"))
+        browser.wait("return document.querySelector('.tiles').textContent.includes('mq-deadline, writes: qd1')")
+        get = lambda name: subprocess.check_output([zonal, "ctl", "control", "get", name], text=True).strip()
+        assert (get("scheduler"), get("zone_write")) == ("mq-deadline", "qd1")
+        browser.run(CHOOSE % ("true", "Fault", "fail=trim"))
+        browser.wait(SAID + ".includes('fail=trim')")
+        browser.run(CHOOSE % ("true", "Fault", "fail=write,zone=3,count=2"))
+        browser.wait("return document.querySelector('.tiles').textContent.includes('1 fault rule')")
+        browser.run("[...document.querySelectorAll('.control button')].find((button) => button.textContent === 'Clear faults').click()")
+        browser.wait("return !document.querySelector('.tiles').textContent.includes('fault rule')")
+        assert browser.errors() == [], browser.errors()
+    print("controlled: the token, scheduler, zone writes and faults")
+
+
 def main(zonal, where):
     with Browser() as browser:
+        controlled(browser, zonal)
+        stalled(browser, zonal)
         recorded(browser, zonal, where)
         served(browser, zonal, where)
         running(browser, zonal)

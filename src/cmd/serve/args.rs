@@ -169,9 +169,9 @@ pub struct ControlArgs {
 }
 
 impl ControlArgs {
-    /// Whether the devices are monitored or controlled.
-    pub fn is_wanted(&self) -> bool {
-        self.ctl.is_some() || self.metrics.is_some() || self.web.is_some()
+    /// Whether commands for the devices may come. A page that only shows them sends none.
+    pub fn is_managed(&self) -> bool {
+        self.ctl.is_some() || self.metrics.is_some() || self.web_control
     }
 }
 

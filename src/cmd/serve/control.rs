@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::Device;
 use zonal_device::image::Profile;
-use zonal_device::inject::InjectDevice;
 use zonal_device::power::PowerDevice;
 use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer, Power};
-use zonal_host::web::{Watched, WebServer};
+use zonal_host::web::WebServer;
 use zonal_lab::devices::{AttachedDevice, OpenDevice};
+use zonal_lab::run;
 use zonal_nvme::controller::PutMark;
 
 impl Export for ControlServer {
@@ -31,25 +31,17 @@ impl Export for WebServer {
     }
 }
 
-/// What a controlled device passes its commands through.
-pub struct Wrapped {
-    inject: Arc<InjectDevice>,
-    power: Option<Power>,
+/// What takes marks, if the power can fail at one.
+pub fn put_mark(power: &Power) -> PutMark {
+    let device = Arc::clone(&power.device);
+    Arc::new(move |text| device.mark(text))
 }
 
-impl Wrapped {
-    /// What takes marks, if the power can fail at one.
-    pub fn put_mark(&self) -> Option<PutMark> {
-        let device = Arc::clone(&self.power.as_ref()?.device);
-        Some(Arc::new(move |text| device.mark(text)))
-    }
-}
-
-/// Makes a device one that can be controlled.
+/// Makes a device one that can be controlled. Returns its power, if it has a write cache.
 ///
 /// # Errors
 /// It is to have a write cache, and nothing can be taken back on its medium.
-pub fn wrap(opened: &mut OpenDevice, args: &ServeArgs) -> Result<Wrapped> {
+pub fn wrap(mut opened: OpenDevice, args: &ServeArgs) -> Result<(OpenDevice, Option<Power>)> {
     let mut power = None;
     if let Some(cache) = args.write_cache {
         let name = &opened.name;
@@ -65,9 +57,7 @@ pub fn wrap(opened: &mut OpenDevice, args: &ServeArgs) -> Result<Wrapped> {
         let save = move |path: &Path| save_image(&saved, &profile, path);
         power = Some(Power { device, save: Box::new(save) });
     }
-    let inject = Arc::new(InjectDevice::new(Arc::clone(&opened.model), args.seed));
-    opened.model = Arc::clone(&inject) as _;
-    Ok(Wrapped { inject, power })
+    Ok((opened.with_inject(args.seed), power))
 }
 
 /// Makes an image of what a device holds while its power is off.
@@ -88,30 +78,16 @@ fn save_image(device: &PowerDevice, profile: &Profile, path: &Path) -> Result<()
 pub fn start(
     args: &ControlArgs,
     devices: &[AttachedDevice],
-    wrapped: Vec<Wrapped>,
+    power: Vec<Option<Power>>,
     marks: Vec<Option<PutMark>>,
     exports: &[Box<dyn Export>],
 ) -> Result<Vec<Box<dyn Export>>> {
-    let watched = devices.iter().zip(&wrapped).map(|(attached, wrapped)| Watched {
-        name: attached.name.clone(),
-        description: attached.description.clone(),
-        queue: Arc::clone(&attached.queue),
-        device: Arc::clone(&wrapped.inject) as _,
-        inject: Some(Arc::clone(&wrapped.inject)),
-    });
-    let watched: Vec<Watched> = watched.collect();
     // With an export as files there is only one device.
     let files = exports.iter().find_map(|export| export.files());
-    let managed =
-        devices.iter().zip(wrapped).zip(marks).map(|((attached, wrapped), mark)| ManagedDevice {
-            name: attached.name.clone(),
-            description: attached.description.clone(),
-            queue: Arc::clone(&attached.queue),
-            device: wrapped.inject,
-            power: wrapped.power,
-            files: files.clone(),
-            mark,
-        });
+    let managed = devices.iter().zip(power).zip(marks).filter_map(|((attached, power), mark)| {
+        let managed = run::managed(attached)?;
+        Some(ManagedDevice { power, files: files.clone(), mark, ..managed })
+    });
     let locations = exports.iter().map(|export| export.location()).collect();
     let manager = Arc::new(DeviceManager::new(managed.collect(), locations));
     let mut servers: Vec<Box<dyn Export>> = Vec::new();
@@ -127,7 +103,7 @@ pub fn start(
     }
     if let Some(address) = args.web {
         let control = args.web_control.then_some(manager);
-        let server = WebServer::start(address, watched, control)
+        let server = WebServer::start(address, run::watched(devices.iter()), control)
             .with_context(|| format!("--web {address}"))?;
         servers.push(Box::new(server));
     }

@@ -1,23 +1,40 @@
-//! The connection to the server, in a thread of its own: commands are executed one after the other, and
-//! a device may keep one waiting.
+//! What executes commands, in a thread of its own: they are executed one after the other, and a device
+//! may keep one waiting.
 use anyhow::{Result, bail};
 use serde_json::Value;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
-use zonal_host::control::{ControlClient, MapRange, View};
+use zonal_host::control::{Command, ControlClient, DeviceManager, MapRange, View};
+
+/// Executes a command on a device, counted from 1. The result is what became of it, the error that
+/// nothing can be executed any more.
+pub type Execute = Box<dyn FnMut(usize, &[String]) -> Result<Result<Value, String>> + Send>;
+
+/// Has a server execute commands.
+pub fn remote(mut connection: ControlClient) -> Execute {
+    Box::new(move |device, words| Ok(connection.send(device, words)?))
+}
+
+/// Executes commands on devices of this program.
+pub fn local(manager: DeviceManager) -> Execute {
+    Box::new(move |device, words| {
+        let command = Command::parse(words).map_err(|error| error.to_string());
+        Ok(command.and_then(|command| manager.execute(device, command)))
+    })
+}
 
 /// What the thread is to do.
 enum Order {
-    /// Get a view with this part of the zones.
-    View(MapRange),
-    /// Execute a command.
-    Command(Vec<String>),
+    /// Get a view of a device with this part of the zones.
+    View(usize, MapRange),
+    /// Execute a command on a device.
+    Command(usize, Vec<String>),
 }
 
 /// What has become of an order.
 pub enum News {
-    /// A view, with the part of the zones that was asked for.
-    View(MapRange, Box<View>),
+    /// A view of a device, with the part of the zones that was asked for.
+    View(usize, MapRange, Box<View>),
     /// A command was executed, or refused for a reason.
     Done(Result<Value, String>),
 }
@@ -33,17 +50,15 @@ impl Client {
     ///
     /// # Errors
     /// There is no memory for a thread.
-    pub fn start(mut connection: ControlClient, device: usize) -> Result<Self> {
+    pub fn start(mut execute: Execute) -> Result<Self> {
         let (orders, received) = mpsc::channel();
         let (tell, news) = mpsc::channel();
         let work = move || {
             for order in received {
                 let done = match order {
-                    Order::View(range) => view(&mut connection, device, range)
-                        .map(|view| News::View(range, Box::new(view))),
-                    Order::Command(words) => {
-                        connection.send(device, &words).map(News::Done).map_err(Into::into)
-                    }
+                    Order::View(device, range) => view(&mut execute, device, range)
+                        .map(|view| News::View(device, range, Box::new(view))),
+                    Order::Command(device, words) => execute(device, &words).map(News::Done),
                 };
                 let failed = done.is_err();
                 if tell.send(done).is_err() || failed {
@@ -55,14 +70,14 @@ impl Client {
         Ok(Client { orders, news })
     }
 
-    /// Asks for a view.
-    pub fn ask(&self, range: MapRange) {
-        self.order(Order::View(range));
+    /// Asks for a view of a device.
+    pub fn ask(&self, device: usize, range: MapRange) {
+        self.order(Order::View(device, range));
     }
 
-    /// Has a command executed.
-    pub fn send(&self, command: Vec<String>) {
-        self.order(Order::Command(command));
+    /// Has a command executed on a device.
+    pub fn send(&self, device: usize, command: Vec<String>) {
+        self.order(Order::Command(device, command));
     }
 
     fn order(&self, order: Order) {
@@ -87,10 +102,10 @@ impl Client {
 ///
 /// # Errors
 /// The server has ended, or there is no such device.
-pub fn view(connection: &mut ControlClient, device: usize, range: MapRange) -> Result<View> {
+pub fn view(execute: &mut Execute, device: usize, range: MapRange) -> Result<View> {
     let MapRange { first, per_cell, cells } = range;
     let words = ["view".to_owned(), first.to_string(), per_cell.to_string(), cells.to_string()];
-    match connection.send(device, &words)? {
+    match execute(device, &words)? {
         Ok(view) => Ok(serde_json::from_value(view)?),
         Err(error) => bail!("{error}"),
     }

@@ -9,7 +9,7 @@ use zonal_device::quantity::format_time;
 use zonal_host::control::{Cell, MapRange, Plug, View};
 
 const KEYS: &str =
-    "q quit, space freeze, +- zoom, p plugs, s scheduler, w policy, f fault, c clear";
+    "q quit, d device, space freeze, +- zoom, p plugs, s sched, w policy, f c faults";
 /// Lines of plugs and counters, with the title.
 const DETAILS: u16 = 6;
 /// Columns of a rate beside its curve.
@@ -19,7 +19,7 @@ const RATE_WIDTH: u16 = 36;
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     let parts = [
         Constraint::Length(1),
-        Constraint::Length(3),
+        Constraint::Length(5),
         Constraint::Min(3),
         Constraint::Length(DETAILS),
         Constraint::Length(1),
@@ -42,7 +42,7 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     let [plugs, counters] =
         Layout::horizontal([Constraint::Length(40), Constraint::Min(1)]).areas(details);
     draw_list(frame, plugs, &plugs_title(screen, view), plug_lines(screen, view));
-    draw_list(frame, counters, "device", counter_lines(view));
+    draw_list(frame, counters, "device", device_lines(view, screen.rates()));
 }
 
 fn heading(screen: &Screen, view: &View) -> Line<'static> {
@@ -68,21 +68,36 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let now = screen.rates();
     let bandwidth = |bytes: f64| format!("{:.1} MiB/s", bytes / f64::from(1 << 20));
     let failures = format!("{:.0} failures/s", now.failures);
-    let rows: [(&str, Rate, String); 3] = [
-        ("reads", |rates| rates.reads, bandwidth(now.read_bytes)),
-        ("writes", |rates| rates.writes, bandwidth(now.written_bytes)),
-        ("others", |rates| rates.others, failures),
+    let a_second = |rate: f64| short(rate) + "/s";
+    let in_flight = screen.view.as_ref().map_or(0, |(_, view)| view.in_flight);
+    let rows: [(&str, Rate, String, String); 5] = [
+        ("reads", |rates| rates.reads, a_second(now.reads), bandwidth(now.read_bytes)),
+        ("writes", |rates| rates.writes, a_second(now.writes), bandwidth(now.written_bytes)),
+        ("others", |rates| rates.others, a_second(now.others), failures),
+        ("p50", |rates| rates.p50, time(now.p50), format!("{in_flight} with device")),
+        ("p99", |rates| rates.p99, time(now.p99), String::new()),
     ];
-    for (row, (name, rate, more)) in rows.into_iter().enumerate() {
+    for (row, (name, rate, value, more)) in rows.into_iter().enumerate() {
         let line = Rect { y: area.y + row as u16, height: 1, ..area }.intersection(area);
         let [text, curve] =
             Layout::horizontal([Constraint::Length(RATE_WIDTH), Constraint::Min(0)]).areas(line);
-        let text_of_row = format!("{name:7}{:>10}/s {more:>15}", short(rate(&now)));
+        let text_of_row = format!("{name:7}{value:>12} {more:>15}");
         frame.render_widget(Paragraph::new(text_of_row), text);
         let values = screen.history.iter().take(curve.width.into()).map(|rates| rate(rates) as u64);
         let mut values: Vec<u64> = values.collect();
         values.reverse();
         frame.render_widget(Sparkline::default().data(values), curve);
+    }
+}
+
+/// A time with at least three digits; 0 stands for none.
+fn time(nanos: f64) -> String {
+    match nanos {
+        0.0 => "-".to_owned(),
+        nanos if nanos < 1e4 => format!("{nanos:.0} ns"),
+        nanos if nanos < 1e7 => format!("{:.1} us", nanos / 1e3),
+        nanos if nanos < 1e10 => format!("{:.1} ms", nanos / 1e6),
+        nanos => format!("{:.1} s", nanos / 1e9),
     }
 }
 
@@ -209,10 +224,22 @@ fn plug_lines(screen: &Screen, view: &View) -> Vec<Line<'static>> {
     plugs.iter().map(line).collect()
 }
 
-fn counter_lines(view: &View) -> Vec<Line<'static>> {
+/// What is inside the device, then its counters.
+fn device_lines(view: &View, now: Rates) -> Vec<Line<'static>> {
+    let head = view.head.map(|(radius, _)| {
+        let (at, distance) = (radius * 100.0, now.seek_distance * 100.0);
+        format!("head {at:.0} % in, {} seeks/s of {distance:.0} %", short(now.seeks))
+    });
+    let levels = view.levels.iter().map(|(name, value, of)| match name.strip_suffix(", bytes") {
+        Some(name) => {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            format!("{name} {:.1} of {:.1} MiB", mib(*value), mib(*of))
+        }
+        None => format!("{name} {value} of {of}"),
+    });
     let counts = view.counts.iter().map(|(name, count)| format!("{name} {count}"));
     let busy = view.busy.iter().map(|(part, time)| format!("{part} {}", format_time(*time)));
-    counts.chain(busy).map(Line::from).collect()
+    head.into_iter().chain(levels).chain(counts).chain(busy).map(Line::from).collect()
 }
 
 /// A list below a line with its title, in as many columns as fit.
@@ -282,6 +309,11 @@ mod tests {
             counts: named(&[("pages_programmed", 99), ("erases", 1)]),
             busy: named(&[("dies", 1_500_000)]),
             faults: 1,
+            latency: vec![(20, at * 99), (40, at)],
+            in_flight: 7,
+            levels: vec![("write buffer, bytes".to_owned(), 1 << 20, 2 << 20)],
+            head: Some((0.25, at as f64)),
+            devices: 2,
         }
     }
 
@@ -301,12 +333,14 @@ mod tests {
 
     #[test]
     fn everything_is_on_80_columns_without_colours() {
-        let lines = text(&mut Screen::new(false), (80, 24));
+        let lines = text(&mut Screen::new(false, 1), (80, 24));
         let expected = [
             "none  zone_write plug  1 fault rule  zns-1t",
             "reads           0/s       0.0 MiB/s",
             "writes      12.3k/s      48.2 MiB/s █",
             "others          0/s    0 failures/s",
+            "p50         9216 ns   7 with device █",
+            "p99         9216 ns                 █",
             "12 zones: open 2 of 14, active 3 of no limit, full 1",
             "#oOc......rx",
         ];
@@ -318,20 +352,22 @@ mod tests {
         assert!(lines[17].starts_with("2 plugs by waiting"), "{lines:#?}");
         assert!(lines[17].contains("device"), "{lines:#?}");
         assert!(lines[18].starts_with("zone      2    31 wait      7 merged"), "{lines:#?}");
-        assert!(lines[18].contains("pages_programmed 99"), "{lines:#?}");
+        assert!(lines[18].contains("head 25 % in, 0 seeks/s of 100 %"), "{lines:#?}");
+        assert!(lines[19].contains("write buffer 1.0 of 2.0 MiB"), "{lines:#?}");
+        assert!(lines[20].contains("pages_programmed 99"), "{lines:#?}");
         assert!(lines[23].starts_with("q quit"), "{lines:#?}");
     }
 
     #[test]
     fn colours_leave_the_glyph_to_say_how_full_a_zone_is() {
-        let lines = text(&mut Screen::new(true), (100, 30));
-        assert_eq!(lines[5], "█▄▁▁······rx", "{lines:#?}");
+        let lines = text(&mut Screen::new(true, 1), (100, 30));
+        assert_eq!(lines[7], "█▄▁▁······rx", "{lines:#?}");
     }
 
     #[test]
     fn no_terminal_is_too_small() {
         for size in [(1, 1), (3, 24), (80, 4), (20, 10)] {
-            text(&mut Screen::new(false), size);
+            text(&mut Screen::new(false, 1), size);
         }
     }
 }

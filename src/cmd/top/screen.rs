@@ -1,7 +1,8 @@
 //! What the screen shows and how keys change it.
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use zonal_blk::IoHistograms;
 use zonal_host::control::{MAX_CELLS, MapRange, View};
 
 /// Rates that are remembered: more than a terminal has columns.
@@ -22,15 +23,29 @@ pub struct Rates {
     pub others: f64,
     /// Requests that failed.
     pub failures: f64,
+    /// The median of the time that reads and writes were with the device, in ns; 0 if there were none.
+    pub p50: f64,
+    /// The 99th percentile of that.
+    pub p99: f64,
+    /// Seeks of a disk's head.
+    pub seeks: f64,
+    /// The mean distance of a seek, where 1 is from edge to edge.
+    pub seek_distance: f64,
 }
 
 impl Rates {
     fn between(before: &View, after: &View) -> Option<Self> {
         let seconds = after.at.checked_sub(before.at)?.as_secs_f64();
-        let count = |view: &View, name: &str| {
-            view.requests.iter().find(|(known, _)| known == name).map_or(0, |&(_, count)| count)
+        let count = |of: &[(String, u64)], name: &str| {
+            of.iter().find(|(known, _)| known == name).map_or(0, |&(_, count)| count)
         };
-        let rate = |name| count(after, name).saturating_sub(count(before, name)) as f64 / seconds;
+        let more = |of: fn(&View) -> &[(String, u64)], name| {
+            count(of(after), name).saturating_sub(count(of(before), name)) as f64
+        };
+        let rate = |name| more(|view| &view.requests, name) / seconds;
+        let seeks = more(|view| &view.counts, "seeks");
+        let travel = |view: &View| view.head.map_or(0.0, |(_, travel)| travel);
+        let times = times_between(&before.latency, &after.latency);
         (seconds > 0.0).then(|| Rates {
             reads: rate("reads"),
             read_bytes: rate("sectors_read") * 512.0,
@@ -38,8 +53,35 @@ impl Rates {
             written_bytes: rate("sectors_written") * 512.0,
             others: rate("discards") + rate("flushes") + rate("zone_management"),
             failures: rate("failures"),
+            p50: percentile(&times, 0.5),
+            p99: percentile(&times, 0.99),
+            seeks: seeks / seconds,
+            seek_distance: (travel(after) - travel(before)) / seeks.max(1.0),
         })
     }
+}
+
+/// What was counted between two histograms, by range.
+fn times_between(before: &[(u8, u64)], after: &[(u8, u64)]) -> Vec<(u8, u64)> {
+    let before: BTreeMap<u8, u64> = before.iter().copied().collect();
+    let more = |&(range, count): &(u8, u64)| {
+        (range, count.saturating_sub(before.get(&range).copied().unwrap_or(0)))
+    };
+    after.iter().map(more).filter(|&(_, count)| count > 0).collect()
+}
+
+/// A percentile in ns: the middle of its range. 0 of nothing.
+fn percentile(times: &[(u8, u64)], part: f64) -> f64 {
+    let total: u64 = times.iter().map(|&(_, count)| count).sum();
+    let mut left = total as f64 * part;
+    for &(range, count) in times {
+        left -= count as f64;
+        if left <= 0.0 {
+            let start = |range: u8| IoHistograms::range_start(range.into()).0 as f64;
+            return (start(range) + start(range.saturating_add(1))) / 2.0;
+        }
+    }
+    0.0
 }
 
 /// What the user is asked. The line at the bottom shows it.
@@ -58,8 +100,10 @@ pub enum Prompt {
 pub enum Action {
     /// Nothing.
     None,
-    /// The end.
+    /// The end of the view.
     Quit,
+    /// The end of the program.
+    Interrupt,
     /// A command for the server.
     Send(Vec<String>),
 }
@@ -70,6 +114,8 @@ const POLICIES: &[&str] = &["plug", "qd1", "lock", "off"];
 /// The state of the screen.
 #[derive(Default)]
 pub struct Screen {
+    /// The device that is shown, counted from 1.
+    pub device: usize,
     /// Whether colours tell conditions, and glyphs how full zones are.
     pub color: bool,
     /// The last view, with the part of the zones that it shows.
@@ -97,8 +143,16 @@ pub struct Screen {
 
 impl Screen {
     /// A screen without a view.
-    pub fn new(color: bool) -> Self {
-        Screen { color, ..Screen::default() }
+    pub fn new(color: bool, device: usize) -> Self {
+        Screen { color, device, ..Screen::default() }
+    }
+
+    /// Shows the next device, if there is one.
+    fn next_device(&mut self) {
+        let devices = self.view.as_ref().map_or(1, |(_, view)| view.devices);
+        if devices > 1 {
+            *self = Screen { map: self.map, ..Screen::new(self.color, self.device % devices + 1) };
+        }
     }
 
     /// The rates between the last two views.
@@ -151,7 +205,7 @@ impl Screen {
     /// Acts on a key.
     pub fn key(&mut self, key: KeyEvent) -> Action {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Action::Quit;
+            return Action::Interrupt;
         }
         match self.prompt.take() {
             Some(prompt) => self.answer(prompt, key.code),
@@ -165,6 +219,7 @@ impl Screen {
         let page = row * i64::from(self.map.1);
         match key {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
+            KeyCode::Char('d') => self.next_device(),
             KeyCode::Char(' ') => self.frozen = !self.frozen,
             KeyCode::Char('p') => self.by_zone = !self.by_zone,
             KeyCode::Char('s') => self.prompt = Some(Prompt::Choose("scheduler", SCHEDULERS)),
@@ -253,7 +308,7 @@ mod tests {
     }
 
     fn screen() -> Screen {
-        let mut screen = Screen::new(false);
+        let mut screen = Screen::new(false, 1);
         screen.resize(10, 5);
         screen.update(screen.range(), view(0, 0));
         screen
@@ -280,6 +335,37 @@ mod tests {
         press(&mut screen, " ");
         screen.update(screen.range(), view(2500, 900));
         assert_eq!(screen.history.len(), 2, "frozen");
+    }
+
+    #[test]
+    fn percentiles_and_seeks_are_of_the_time_between_two_views() {
+        let mut screen = screen();
+        let with = |millis, latency: &[(u8, u64)], seeks, travel| View {
+            latency: latency.to_vec(),
+            counts: vec![("seeks".to_owned(), seeks)],
+            head: Some((0.5, travel)),
+            ..view(millis, 0)
+        };
+        screen.update(screen.range(), with(1000, &[(0, 500)], 10, 4.0));
+        screen.update(screen.range(), with(3000, &[(0, 500), (8, 98), (16, 2)], 50, 14.0));
+        let Rates { p50, p99, seeks, seek_distance, .. } = screen.rates();
+        // 1024 ns begin a range that ends at 1280, 4096 one that ends at 5120.
+        assert_eq!((p50, p99), (1152.0, 4608.0));
+        assert_eq!((seeks, seek_distance), (20.0, 0.25));
+        assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn another_device_begins_anew() {
+        let mut screen = screen();
+        press(&mut screen, "d");
+        assert_eq!(screen.device, 1, "there is one");
+        screen.update(screen.range(), View { devices: 2, ..view(500, 100) });
+        press(&mut screen, "d");
+        assert_eq!((screen.device, screen.view.is_some(), screen.history.len()), (2, false, 0));
+        screen.update(screen.range(), View { devices: 2, ..view(500, 100) });
+        press(&mut screen, "d");
+        assert_eq!(screen.device, 1);
     }
 
     #[test]

@@ -95,8 +95,11 @@ impl DeviceManager {
             Command::Plugs { all } => {
                 Ok(queue.dump_plugs(all).iter().map(ToString::to_string).collect())
             }
-            Command::View(range) => serde_json::to_value(View::of(managed, range, self.started))
-                .map_err(|error| error.to_string()),
+            Command::View(range) => {
+                let view = View::of(managed, range, self.started);
+                serde_json::to_value(View { devices: self.devices.len(), ..view })
+                    .map_err(|error| error.to_string())
+            }
             Command::Get(None) => Ok(object(attributes::all(queue))),
             Command::Get(Some(name)) => {
                 let all = attributes::all(queue);

@@ -44,6 +44,18 @@ pub struct View {
     pub counts: Vec<(String, u64)>,
     /// Time that parts of the device were busy, in ns.
     pub busy: Vec<(String, u64)>,
+    /// Reads and writes by the range of the time that the device took: see
+    /// [`IoHistograms`](zonal_blk::IoHistograms).
+    pub latency: Vec<(u8, u64)>,
+    /// Requests with the device.
+    pub in_flight: u64,
+    /// How full or busy parts of the device are: name, value, and what there is.
+    pub levels: Vec<(String, u64, u64)>,
+    /// The head of a rotating disk: its radius, from 0 at the outer edge to 1, and how far it has
+    /// moved, where 1 is from edge to edge.
+    pub head: Option<(f64, f64)>,
+    /// Devices that can be seen.
+    pub devices: usize,
     /// Fault rules.
     pub faults: usize,
 }
@@ -115,30 +127,34 @@ impl Cell {
     }
 
     pub(crate) fn of(zones: &[Zone]) -> Self {
-        let conditions = || zones.iter().map(|zone| letter(zone.cond));
-        let has = |wanted: char| conditions().any(|condition| condition == wanted);
-        let first = Self::CONDITIONS.iter().map(|&(condition, _)| condition).find(|&c| has(c));
-        let condition = match first {
-            Some('#') if has('.') => '+',
-            first => first.unwrap_or('-'),
+        let (mut first, mut has_empty) = (Self::CONDITIONS.len() - 1, false);
+        let (mut capacity, mut filled) = (0, 0);
+        for zone in zones {
+            first = first.min(rank(zone.cond));
+            has_empty |= zone.cond == ZoneCondition::Empty;
+            capacity += zone.capacity.0;
+            filled += written(zone);
+        }
+        let condition = match Self::CONDITIONS[first].0 {
+            '#' if has_empty => '+',
+            condition => condition,
         };
-        let capacity: u64 = zones.iter().map(|zone| zone.capacity.0).sum();
-        let written: u64 = zones.iter().map(written).sum();
-        let percent = u128::from(written) * 100 / u128::from(capacity.max(1));
+        let percent = u128::from(filled) * 100 / u128::from(capacity.max(1));
         Cell { condition, filled: percent as u8 }
     }
 }
 
-fn letter(condition: ZoneCondition) -> char {
+/// The place of a condition in [`Cell::CONDITIONS`].
+fn rank(condition: ZoneCondition) -> usize {
     match condition {
-        ZoneCondition::NotWritePointer => '-',
-        ZoneCondition::Empty => '.',
-        ZoneCondition::ImplicitOpen => 'o',
-        ZoneCondition::ExplicitOpen => 'O',
-        ZoneCondition::Closed => 'c',
-        ZoneCondition::ReadOnly => 'r',
-        ZoneCondition::Full => '#',
-        ZoneCondition::Offline => 'x',
+        ZoneCondition::Offline => 0,
+        ZoneCondition::ReadOnly => 1,
+        ZoneCondition::ExplicitOpen => 2,
+        ZoneCondition::ImplicitOpen => 3,
+        ZoneCondition::Closed => 4,
+        ZoneCondition::Full => 6,
+        ZoneCondition::Empty => 7,
+        ZoneCondition::NotWritePointer => 8,
     }
 }
 
@@ -154,17 +170,20 @@ pub(crate) fn written(zone: &Zone) -> u64 {
 impl ZoneMap {
     /// A map of `zones`, all zones of a device.
     fn of(zones: &[Zone], MapRange { first, per_cell, cells }: MapRange) -> Self {
-        let count = |matches: fn(ZoneCondition) -> bool| {
-            zones.iter().filter(|zone| matches(zone.cond)).count() as u32
-        };
+        let (mut open, mut active, mut full) = (0, 0, 0);
+        for zone in zones {
+            open += u32::from(zone.cond.is_open());
+            active += u32::from(zone.cond.is_active());
+            full += u32::from(zone.cond == ZoneCondition::Full);
+        }
         let shown = zones.get(first as usize..).unwrap_or_default();
         let cells = shown.chunks(per_cell.max(1) as usize).take(cells.min(MAX_CELLS)).map(Cell::of);
         let (conditions, filled) = cells.map(|cell| (cell.condition, cell.filled)).unzip();
         ZoneMap {
             zones: zones.len() as u32,
-            open: count(ZoneCondition::is_open),
-            active: count(ZoneCondition::is_active),
-            full: count(|condition| condition == ZoneCondition::Full),
+            open,
+            active,
+            full,
             conditions,
             filled,
             ..ZoneMap::default()
@@ -177,8 +196,9 @@ impl View {
     pub(super) fn of(managed: &ManagedDevice, range: MapRange, started: Instant) -> Self {
         let ManagedDevice { name, queue, device, .. } = managed;
         let limits = queue.limits();
-        let mut report = Vec::new();
-        let reported = queue.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut report);
+        let count = limits.nr_zones as usize;
+        let mut report = Vec::with_capacity(count);
+        let reported = queue.report_zones(ZoneNo(0), count, &mut report);
         let zones = ZoneMap {
             max_open: limits.max_open_zones,
             max_active: limits.max_active_zones,
@@ -187,6 +207,9 @@ impl View {
         };
         let stats = device.stats();
         let named = |(name, value): (&str, u64)| (name.to_owned(), value);
+        let histograms = queue.histograms().unwrap_or_default();
+        let both =
+            histograms.reads.iter().zip(&histograms.writes).map(|(read, write)| read + write);
         View {
             at: started.elapsed(),
             device: name.clone(),
@@ -198,6 +221,11 @@ impl View {
             counts: stats.counts.into_iter().map(named).collect(),
             busy: stats.times.into_iter().map(|(part, time)| named((part, time.0))).collect(),
             faults: device.rules().len(),
+            latency: (0..).zip(both).filter(|&(_, count)| count > 0).collect(),
+            in_flight: histograms.in_flight,
+            levels: device.levels().iter().map(|l| (l.name.to_owned(), l.value, l.of)).collect(),
+            head: device.head().map(|head| (head.radius, head.travel)),
+            devices: 1,
         }
     }
 }

@@ -42,6 +42,9 @@ pub struct DeviceInfo {
     pub max_open: u32,
     /// The most zones that may be active; 0 for no limit.
     pub max_active: u32,
+    /// Counters have only what happened while somebody looked.
+    #[serde(default)]
+    pub while_watched: bool,
 }
 
 impl DeviceInfo {

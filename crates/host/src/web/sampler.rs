@@ -1,9 +1,11 @@
-//! Frames of a device, by looking at it now and then: nothing is added to the way of an I/O.
+//! Frames of a device, by looking at it now and then. While somebody does, what the device does is
+//! counted; else nothing is added to the way of an I/O.
 use super::frame::{self, CONDITIONS, DeviceInfo, Event, Frame, Ios, MAX_HEAD, MAX_PLUGS};
 use crate::control::Cell;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{IoHistograms, IoStat, Nanos, Queue, Zone, ZoneCondition, ZoneNo};
+use zonal_blk::{IoHistograms, IoStat, Nanos, PlugInfo, Queue, Watch, Zone, ZoneCondition, ZoneNo};
 use zonal_device::control::DeviceControl;
 use zonal_device::hdd::HeadActivity;
 use zonal_device::inject::InjectDevice;
@@ -14,13 +16,16 @@ pub struct Watched {
     pub name: String,
     /// Its description, one line.
     pub description: String,
-    /// Its queue, with I/O statistics.
+    /// Its queue, with I/O statistics or [watchable](zonal_blk::QueueOptions::watchable).
     pub queue: Arc<Queue>,
     /// The device.
     pub device: Arc<dyn DeviceControl>,
     /// What injects faults, if that can be done.
     pub inject: Option<Arc<InjectDevice>>,
 }
+
+/// A write that has waited in its plug for this long is an event.
+const PLUG_STALL: Nanos = Nanos(1_000_000_000);
 
 /// The clock of the times that a sampler is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +41,10 @@ pub struct Sampler {
     watched: Watched,
     info: DeviceInfo,
     clock: SampleClock,
+    /// Of a rotating disk that somebody has watched.
     head: Option<Arc<HeadPath>>,
+    /// While somebody watches.
+    watch: Option<Watch>,
     /// How much less the device's clock shows, at most.
     offset: u64,
     /// The report of zones, kept for its capacity.
@@ -49,11 +57,12 @@ pub struct Sampler {
     counts: [u32; CONDITIONS.len()],
     histograms: IoHistograms,
     stat: IoStat,
+    /// Zones in whose plugs a write has waited for long.
+    stalled: BTreeSet<u32>,
 }
 
 impl Sampler {
-    /// A sampler that puts the zones into at most so many cells. A rotating disk's head is traced from
-    /// now on, but only while the device is watched.
+    /// A sampler that puts the zones into at most so many cells.
     pub fn new(watched: Watched, cells: u32, clock: SampleClock) -> Self {
         let limits = watched.queue.limits();
         let info = DeviceInfo {
@@ -65,19 +74,14 @@ impl Sampler {
             zones_per_cell: limits.nr_zones.div_ceil(cells.max(1)).max(1),
             max_open: limits.max_open_zones,
             max_active: limits.max_active_zones,
+            while_watched: !watched.queue.counts_always(),
         };
-        let head = Arc::new(HeadPath::default());
-        let path = Arc::clone(&head);
-        let turns = watched.device.trace_head(Box::new(move |entry| {
-            if entry.activity == HeadActivity::Transfer && path.watched.load(Ordering::Relaxed) {
-                path.lock().push((entry.at.0, (entry.radius.clamp(0.0, 1.0) * 1e4) as u16));
-            }
-        }));
         Sampler {
             watched,
             info,
             clock,
-            head: turns.then_some(head),
+            head: None,
+            watch: None,
             offset: u64::MAX,
             zones: Vec::new(),
             before: Vec::new(),
@@ -85,6 +89,7 @@ impl Sampler {
             counts: [0; CONDITIONS.len()],
             histograms: IoHistograms::default(),
             stat: IoStat::default(),
+            stalled: BTreeSet::new(),
         }
     }
 
@@ -95,6 +100,10 @@ impl Sampler {
 
     /// Begins to watch the device: the next frame has what happens from now on. Or ends it.
     pub fn watch(&mut self, watched: bool) {
+        self.watch = watched.then(|| self.watched.queue.watch());
+        if watched && self.head.is_none() {
+            self.head = trace_head(&*self.watched.device);
+        }
         if let Some(head) = &self.head {
             head.watched.store(watched, Ordering::Relaxed);
             head.lock().take();
@@ -152,6 +161,8 @@ impl Sampler {
             ..Frame::default()
         };
         self.changes(&mut frame, &stat);
+        self.stalls(&mut frame, &plugs);
+        frame.more_events = frame.bound_events();
         // A device that does not answer has no known zones, but for those that were known.
         let missing = self.info.cells().saturating_sub(self.cells.len());
         let unknown = std::iter::repeat_n(('-', filled(0)), missing);
@@ -214,16 +225,45 @@ impl Sampler {
                 self.cells[in_cell] = cell(zones);
             }
         }
-        frame.more_events = frame.bound_events();
+    }
+
+    /// Adds the plugs in which a write has waited for long, each once until none does.
+    fn stalls(&mut self, frame: &mut Frame, plugs: &[PlugInfo]) {
+        let at = frame.at;
+        let before = std::mem::take(&mut self.stalled);
+        for (zone, since) in
+            plugs.iter().filter_map(|plug| Some((plug.zone.0, plug.waiting_since?)))
+        {
+            if at.saturating_sub(self.time_of(at, since.0)) < PLUG_STALL.0 {
+                continue;
+            }
+            self.stalled.insert(zone);
+            if !before.contains(&zone) {
+                let what = "a write has waited in its plug for a second".to_owned();
+                frame.events.push(Event { at, zone: Some(zone), what });
+            }
+        }
+    }
+
+    /// The sampler's time of a moment on the device's clock. With another clock, the moment is as late
+    /// as it can be.
+    fn time_of(&mut self, at: u64, moment: u64) -> u64 {
+        match self.clock {
+            SampleClock::Device => moment,
+            SampleClock::Other => {
+                self.offset = self.offset.min(at.saturating_sub(moment));
+                moment + self.offset
+            }
+        }
     }
 
     /// Where the head has been, by the sampler's clock.
     fn head_path(&mut self, at: Nanos) -> Vec<(u64, u16)> {
         let Some(head) = &self.head else { return Vec::new() };
         let mut path = head.lock().take();
-        if let (SampleClock::Other, Some(last)) = (self.clock, path.last()) {
-            self.offset = self.offset.min(at.0.saturating_sub(last.0));
-            path.iter_mut().for_each(|point| point.0 += self.offset);
+        if let Some(&(last, _)) = path.last() {
+            let later = self.time_of(at.0, last) - last;
+            path.iter_mut().for_each(|point| point.0 += later);
         }
         path
     }
@@ -285,6 +325,18 @@ fn change(
     })
 }
 
+/// Traces the head of a disk from now on.
+fn trace_head(device: &dyn DeviceControl) -> Option<Arc<HeadPath>> {
+    let head = Arc::new(HeadPath::default());
+    let path = Arc::clone(&head);
+    let turns = device.trace_head(Box::new(move |entry| {
+        if entry.activity == HeadActivity::Transfer && path.watched.load(Ordering::Relaxed) {
+            path.lock().push((entry.at.0, (entry.radius.clamp(0.0, 1.0) * 1e4) as u16));
+        }
+    }));
+    turns.then_some(head)
+}
+
 /// Where a disk's head has been, while somebody watches.
 #[derive(Default)]
 struct HeadPath {
@@ -344,7 +396,7 @@ mod tests {
             device,
             inject: None,
         };
-        Sampler::new(watched, cells, SampleClock::Device)
+        Sampler::new(watched, cells, SampleClock::Other)
     }
 
     fn write(sampler: &Sampler, zone: u64, sectors: u32) {
@@ -373,6 +425,30 @@ mod tests {
         assert_eq!(frame.check(sampler.info()), Ok(()));
         let next = sampler.sample(Nanos(8));
         assert_eq!((next.written.len(), next.events.len(), next.latency[1].len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_write_that_waits_in_its_plug_for_long_is_an_event_once() {
+        let mut sampler = sampler(4, 4);
+        sampler.watch(true);
+        let mut channel = sampler.watched.queue.channel().expect("a channel");
+        for (at, start) in [(0, 0), (5, 8)] {
+            channel.submit(Nanos(at), Bio::new(Op::Write, Sector(start), 8, 0));
+        }
+        let stalls = |sampler: &mut Sampler, at| {
+            let frame = sampler.sample(Nanos(at));
+            frame.events.iter().filter(|event| event.what.contains("waited in its plug")).count()
+        };
+        // The device's clock showed 5 when this one showed 105 at most.
+        let second = PLUG_STALL.0;
+        let seen =
+            [105, second + 104, second + 105, second + 106].map(|at| stalls(&mut sampler, at));
+        assert_eq!(seen, [0, 0, 1, 0]);
+        let mut done = Vec::new();
+        while done.len() < 2 {
+            channel.poll(Nanos(1000), &mut done);
+        }
+        assert_eq!(stalls(&mut sampler, 2 * second), 0);
     }
 
     #[test]

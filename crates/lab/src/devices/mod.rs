@@ -37,6 +37,8 @@ pub struct AttachedDevice {
     pub uuid: Option<[u8; 16]>,
     /// The device, for its statistics and estimates.
     pub model: Arc<dyn DeviceControl>,
+    /// What injects faults into it, if that can be done.
+    pub inject: Option<Arc<InjectDevice>>,
     /// The block layer.
     pub queue: Arc<Queue>,
 }
@@ -110,6 +112,8 @@ pub struct DeviceOptions {
     pub sched_opts: Vec<String>,
     /// Faults that are injected into every device.
     pub faults: Vec<Rule>,
+    /// More can be added while jobs run.
+    pub injectable: bool,
     /// Added to the seeds of emulated devices.
     pub seed: u64,
     /// Records all that changes the device to this file, for the crash lab. There can be one device.
@@ -265,7 +269,7 @@ fn attach_by_name(
              be created several times"
         );
         let device = recorded(open(name, seed, needs.channels, notices)?)?;
-        let device = with_faults(device, &device_options.faults, seed);
+        let device = with_faults(device, device_options);
         let attached = attach(device)?;
         attached.explain_failures(&Notices::default());
         return Ok(vec![attached]);
@@ -277,7 +281,7 @@ fn attach_by_name(
     let mut disk = |number: u32| {
         let spec = spec.clone().with_seed(seed.wrapping_add(number.into()));
         let device = recorded(create(name, &spec)?)?;
-        let device = with_faults(device, &device_options.faults, seed);
+        let device = with_faults(device, device_options);
         let mut attached = attach(device)?;
         attached.explain_failures(&Notices::default());
         if needs.disks > 1 {
@@ -288,14 +292,15 @@ fn attach_by_name(
     (0..needs.disks).map(&mut disk).collect()
 }
 
-/// The device, behind one that injects faults if there are rules.
-fn with_faults(device: OpenDevice, faults: &[Rule], seed: u64) -> OpenDevice {
-    if faults.is_empty() {
+/// The device, behind one that injects faults if there are rules or may be.
+fn with_faults(device: OpenDevice, options: &DeviceOptions) -> OpenDevice {
+    let DeviceOptions { faults, injectable, seed, .. } = options;
+    if faults.is_empty() && !injectable {
         return device;
     }
-    let inject = InjectDevice::new(device.model, seed);
-    faults.iter().for_each(|rule| inject.add(rule.clone()));
-    OpenDevice { model: Arc::new(inject), ..device }
+    let device = device.with_inject(*seed);
+    device.inject.iter().for_each(|inject| faults.iter().for_each(|rule| inject.add(rule.clone())));
+    device
 }
 
 /// The name of a task's device.

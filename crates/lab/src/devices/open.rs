@@ -16,6 +16,7 @@ use std::sync::Arc;
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec};
+use zonal_device::inject::InjectDevice;
 use zonal_fio::text_file;
 use zonal_host::backend::image::{self, ImageName};
 use zonal_host::backend::linux::LinuxDevice;
@@ -38,6 +39,8 @@ pub struct OpenDevice {
     pub uuid: Option<[u8; 16]>,
     /// The device.
     pub model: Arc<dyn DeviceControl>,
+    /// What injects faults into it, if that can be done.
+    pub inject: Option<Arc<InjectDevice>>,
 }
 
 impl OpenDevice {
@@ -51,7 +54,15 @@ impl OpenDevice {
             is_persistent: false,
             uuid: None,
             model,
+            inject: None,
         }
+    }
+
+    /// The device, behind one that injects faults, which has no rules yet.
+    #[must_use]
+    pub fn with_inject(self, seed: u64) -> Self {
+        let inject = Arc::new(InjectDevice::new(self.model, seed));
+        OpenDevice { model: Arc::clone(&inject) as _, inject: Some(inject), ..self }
     }
 
     /// Attaches the block layer for up to `channels` channels at once.
@@ -59,7 +70,8 @@ impl OpenDevice {
     /// # Errors
     /// The device's limits are inconsistent, or it cannot do what `options` need.
     pub fn attach(self, options: QueueOptions, channels: usize) -> Result<AttachedDevice> {
-        let OpenDevice { name, kind, description, keeps_data, is_persistent, uuid, model } = self;
+        let OpenDevice { name, kind, description, keeps_data, is_persistent, uuid, model, inject } =
+            self;
         let share_queues = channels > usize::from(model.limits().nr_queues);
         let queue =
             Queue::attach(Arc::clone(&model) as _, QueueOptions { share_queues, ..options })
@@ -72,6 +84,7 @@ impl OpenDevice {
             is_persistent,
             uuid,
             model,
+            inject,
             queue,
         })
     }
@@ -92,6 +105,7 @@ pub fn open(name: &str, seed: u64, channels: usize, notices: &Notices) -> Result
         is_persistent: true,
         uuid,
         model,
+        inject: None,
     };
     if ImageName::is_image_name(name) {
         let image::OpenImage { device, description, .. } = open_image(name, notices)?;

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::Nanos;
+use zonal_host::control::ManagedDevice;
 use zonal_host::web::{MAX_CELLS, Recorder, SampleClock, Sampler, Watched};
 
 /// Steps of virtual time between two looks at the clock: a frame is due after milliseconds, in which
@@ -14,16 +15,29 @@ const STEPS: u64 = 16;
 /// Looks at the clock between two updates of what the terminal shows.
 const LOOKS_PER_UPDATE: u64 = zonal_sim::STEPS_PER_WATCH / STEPS;
 
-/// The devices of a run, to be watched.
-pub fn watched(devices: &Devices) -> Vec<Watched> {
+/// Devices, to be watched.
+pub fn watched<'a>(devices: impl Iterator<Item = &'a AttachedDevice>) -> Vec<Watched> {
     let watched = |device: &AttachedDevice| Watched {
         name: device.name.clone(),
         description: device.description.clone(),
         queue: Arc::clone(&device.queue),
         device: Arc::clone(&device.model),
-        inject: None,
+        inject: device.inject.clone(),
     };
-    devices.iter().map(watched).collect()
+    devices.map(watched).collect()
+}
+
+/// A device, to be monitored and changed. `None` unless faults can be injected into it.
+pub fn managed(device: &AttachedDevice) -> Option<ManagedDevice> {
+    Some(ManagedDevice {
+        name: device.name.clone(),
+        description: device.description.clone(),
+        queue: Arc::clone(&device.queue),
+        device: Arc::clone(device.inject.as_ref()?),
+        files: None,
+        mark: None,
+        power: None,
+    })
 }
 
 /// A run that is being recorded.
@@ -45,7 +59,7 @@ impl ViewRecording {
         let context = || format!("--record-view {}", path.display());
         File::create(path).with_context(context)?;
         let sampler = |watched| Sampler::new(watched, MAX_CELLS, SampleClock::Device);
-        let recorder = Recorder::start(watched(devices).into_iter().map(sampler).collect());
+        let recorder = Recorder::start(watched(devices.iter()).into_iter().map(sampler).collect());
         let state = State { recorder: Some(recorder), last: Nanos(0), path: path.to_owned() };
         Ok(ViewRecording(Arc::new(Mutex::new(state))))
     }

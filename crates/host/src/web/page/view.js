@@ -459,6 +459,7 @@ const makeMap = (view, run) => {
 };
 
 // ---- a run -------------------------------------------------------------------------------------
+const since = (run) => (run.info.while_watched ? ', while watched' : '');
 const TILES = [
   ['Writes', (frame) => [count(frame.d.writes), `/s, ${bytes(frame.d.writtenBytes)}/s`]],
   ['Reads', (frame) => [count(frame.d.reads), `/s, ${bytes(frame.d.readBytes)}/s`]],
@@ -466,9 +467,9 @@ const TILES = [
   ['With the device', (frame) => [count(frame.in_flight), ` and ${count(frame.waiting)} in ${count(frame.live_plugs)} plugs`]],
   ['Open zones', (frame, run) => [count(frame.zones[2] + frame.zones[3]), run.info.max_open ? ` of ${run.info.max_open}` : ', no limit']],
   ['Active zones', (frame, run) => [count(frame.zones[2] + frame.zones[3] + frame.zones[4]), run.info.max_active ? ` of ${run.info.max_active}` : ', no limit']],
-  ['Written so far', (frame) => [bytes(frame.ios.written_bytes), ` in ${frame.ios.writes} writes`]],
-  ['Read so far', (frame) => [bytes(frame.ios.read_bytes), ` in ${frame.ios.reads} reads`]],
-  ['Failed', (frame) => [count(frame.ios.failures), frame.faults ? `, ${frame.faults} fault rules` : '']],
+  ['Written so far', (frame, run) => [bytes(frame.ios.written_bytes), ` in ${frame.ios.writes} writes${since(run)}`]],
+  ['Read so far', (frame, run) => [bytes(frame.ios.read_bytes), ` in ${frame.ios.reads} reads${since(run)}`]],
+  ['Failed', (frame) => [count(frame.ios.failures), frame.faults ? `, ${frame.faults} fault rule${frame.faults === 1 ? '' : 's'}` : '']],
   ['Scheduler', (frame) => [frame.scheduler, `, writes: ${frame.zone_write}`]],
 ];
 const makePlot = (view, plot) => {
