@@ -231,7 +231,7 @@ fn misspelt_words_are_answered_by_the_nearest_right_one() {
 
 #[test]
 fn notices_before_the_json_of_a_report_are_skipped() {
-    let job = ["--name=w", "--rw=write", "--bs=128k", "--zonemode=zbd", "--number_ios=200"];
+    let job = ["--name=w", "--rw=write", "--bs=128k", "--zonemode=zbd", "--io_size=25m"];
     let run = ["run", "--clock=virtual", "--device=zn540", "--output-format=json", "--direct=1"];
     let report = zonal(&[&run[..], &job, &["--ioengine=io_uring"]].concat()).expect_ok();
     let dir = TestDir::new()
