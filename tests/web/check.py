@@ -236,11 +236,12 @@ def controlled(browser, zonal):
 
 def main(zonal, where):
     with Browser() as browser:
-        controlled(browser, zonal)
-        stalled(browser, zonal)
         recorded(browser, zonal, where)
         served(browser, zonal, where)
+        controlled(browser, zonal)
+        # The end of a run is an error in the browser's log.
         running(browser, zonal)
+        stalled(browser, zonal)
 
 
 main(*sys.argv[1:])
