@@ -10,8 +10,9 @@ use std::io::{self, BufWriter, Write};
 use std::sync::mpsc::{Receiver, Sender};
 use twox_hash::XxHash3_128;
 
-/// Bytes of blocks, or of marks, in a batch; of one command more.
-const BATCH_BYTES: usize = 1 << 20;
+/// Bytes of blocks, or of marks, in a batch; of one command more. Few enough for the batches in turn to
+/// stay in a core's cache.
+const BATCH_BYTES: usize = 1 << 17;
 /// Events in a batch.
 const BATCH_EVENTS: usize = 4096;
 /// Bytes of events in a frame.

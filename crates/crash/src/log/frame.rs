@@ -17,7 +17,7 @@ const MAGIC: [u8; 4] = *b"ZCLF";
 const LEVEL: i32 = 1;
 /// How much of a frame is compressed to see whether that is worth it: so many samples of so many bytes.
 const SAMPLES: usize = 4;
-const SAMPLE: usize = 1 << 14;
+const SAMPLE: usize = 1 << 12;
 /// Bytes of a frame's header.
 pub(super) const HEADER: usize = 40;
 /// Longest payload, before compression. A frame has one command more than fits, and those are short.

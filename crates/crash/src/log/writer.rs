@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 /// Blocks that are recognised when they are written again.
 pub const DEDUP_BLOCKS: usize = 1 << 18;
 /// Full batches that wait to be written.
-const QUEUED: usize = 8;
+const QUEUED: usize = 64;
 
 /// What a whole log has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
