@@ -19,7 +19,8 @@ use crate::testing::limits;
 use crate::units::{Nanos, Sector, ZoneNo};
 use device::{Slow, percent};
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::thread as threads;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread as threads};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -206,8 +207,12 @@ fn run(plan: Plan) {
 }
 
 fn explore(plan: Plan) {
-    shuttle::check_random(move || run(plan), EVEN);
-    shuttle::check_pct(move || run(plan), FEW, 3);
+    let mut config = Config::new();
+    // Atomic variables of shuttle are large, and the counters of a hardware queue are many.
+    config.stack_size = 1 << 20;
+    let run = move || run(plan);
+    Runner::new(RandomScheduler::new(EVEN), config.clone()).run(run);
+    Runner::new(PctScheduler::new(3, FEW), config).run(run);
 }
 
 #[test]
