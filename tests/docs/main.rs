@@ -10,9 +10,10 @@
 //! ```
 //!
 //! In a transcript, a line `…` stands for any number of lines, and a command that ends with `&` runs
-//! until the end of its page, or until `kill %N` ends the Nth of them. The commands of a page run in order, in one directory, which has the
-//! repository's `examples`. `127.0.0.1:4420` and `:4421` stand for free ports. A command of a program
-//! that is not installed is left out.
+//! until the end of its page, or until `kill %N` ends the Nth of them. The commands of a page run in
+//! order, in one directory, which has the repository's `examples`. `127.0.0.1:4420` and `:4421` are
+//! those ports of a loopback address that each page has for itself. A command of a program that is
+//! not installed is left out.
 //!
 //! A mark that ends with `, long` is checked only if the environment has `ZONAL_PROGRAM`, a release
 //! build to run; `.ci/run` does that. With `UPDATE_DOCS` in the environment, the pages get what the

@@ -3,26 +3,29 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// How the addresses begin at which the pages have servers.
+const ADDRESS: &str = "127.0.0.1:442";
 
 /// A directory with what the commands of a page need, and the programs that still run.
 pub struct Shell {
     dir: TempDir,
-    /// Addresses as the pages have them, and those that stand for them.
-    addresses: Vec<(&'static str, String)>,
+    /// The loopback address that stands for the one of the pages.
+    host: String,
     servers: Vec<Child>,
     /// The exit code of the last command.
     pub code: i32,
 }
 
 impl Shell {
-    /// A new directory, with free ports.
+    /// A new directory, with a loopback address of its own.
     pub fn new() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         let program = env::var_os("ZONAL_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_zonal").into());
@@ -33,25 +36,21 @@ impl Shell {
             let target = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
             symlink(target, dir.path().join(name)).expect("a link");
         }
-        // Both are bound at once, so that they are different.
-        let listeners = ["127.0.0.1:4420", "127.0.0.1:4421"]
-            .map(|address| (address, TcpListener::bind("127.0.0.1:0").expect("a free port")));
-        let addresses = listeners
-            .map(|(address, free)| (address, free.local_addr().expect("bound").to_string()));
-        Shell { dir, addresses: addresses.into(), servers: Vec::new(), code: 0 }
+        // Not a free port: it may begin with the digits of a port of the page, and is not reserved.
+        static PAGES: AtomicU8 = AtomicU8::new(2);
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let host = format!("127.{high}.{low}.{}", PAGES.fetch_add(1, Ordering::Relaxed));
+        Shell { dir, host, servers: Vec::new(), code: 0 }
     }
 
     /// What a command prints on standard error and standard output, in the order in which it does; of
     /// one that ends with `&`, its first `lines` lines. `None` if its program is not installed.
     pub fn run(&mut self, command: &str, lines: usize) -> Option<String> {
-        let mut own = command.to_owned();
-        for (address, free) in &self.addresses {
-            own = own.replace(address, free);
-        }
+        let own = command.replace(ADDRESS, &format!("{}:442", self.host));
         if !self.is_installed(&own) {
             return None;
         }
-        let mut out = match own.strip_suffix(" &") {
+        let out = match own.strip_suffix(" &") {
             Some(server) => self.start(server, lines),
             None if own.starts_with("kill %") => self.end(&own["kill %".len()..]),
             None => {
@@ -62,10 +61,7 @@ impl Shell {
                 String::from_utf8(output.stdout).expect("UTF-8")
             }
         };
-        for (address, free) in &self.addresses {
-            out = out.replace(free, address);
-        }
-        Some(without_progress(&out))
+        Some(without_progress(&out.replace(&format!("{}:442", self.host), ADDRESS)))
     }
 
     fn start(&mut self, server: &str, lines: usize) -> String {
