@@ -255,8 +255,16 @@ impl ZbdJob {
                     }
                 }
             }
-            if let Some(next) = self.write_owned(zone, len) {
+            if self.resets.is_some()
+                && let Some(next) = self.reset_early(zone)
+            {
                 return next;
+            }
+            if self.owned.get(zone).managing {
+                return NextIo::Wait;
+            }
+            if let Some((op, offset, len)) = self.place_write(zone, len) {
+                return NextIo::Io(Self::io(op, DataDir::Write, offset, len, zone));
             }
             // Full with writes in flight: it is released when they complete.
             if self.random {
@@ -267,28 +275,16 @@ impl ZbdJob {
         if unusable == attempts { NextIo::Exhausted } else { NextIo::Wait }
     }
 
-    /// A write to a zone of the job, or what comes before it; `None` if the zone is full.
+    /// Operation, offset and length of the next write to a zone of the job; `None` if the zone is full.
     #[inline]
-    fn write_owned(&mut self, zone: u32, len: u64) -> Option<NextIo> {
-        if self.resets.is_some()
-            && let Some(next) = self.reset_early(zone)
-        {
-            return Some(next);
-        }
+    fn place_write(&mut self, zone: u32, len: u64) -> Option<(Op, u64, u64)> {
         let slot = self.owned.get(zone);
-        if slot.managing {
-            return Some(NextIo::Wait);
-        }
         let OwnedZone { start, capacity, wp, .. } = slot.owned;
         if wp + self.write_len > capacity {
             return None;
         }
         let room = capacity - wp;
         let len = if len <= room { len } else { room / self.write_len * self.write_len };
-        let (op, offset) = match self.appends {
-            true => (Op::ZoneAppend, start),
-            false => (Op::Write, start + wp),
-        };
         slot.owned.wp += len;
         slot.in_flight += 1;
         self.table.note_write(len);
@@ -296,7 +292,10 @@ impl ZbdJob {
         if !self.random && wp + len + self.write_len > capacity {
             self.advance();
         }
-        Some(NextIo::Io(Self::io(op, DataDir::Write, offset, len, zone)))
+        match self.appends {
+            true => Some((Op::ZoneAppend, start, len)),
+            false => Some((Op::Write, start + wp, len)),
+        }
     }
 
     /// What comes before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits

@@ -451,10 +451,11 @@ impl JobRunner {
                 None => self.generator.next_io(),
                 Some(run_state) => run_state.next(&mut self.generator),
             };
-            match next {
+            // By reference: a copy made before the stores of its fields have retired stalls.
+            match &next {
                 NextIo::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
-                    self.submit(now, &io, IoRole::Plain);
+                    self.submit(now, io, IoRole::Plain);
                     self.pace.issued(now, self.in_flight >= self.depth);
                     submitted += 1;
                     if once && self.bios.is_empty() {
@@ -462,11 +463,11 @@ impl JobRunner {
                     }
                 }
                 NextIo::Manage(io) => {
-                    self.submit(now, &io, IoRole::ZoneMgmt);
+                    self.submit(now, io, IoRole::ZoneMgmt);
                     submitted += 1;
                     break;
                 }
-                NextIo::Later(at) => self.pace.hold(at),
+                NextIo::Later(at) => self.pace.hold(*at),
                 NextIo::Wait => break,
                 NextIo::Contended => {
                     self.contended = true;
@@ -508,12 +509,24 @@ impl JobRunner {
     #[inline]
     fn submit(&mut self, now: Nanos, io: &Io, role: IoRole) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
+        match self.run_state {
+            // Each has a bio of its own: where one is lent out, both would be built in memory.
+            None => {
+                let bio = self.bio(slot, io);
+                self.start(now, slot, io, bio, role);
+            }
+            Some(_) => self.start_noted(now, slot, io, role),
+        }
+    }
+
+    #[inline(always)]
+    fn bio(&mut self, slot: u32, io: &Io) -> Bio {
         let &Io { op, offset, len, flags, .. } = io;
         let sectors = if op.has_range() { Bytes(len).to_sectors().0 } else { 0 };
         let sectors = u32::try_from(sectors).expect("a block is shorter than 2 TiB");
         let carries_data = matches!(op, Op::Read | Op::Write | Op::ZoneAppend);
         let has_buf = self.with_data && carries_data;
-        let bio = Bio {
+        Bio {
             op,
             flags,
             prio: self.job.prio,
@@ -521,16 +534,13 @@ impl JobRunner {
             nr_sectors: sectors,
             user_data: slot.into(),
             buf: has_buf.then(|| self.buffer(slot, sectors as usize * 512)),
-        };
-        match self.run_state {
-            None => self.start(now, slot, io, bio, role),
-            Some(_) => self.start_noted(now, slot, io, bio, role),
         }
     }
 
     /// Starts an I/O of a job that keeps account of more than its generator does.
     #[inline(never)]
-    fn start_noted(&mut self, now: Nanos, slot: u32, io: &Io, mut bio: Bio, mut role: IoRole) {
+    fn start_noted(&mut self, now: Nanos, slot: u32, io: &Io, mut role: IoRole) {
+        let mut bio = self.bio(slot, io);
         if let Some(run_state) = &mut self.run_state {
             let times = (now, self.pace.since_start(now));
             role = run_state.submit(times, slot, io, &mut bio, role);
