@@ -28,7 +28,11 @@ use zonal_lab::progress::StepProgress;
 
 /// Options of `zonal crash`.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("mode"), group = ArgGroup::new("checked").args(["check", "oracle"]))]
+#[command(
+    group = ArgGroup::new("mode"),
+    group = ArgGroup::new("checked").args(["check", "oracle"]),
+    group = ArgGroup::new("image").args(["check", "oracle", "materialise", "diff"]),
+)]
 pub struct CrashArgs {
     /// The log that `zonal run --record-all` or `zonal serve --record` wrote
     #[arg(value_name = "LOG")]
@@ -93,7 +97,7 @@ pub struct CrashArgs {
     #[arg(long, requires = "checked", value_name = "DIR")]
     pub work: Option<PathBuf>,
     /// A copy of the image from before the recording, if it had data then
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", requires = "image")]
     pub base: Option<PathBuf>,
     /// The most states at one event: more are sampled
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]

@@ -23,16 +23,18 @@ use crate::terminal::notices;
 use anyhow::{Context, Result, ensure};
 pub use args::ServeArgs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use tempfile::TempPath;
 use zonal_blk::QueueOptions;
 use zonal_crash::Recorder;
 use zonal_host::RealClock;
 use zonal_host::control::Power;
 use zonal_host::control::log::Log;
 use zonal_host::frontend::zonefs::ZoneFs;
-use zonal_lab::devices::{self, AttachedDevice};
+use zonal_lab::devices::{self, AttachedDevice, Recording};
 use zonal_nvme::controller::PutMark;
 
 /// An export of devices. Dropping it ends it.
@@ -69,13 +71,14 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     };
     end_on_interrupt(interrupt, Duration::from_secs_f64(args.shutdown_timeout), log.clone())?;
-    let Attached { devices, power, marks, recorder } = attach(args)?;
+    let Attached { devices, power, marks, recording } = attach(args)?;
     for device in devices.iter().filter(|device| !device.keeps_data) {
         tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
     let mut exports = start(args, &devices, &marks, &sender)?;
     let mut left = exports.len();
     exports.extend(control::start(&args.control, &devices, power, marks, &exports)?);
+    let recorder = recording.map(UnnamedLog::keep).transpose()?;
     let mut out = std::io::stdout().lock();
     exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
     out.flush()?;
@@ -107,12 +110,41 @@ struct Attached {
     power: Vec<Option<Power>>,
     /// What takes the marks of each device, if it is recorded or its power can fail.
     marks: Vec<Option<PutMark>>,
-    recorder: Option<Arc<Recorder>>,
+    recording: Option<UnnamedLog>,
+}
+
+/// The log of a recording, which gets its name when nothing can refuse the server any more: an older log
+/// stays as it is until then.
+struct UnnamedLog {
+    recorder: Arc<Recorder>,
+    path: PathBuf,
+    log: TempPath,
+}
+
+impl UnnamedLog {
+    /// A new log beside this path.
+    fn new(recording: Recording, path: &Path) -> Result<Self> {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let log = tempfile::Builder::new()
+            .prefix(".zonal-record-")
+            .tempfile_in(dir.unwrap_or(Path::new(".")))
+            .with_context(|| path.display().to_string())?
+            .into_temp_path();
+        recording.start(&log)?;
+        Ok(UnnamedLog { recorder: recording.recorder, path: path.to_owned(), log })
+    }
+
+    /// Gives the log its name.
+    fn keep(self) -> Result<Arc<Recorder>> {
+        let UnnamedLog { recorder, path, log } = self;
+        log.persist(&path).with_context(|| format!("--record: {}", path.display()))?;
+        Ok(recorder)
+    }
 }
 
 fn attach(args: &ServeArgs) -> Result<Attached> {
     let controlled = args.control.is_managed();
-    let (mut devices, mut powers, mut recorder) = (Vec::new(), Vec::new(), None);
+    let (mut devices, mut powers, mut recording) = (Vec::new(), Vec::new(), None);
     let mut marks = Vec::new();
     let count = args.devices.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
@@ -128,11 +160,12 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
         // There may be any number of clients.
         let mut opened = devices::open(name, args.seed, usize::MAX, &notices())?;
         if let Some(log) = &args.record {
-            let (recorded, recording) = opened.recorded().context("--record")?;
-            recording.start(log).context("--record")?;
-            (opened, recorder) = (recorded, Some(recording.recorder));
+            let (recorded, recorder) = opened.recorded().context("--record")?;
+            opened = recorded;
+            recording = Some(UnnamedLog::new(recorder, log).context("--record")?);
         }
-        let mut mark = recorder.clone().map(|recorder| {
+        let mut mark = recording.as_ref().map(|recording| {
+            let recorder = Arc::clone(&recording.recorder);
             let put: PutMark = Arc::new(move |text| recorder.mark(text));
             put
         });
@@ -147,7 +180,7 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
         attached.explain_failures(&notices());
         devices.push(attached);
     }
-    Ok(Attached { devices, power: powers, marks, recorder })
+    Ok(Attached { devices, power: powers, marks, recording })
 }
 
 fn start(

@@ -157,6 +157,10 @@ fn device_that_had_data_needs_the_image_from_before() {
     let says = |text: &str| other.err.contains(text);
     assert!(says("--base other.img: found an image of 4 zones") && says("UUID"), "{}", other.err);
     crash(&dir, &["--materialise", "2", "s.img", "--base", "base.img"]).expect_ok();
+    // The list of states does not depend on what the device had before.
+    let listed = crash(&dir, &["--list", "--base", "base.img"]);
+    assert_eq!(listed.code, 2);
+    assert!(listed.err.contains("--materialise"), "{}", listed.err);
     let checked = dir.zonal(&["check", "--data", "s.img"]).expect_ok();
     assert!(checked.contains("1 closed, 1 full, 69632 bytes written"), "{checked}");
 }

@@ -1,7 +1,8 @@
 //! Marks that a host puts into the log of a recording, over NVMe/TCP.
 use super::hostile::{Connect, Target};
-use super::{SMALL, Server, fine};
+use super::{SMALL, Server, fine, ran};
 use rustix::process::Signal;
+use std::fs;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode};
@@ -44,4 +45,16 @@ fn device_that_is_not_recorded_has_no_such_command() {
     let (server, statuses) = marked(&[], &["synced"]);
     assert_eq!(statuses, [NvmeStatus::INVALID_OPCODE]);
     assert_eq!(server.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn refused_server_leaves_an_older_log_as_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("d.zlog");
+    fs::write(&log, "older").expect("a file");
+    let record = ["serve", SMALL, "--record", log.to_str().expect("UTF-8")];
+    let (code, _, errors) = ran(&[&record[..], &["--nvme-tcp", "192.0.2.1:4420"]].concat());
+    assert_eq!(code, 2, "{errors}");
+    assert_eq!(fs::read_to_string(&log).expect("a file"), "older");
+    assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 1);
 }
