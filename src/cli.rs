@@ -4,6 +4,7 @@
 //! arguments are split first: options that [`RunArgs`], [`SweepArgs`] or [`AdviseArgs`] define are
 //! Zonal's, everything else goes to the job parser.
 use crate::cmd::advise::AdviseArgs;
+use crate::cmd::config::ConfigArgs;
 use crate::cmd::crash::CrashArgs;
 use crate::cmd::ctl::{COMMANDS as CTL_COMMANDS, CtlArgs};
 use crate::cmd::doctor::DoctorArgs;
@@ -21,6 +22,8 @@ use crate::cmd::torture::TortureArgs;
 use crate::cmd::validate::ValidateArgs;
 use crate::cmd::view::ViewArgs;
 use crate::cmd::zone::ZoneCommand;
+use crate::config;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
@@ -47,9 +50,26 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{} (commit {commit}, features: {features})", env!("CARGO_PKG_VERSION"))
 });
 
+/// Behind the options of `zonal config`.
+const CONFIG_HELP: &str = "\
+The file is that of `zonal --config FILE COMMAND`, of ZONAL_CONFIG (none if that is empty), or
+~/.config/zonal/config.toml. Its tables are [devices], with names for devices, and one for each
+command, with defaults of its options:
+
+  [devices]
+  archive = \"smr-30t:written=100%\"
+
+  [run]
+  clock = \"virtual\"
+
+Then `zonal run --device archive ...` runs in virtual time on that disk.";
+
 #[derive(Parser)]
 #[command(name = "zonal", version = VERSION.as_str(), about, max_term_width = 100)]
 struct Cli {
+    /// Read this configuration file (see `zonal config`); before the command
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -109,6 +129,9 @@ pub enum Command {
     Check(CheckArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices,
+    /// Show what the configuration file says: names for devices, and defaults of options
+    #[command(after_help = CONFIG_HELP)]
+    Config(ConfigArgs),
     /// Tell which frontends and backends this machine can use, and what provides the others
     Doctor(DoctorArgs),
     /// Print the completions for a shell
@@ -145,8 +168,7 @@ impl Command {
 }
 
 /// Parses the command line. Exits where clap does (help, version, errors).
-pub fn parse(args: impl Iterator<Item = OsString>) -> Invocation {
-    let args: Vec<OsString> = args.collect();
+pub fn parse(args: Vec<OsString>) -> Invocation {
     let (own, job_args) = match args.get(1) {
         Some(command) if command == "run" => split_args::<RunArgs>(args),
         Some(command) if command == "sweep" => split_args::<SweepArgs>(args),
@@ -157,13 +179,17 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Invocation {
     let refine = |error| with_expected(with_option(with_suggestion(error)));
     let matches = parsed.unwrap_or_else(|error| refine(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if cli.config.is_some() {
+        let message = "--config: found two files, expected one";
+        Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
+    }
     Invocation { command: cli.command, job_args }
 }
 
 /// Adds the command that was meant to an error about a misspelt one, where clap sees none: it takes
 /// letters that have changed places for other letters.
 fn with_suggestion(mut error: clap::Error) -> clap::Error {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    use clap::error::{ContextKind, ContextValue};
     let found = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(found)) if error.kind() == ErrorKind::InvalidSubcommand => found,
         _ => return error,
@@ -172,7 +198,7 @@ fn with_suggestion(mut error: clap::Error) -> clap::Error {
         return error;
     }
     let cli = Cli::command();
-    let parent = std::env::args().nth(1).filter(|first| first != found);
+    let parent = config::words().into_iter().next().filter(|first| first != found);
     let parent = parent.and_then(|name| cli.find_subcommand(name)).unwrap_or(&cli);
     let names = parent.get_subcommands().map(clap::Command::get_name);
     if let Some(name) = zonal_blk::nearest(found, names) {
@@ -185,7 +211,7 @@ fn with_suggestion(mut error: clap::Error) -> clap::Error {
 /// Names the option that was meant in an error about a misspelt one. clap would name any that it finds
 /// similar, such as `--json` for `--sho`.
 fn with_option(mut error: clap::Error) -> clap::Error {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    use clap::error::{ContextKind, ContextValue};
     let found = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(found)) if error.kind() == ErrorKind::UnknownArgument => found,
         _ => return error,
@@ -194,7 +220,7 @@ fn with_option(mut error: clap::Error) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
     let mut command = &cli;
-    for word in std::env::args().skip(1) {
+    for word in config::words() {
         let Some(inner) = command.find_subcommand(&word) else { break };
         command = inner;
     }
@@ -216,7 +242,7 @@ fn with_option(mut error: clap::Error) -> clap::Error {
 
 /// Says what is expected where clap only says what is wrong with a number.
 fn with_expected(error: clap::Error) -> clap::Error {
-    use clap::error::{ContextKind, ErrorKind};
+    use clap::error::ContextKind;
     use std::num::{IntErrorKind, ParseIntError};
     let source = std::error::Error::source(&error);
     let Some(problem) = source.and_then(|source| source.downcast_ref::<ParseIntError>()) else {

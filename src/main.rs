@@ -6,6 +6,7 @@
 mod args;
 mod cli;
 mod cmd;
+mod config;
 mod interrupt;
 mod terminal;
 
@@ -24,7 +25,14 @@ const EXIT_BAD_INPUT: u8 = 2;
 const EXIT_BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
-    let Invocation { command, job_args } = cli::parse(std::env::args_os());
+    let args = match config::apply(std::env::args_os().collect(), &cli::definition()) {
+        Ok(args) => args,
+        Err(error) => {
+            print_error(format_args!("zonal: {}", describe(&error)));
+            return ExitCode::from(EXIT_BAD_INPUT);
+        }
+    };
+    let Invocation { command, job_args } = cli::parse(args);
     let log = match Log::start(command.log_options()) {
         Ok(log) => log,
         Err(error) => {
@@ -65,6 +73,7 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Create(args) => cmd::image::create(&args),
         Command::Check(args) => cmd::image::check(&args),
         Command::Devices => cmd::info::devices(),
+        Command::Config(args) => cmd::config::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Completions { shell } => cmd::shell::completions(cli::definition(), shell),
         Command::Man { directory } => cmd::shell::man(cli::definition(), &directory),
@@ -93,7 +102,7 @@ fn meant(error: &anyhow::Error) -> String {
     else {
         return String::new();
     };
-    let command = std::env::args().nth(1).unwrap_or_default();
+    let command = config::words().into_iter().next().unwrap_or_default();
     let near = cli::nearest_option(&command, name);
     near.map_or_else(String::new, |near| format!(", did you mean --{near}?"))
 }

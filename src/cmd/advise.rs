@@ -1,5 +1,6 @@
 //! `zonal advise`.
 use crate::args::{ZoneWriteArg, seconds};
+use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::StepBar;
 use anyhow::{Context, Result};
@@ -18,7 +19,7 @@ use zonal_sim::CostModel;
 #[derive(Args, Debug)]
 pub struct AdviseArgs {
     /// The device: a spec (see `zonal devices`) or a TOML profile
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: String,
     /// The schedulers to try
     #[arg(

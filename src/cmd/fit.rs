@@ -1,6 +1,7 @@
 //! `zonal fit`.
 use super::measured::MeasuredArgs;
 use crate::args::seconds;
+use crate::config;
 use crate::terminal::StepBar;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -14,6 +15,7 @@ use zonal_lab::measurements::RunOptions;
 #[derive(Args, Debug)]
 pub struct FitArgs {
     /// The profile to start from: the name of a built-in one, or a TOML file
+    #[arg(value_parser = config::device)]
     pub profile: String,
     #[command(flatten)]
     pub measured: MeasuredArgs,

@@ -1,4 +1,5 @@
 //! `zonal create` and `zonal check`: images in files.
+use crate::config;
 use crate::terminal::{StepBar, notices};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -19,7 +20,7 @@ pub struct CreateArgs {
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// The device that it emulates: a spec (see `zonal devices`) or a TOML profile
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub profile: String,
     /// Number of zones, as the spec's `zones`
     #[arg(long, value_name = "COUNT")]

@@ -1,6 +1,7 @@
 //! `zonal device`, `zonal devices` and `zonal options`: what the program knows about devices and
 //! options.
 use crate::args::seconds;
+use crate::config;
 use anyhow::Result;
 use clap::Args;
 use std::io::{self, Write};
@@ -13,7 +14,7 @@ use zonal_sim::CostModel;
 #[derive(Args, Debug)]
 pub struct DeviceArgs {
     /// The device: a spec (see `zonal devices`) or a TOML profile
-    #[arg(value_name = "SPEC")]
+    #[arg(value_name = "SPEC", value_parser = config::device)]
     pub device: String,
     /// Virtual time for each load, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]

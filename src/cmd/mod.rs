@@ -1,5 +1,6 @@
 //! The commands, each with its options.
 pub mod advise;
+pub mod config;
 pub mod crash;
 pub mod ctl;
 pub mod doctor;

@@ -1,4 +1,5 @@
 //! `zonal pattern`: generates pattern files, and summarizes patterns and traces.
+use crate::config;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::fs::File;
@@ -43,7 +44,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "device")]
     pub size: Option<u64>,
     /// The region is this device: a spec (see `zonal devices`) or a TOML profile
-    #[arg(long, value_name = "SPEC", conflicts_with = "size")]
+    #[arg(long, value_name = "SPEC", conflicts_with = "size", value_parser = config::device)]
     pub device: Option<String>,
     /// Number of reads and writes (raidtest's -n)
     #[arg(long, value_name = "N", default_value_t = 10_000)]

@@ -2,6 +2,7 @@
 mod shown;
 
 use crate::args::{ClockArg, Eta, ZoneWriteArg, address};
+use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail, ensure};
@@ -37,7 +38,7 @@ pub struct RunArgs {
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
     /// NAME.img, nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME or an NVMe namespace
     /// /dev/ngXnY. Without it, each job's `filename` names its device, which cannot be one of the last two
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: Option<String>,
     /// Real threads and real time, or discrete events in virtual time
     #[arg(long, value_enum, default_value_t = ClockArg::Real)]

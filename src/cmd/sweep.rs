@@ -2,6 +2,7 @@
 use super::reproduce::{prepare, write_plots};
 use crate::args::{ClockArg, ZoneWriteArg, seconds};
 use crate::cmd::reproduce::TableFormat;
+use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, notices};
 use anyhow::{Context, Result};
@@ -25,7 +26,7 @@ pub struct SweepArgs {
     pub vary: Vec<String>,
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time any device
     /// that `zonal run` takes. Without it, each job's `filename` names its device
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: Option<String>,
     /// I/O scheduler of all devices: none, mq-deadline, bfq or kyber. Without it, each job's
     /// `ioscheduler` names its device's [default: none]

@@ -2,6 +2,7 @@
 use super::measured::MeasuredArgs;
 use super::reproduce::{prepare, write_plots};
 use crate::args::seconds;
+use crate::config;
 use crate::terminal::StepBar;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -19,7 +20,7 @@ pub struct ValidateArgs {
     #[command(flatten)]
     pub measured: MeasuredArgs,
     /// The model: a spec (see `zonal devices`) or a TOML profile
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: String,
     /// Virtual time that is measured for each load, in seconds [default: 1, for disks 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

@@ -1,6 +1,7 @@
 //! The program: its output and its exit codes.
 mod bad_input;
 mod clocks;
+mod config;
 mod crash;
 mod data;
 mod documents;

@@ -43,7 +43,8 @@ impl TestDir {
     /// A command that runs the program here.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
-        command.args(args).current_dir(self.path());
+        // The user's own configuration is not that of the tests.
+        command.args(args).current_dir(self.path()).env("ZONAL_CONFIG", "");
         command
     }
 

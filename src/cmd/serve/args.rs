@@ -1,5 +1,6 @@
 //! `zonal serve`.
 use crate::args::{ZoneWriteArg, address, seconds, sectors};
+use crate::config;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ pub struct ServeArgs {
     /// The devices to export, each a spec (see `zonal devices`), a TOML profile, an image
     /// NAME.img, or a block device /dev/NAME or NVMe namespace /dev/ngXnY of this machine. Those of
     /// a spec that keep data have memory=true
-    #[arg(value_name = "DEVICE", required = true)]
+    #[arg(value_name = "DEVICE", required = true, value_parser = config::device)]
     pub devices: Vec<String>,
     #[command(flatten)]
     pub nvme_tcp: NvmeTcpArgs,

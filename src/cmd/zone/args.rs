@@ -1,4 +1,5 @@
 //! `zonal zone`: the options of blkzone(8), util-linux 2.38.
+use crate::config;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// The commands.
@@ -23,7 +24,7 @@ pub enum ZoneCommand {
 pub struct RangeArgs {
     /// A spec (see `zonal devices`), a TOML profile, an image NAME.img,
     /// nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME, or an NVMe namespace /dev/ngXnY
-    #[arg(value_name = "DEVICE")]
+    #[arg(value_name = "DEVICE", value_parser = config::device)]
     pub device: String,
     /// First sector of the first zone, in 512-byte sectors; takes 0x... and suffixes such as K,
     /// KiB, KB
