@@ -3,6 +3,8 @@
 //! `zonal run`, `zonal sweep` and `zonal advise` take fio's job options beside their own, so their
 //! arguments are split first: options that [`RunArgs`], [`SweepArgs`] or [`AdviseArgs`] define are
 //! Zonal's, everything else goes to the job parser.
+mod examples;
+
 use crate::cmd::advise::AdviseArgs;
 use crate::cmd::config::ConfigArgs;
 use crate::cmd::crash::CrashArgs;
@@ -24,7 +26,7 @@ use crate::cmd::view::ViewArgs;
 use crate::cmd::zone::ZoneCommand;
 use crate::config;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -64,12 +66,14 @@ command, with defaults of its options:
 
 Then `zonal run --device archive ...` runs in virtual time on that disk.";
 
+/// Behind the commands of `zonal --help`.
+const EXIT_CODES: &str = "\
+Exit codes: 0; 1 if an I/O or a check failed; 2 for input that cannot be used; 128 and the number of
+the signal after an interrupt.";
+
 #[derive(Parser)]
-#[command(name = "zonal", version = VERSION.as_str(), about, max_term_width = 100)]
+#[command(name = "zonal", version = VERSION.as_str(), about, max_term_width = 100, after_help = EXIT_CODES)]
 struct Cli {
-    /// Read this configuration file (see `zonal config`); before the command
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -169,21 +173,19 @@ impl Command {
 
 /// Parses the command line. Exits where clap does (help, version, errors).
 pub fn parse(args: Vec<OsString>) -> Invocation {
+    let refine = |error| with_expected(with_option(with_suggestion(error)));
+    parsed(args).unwrap_or_else(|error| refine(error).exit())
+}
+
+fn parsed(args: Vec<OsString>) -> Result<Invocation, clap::Error> {
     let (own, job_args) = match args.get(1) {
         Some(command) if command == "run" => split_args::<RunArgs>(args),
         Some(command) if command == "sweep" => split_args::<SweepArgs>(args),
         Some(command) if command == "advise" => split_args::<AdviseArgs>(args),
         _ => (args, Vec::new()),
     };
-    let parsed = Cli::command().try_get_matches_from(own);
-    let refine = |error| with_expected(with_option(with_suggestion(error)));
-    let matches = parsed.unwrap_or_else(|error| refine(error).exit());
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    if cli.config.is_some() {
-        let message = "--config: found two files, expected one";
-        Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
-    }
-    Invocation { command: cli.command, job_args }
+    let cli = Cli::from_arg_matches(&definition().try_get_matches_from(own)?)?;
+    Ok(Invocation { command: cli.command, job_args })
 }
 
 /// Adds the command that was meant to an error about a misspelt one, where clap sees none: it takes
@@ -224,7 +226,7 @@ fn with_option(mut error: clap::Error) -> clap::Error {
         let Some(inner) = command.find_subcommand(&word) else { break };
         command = inner;
     }
-    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    let longs = command.get_arguments().filter_map(Arg::get_long);
     match zonal_blk::nearest(&name, longs) {
         Some(near) => {
             let near = ContextValue::String(format!("--{near}"));
@@ -260,14 +262,17 @@ fn with_expected(error: clap::Error) -> clap::Error {
 
 /// The definition of the command line, for completions and manual pages.
 pub fn definition() -> clap::Command {
-    Cli::command()
+    let config =
+        Arg::new("config").long("config").value_name("FILE").value_parser(value_parser!(PathBuf));
+    let help = "Read this configuration file (see `zonal config`); before the command";
+    examples::add(Cli::command().arg(config.help(help)))
 }
 
 /// The option of a command that is nearest to `name`, if one is near.
 pub fn nearest_option(command: &str, name: &str) -> Option<String> {
     let cli = Cli::command();
     let command = cli.find_subcommand(command)?;
-    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    let longs = command.get_arguments().filter_map(Arg::get_long);
     zonal_blk::nearest(name, longs).map(str::to_owned)
 }
 

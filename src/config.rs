@@ -66,7 +66,9 @@ pub fn get() -> Option<&'static Config> {
 /// # Errors
 /// The file cannot be read, though it exists or was named, or something in it is wrong.
 pub fn apply(mut args: Vec<OsString>, definition: &Command) -> Result<Vec<OsString>> {
-    let named = take_option(&mut args)?.or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
+    let named = take_option(&mut args)?;
+    ensure!(take_option(&mut args)?.is_none(), "--config: found two files, expected one");
+    let named = named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
     let must_exist = named.is_some();
     let file = named.or_else(own_file).filter(|file| !file.as_os_str().is_empty());
     let mut config = Config::default();

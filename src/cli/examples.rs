@@ -1,0 +1,116 @@
+//! Examples, which come first in the help of each command.
+use clap::Command;
+
+/// Command lines, by command.
+const EXAMPLES: [(&str, &[&str]); 30] = [
+    (
+        "run",
+        &[
+            "zonal run examples/zwp.fio",
+            "zonal run --device smr-30t --clock virtual --name=w --rw=write --bs=1m --zonemode=zbd --runtime=60",
+        ],
+    ),
+    ("zone report", &["zonal zone report disk.img", "zonal zone report -c 8 /dev/nullb0"]),
+    ("zone capacity", &["zonal zone capacity disk.img"]),
+    ("zone open", &["zonal zone open -o 0x80000 -c 1 disk.img"]),
+    ("zone close", &["zonal zone close -o 0x80000 -c 1 disk.img"]),
+    ("zone finish", &["zonal zone finish -o 0x80000 -c 1 disk.img"]),
+    ("zone reset", &["zonal zone reset -o 0x80000 -c 2 disk.img"]),
+    ("reproduce", &["zonal reproduce smr-seq-qd"]),
+    (
+        "advise",
+        &["zonal advise --device smr-30t --name=w --rw=write --bs=1m --zonemode=zbd --time=10"],
+    ),
+    (
+        "sweep",
+        &[
+            "zonal sweep --device smr-30t --vary iodepth=1..128 --vary zone_write=plug,qd1 \\\n      \
+           --name=w --rw=write --bs=1m --zonemode=zbd --time=10",
+        ],
+    ),
+    ("device", &["zonal device zn540"]),
+    ("validate", &["zonal validate --device zn540 results.csv --hold-out 3"]),
+    ("fit", &["zonal fit zn540 results.csv --output mine.toml"]),
+    (
+        "pattern generate raidtest",
+        &["zonal pattern generate raidtest --size 1g --output pattern.bin"],
+    ),
+    (
+        "pattern generate randomio",
+        &["zonal pattern generate randomio --device smr-30t --requests 1000 --output pattern.txt"],
+    ),
+    ("pattern show", &["zonal pattern show pattern.bin"]),
+    ("torture", &["zonal torture --minutes 2"]),
+    (
+        "serve",
+        &[
+            "zonal serve disk.img --nvme-tcp 127.0.0.1:4420 --ctl zonal.sock",
+            "zonal serve smr-30t:memory=true --ublk",
+        ],
+    ),
+    ("ctl", &["zonal ctl zonal.sock status", "zonal ctl zonal.sock set scheduler mq-deadline"]),
+    ("top", &["zonal top zonal.sock"]),
+    ("view", &["zonal view run.view", "zonal view plug.view qd1.view"]),
+    ("crash", &["zonal crash run.zlog --list", "zonal crash run.zlog --check 'fsck.mine {image}'"]),
+    ("create", &["zonal create disk.img --profile zns-1t --zones 64"]),
+    ("check", &["zonal check disk.img --data"]),
+    ("config", &["zonal config", "zonal --config lab.toml config --json"]),
+    ("doctor", &["zonal doctor", "zonal doctor ublk && zonal serve null --ublk"]),
+    ("completions", &["zonal completions bash >~/.local/share/bash-completion/completions/zonal"]),
+    ("man", &["zonal man ~/.local/share/man/man1"]),
+    ("layout", &["zonal layout Request"]),
+    ("options", &["zonal options --markdown"]),
+];
+
+/// Puts the examples of each command before its help.
+pub fn add(command: Command) -> Command {
+    add_below("", command)
+}
+
+fn add_below(words: &str, command: Command) -> Command {
+    let own = EXAMPLES.iter().find(|(name, _)| *name == words);
+    let command = match own {
+        Some((_, lines)) => command.before_help(format!("Examples:\n  {}", lines.join("\n  "))),
+        None => command,
+    };
+    command.mut_subcommands(|below| {
+        let words = format!("{words} {}", below.get_name());
+        add_below(words.trim_start(), below)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    /// The commands that have none below them.
+    fn leaves(words: &str, command: &Command, to: &mut Vec<String>) {
+        if !command.has_subcommands() {
+            to.push(words.to_owned());
+        }
+        for below in command.get_subcommands() {
+            leaves(format!("{words} {}", below.get_name()).trim_start(), below, to);
+        }
+    }
+
+    #[test]
+    fn each_command_has_examples_that_can_be_parsed() {
+        let mut commands = Vec::new();
+        leaves("", &crate::cli::definition(), &mut commands);
+        for command in commands.iter().filter(|command| *command != "devices") {
+            let own = EXAMPLES.iter().find(|(name, _)| name == command);
+            let (_, lines) = own.unwrap_or_else(|| panic!("`zonal {command}` has no example"));
+            for line in *lines {
+                let first = line.split([';', '|', '&', '>']).next().expect("a part");
+                let first = first.replace("\\\n", " ").replace("'fsck.mine {image}'", "fsck");
+                let first = first.replace("--config lab.toml", "");
+                let words = first.split_whitespace().map(OsString::from).collect();
+                let parsed = crate::cli::parsed(words);
+                assert!(parsed.is_ok(), "{line}: {}", parsed.err().expect("an error"));
+            }
+        }
+        let unknown = EXAMPLES.iter().find(|(name, _)| !commands.iter().any(|it| it == name));
+        assert_eq!(unknown, None);
+    }
+}
