@@ -1,17 +1,22 @@
 //! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a merge;
-//! `cargo xtask docs`: the commands in the documents; `cargo xtask capi`: the C library.
+//! `cargo xtask docs`: the commands in the documents; `cargo xtask capi`: the C library;
+//! `cargo xtask site`: the documents as a site.
 #![forbid(unsafe_code)]
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use xtask::{capi, root};
+use xtask::{capi, root, site};
 
 const USAGE: &str = "\
 usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
        cargo xtask full    all checks, as in CI (.ci/run)
        cargo xtask docs [--update]    the commands in the documents, compared with what a release
                            build prints; or the documents with what it prints now
-       cargo xtask capi PREFIX    builds libzonal for C and installs it below PREFIX";
+       cargo xtask capi PREFIX    builds libzonal for C and installs it below PREFIX
+       cargo xtask site DIRECTORY    the documents as a site, by mdBook, with its links checked";
+
+/// What makes a site of the documents.
+const MDBOOK: &str = "mdbook@0.5.4";
 
 /// The crates without clocks, threads and files, whose unit tests take seconds.
 const PURE: [&str; 6] = ["blk", "device", "nvme", "fio", "fsmodel", "sim"];
@@ -24,6 +29,7 @@ fn main() -> ExitCode {
         ["docs"] => docs(false),
         ["docs", "--update"] => docs(true),
         ["capi", prefix] => install_capi(Path::new(prefix)),
+        ["site", directory] => write_site(Path::new(directory)),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -64,6 +70,37 @@ fn install_capi(prefix: &Path) -> bool {
     let library = root().join(target()).join("release/libzonal_capi.a");
     let installed = capi::install(&library, prefix);
     installed.inspect_err(|error| eprintln!("{}: {error}", prefix.display())).is_ok()
+}
+
+/// Writes the documents as a site, from what a release build prints of itself.
+fn write_site(directory: &Path) -> bool {
+    let (tools, book) = (root().join(target()).join("tools"), root().join(target()).join("site"));
+    let install = ["install", MDBOOK, "--locked", "--no-default-features", "--features", "search"];
+    let to = ["--root", &tools.to_string_lossy()];
+    if !cargo(&["build", "--release", "--locked"]) || !cargo(&[&install[..], &to].concat()) {
+        return false;
+    }
+    let program = root().join(target()).join("release/zonal");
+    let directory = std::path::absolute(directory).expect("it is not empty");
+    if let Err(error) = site::write_sources(&program, &book) {
+        eprintln!("{}: {error}", book.display());
+        return false;
+    }
+    let mut mdbook = Command::new(tools.join("bin/mdbook"));
+    mdbook.arg("build").arg("--dest-dir").arg(&directory).arg(&book);
+    if !run(mdbook) {
+        return false;
+    }
+    match site::broken_links(&directory) {
+        Ok(broken) => {
+            broken.iter().for_each(|link| eprintln!("{link}: leads nowhere"));
+            broken.is_empty()
+        }
+        Err(error) => {
+            eprintln!("{}: {error}", directory.display());
+            false
+        }
+    }
 }
 
 /// Where cargo builds.
