@@ -131,13 +131,15 @@ fn help(program: &Path, words: &mut Vec<String>, to: &mut String) -> io::Result<
         .expect("a string");
     let below = text.split("\nCommands:\n").nth(1).unwrap_or_default();
     let lines = below.lines().take_while(|line| line.starts_with("  "));
-    let names = lines
-        .filter(|line| !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next());
-    for name in names.filter(|&name| name != "help") {
-        words.push(name.to_owned());
-        help(program, words, to)?;
-        words.pop();
+    let names = lines.filter(|line| !line.starts_with("   "));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    // Other lists of commands, such as those of `zonal ctl`, do not have it.
+    if names.contains(&"help") {
+        for name in names.into_iter().filter(|&name| name != "help") {
+            words.push(name.to_owned());
+            help(program, words, to)?;
+            words.pop();
+        }
     }
     Ok(())
 }
