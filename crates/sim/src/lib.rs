@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{Clock, Nanos};
-use zonal_fio::runner::{Outcome, Step, SteppedBy};
+use zonal_fio::runner::{Drives, Outcome, Step, SteppedBy};
 
 /// Steps between two calls of a function that watches whether to stop.
 pub const STEPS_PER_WATCH: u64 = 4096;
@@ -50,12 +50,50 @@ impl Clock for VirtualClock {
 /// A simulated thread with its runner.
 struct SimThread {
     runner: Option<BoxedRunner>,
+    timing: Timing,
+    outcomes: Vec<Outcome>,
+}
+
+/// When a thread works.
+#[derive(Clone, Copy)]
+struct Timing {
     cost: IoCost,
     /// The thread is busy until then, even if woken.
     busy_until: Nanos,
     /// There is no other thread: nobody can wake it, and it takes no steps to find nothing to do.
     is_alone: bool,
-    outcomes: Vec<Outcome>,
+}
+
+/// After a step.
+struct Stepped {
+    /// When the next one is due; `None` if another thread has to wake this one.
+    due: Option<Nanos>,
+    worked: bool,
+    /// The runner has finished.
+    is_done: bool,
+}
+
+/// The steps of the only thread until the next watch.
+pub struct AloneSteps {
+    timing: Timing,
+    due: Option<Nanos>,
+    left: u64,
+    is_done: bool,
+}
+
+impl Drives for VirtualClock {
+    type Driver = AloneSteps;
+
+    fn drive<R: SteppedBy<Self> + ?Sized>(&self, runner: &mut R, steps: &mut AloneSteps) {
+        while steps.left > 0
+            && let Some(at) = steps.due
+        {
+            steps.left -= 1;
+            self.0.set(at.min(LATEST).max(self.now()));
+            let stepped = steps.timing.step(runner, self);
+            (steps.due, steps.is_done) = (stepped.due, stepped.is_done);
+        }
+    }
 }
 
 /// The threads to which others have left a completion, or a write to issue.
@@ -121,10 +159,8 @@ impl Simulation {
         };
         let is_alone = runners.len() == 1;
         let thread = |runner: BoxedRunner| SimThread {
-            is_alone,
-            cost: costs.of(runner.scheduler()),
+            timing: Timing { cost: costs.of(runner.scheduler()), busy_until: start, is_alone },
             runner: Some(runner),
-            busy_until: start,
             outcomes: Vec::new(),
         };
         let mut simulation = Simulation {
@@ -181,7 +217,7 @@ impl Simulation {
         for other in mail {
             let thread = &mut self.threads[other];
             if thread.expect_mail() {
-                self.due.bring_forward(other, now.max(thread.busy_until));
+                self.due.bring_forward(other, now.max(thread.timing.busy_until));
             }
         }
         self.released |= released;
@@ -189,7 +225,7 @@ impl Simulation {
             for &other in self.blocked.iter().filter(|&&other| other != index) {
                 let thread = &self.threads[other];
                 if worked || thread.is(|runner| runner.is_waiting()) {
-                    self.due.bring_forward(other, now.max(thread.busy_until));
+                    self.due.bring_forward(other, now.max(thread.timing.busy_until));
                 }
             }
             self.released &= !worked;
@@ -197,7 +233,7 @@ impl Simulation {
         for &other in self.scheduled.iter().filter(|&&other| other != index) {
             let thread = &mut self.threads[other];
             if let Some(at) = thread.brought_forward() {
-                self.due.bring_forward(other, at.max(now).max(thread.busy_until));
+                self.due.bring_forward(other, at.max(now).max(thread.timing.busy_until));
             }
         }
     }
@@ -207,7 +243,7 @@ impl Simulation {
         for (index, thread) in self.threads.iter_mut().enumerate() {
             if let Some(runner) = thread.runner.as_mut().filter(|runner| which(runner)) {
                 runner.stop();
-                self.due.set(index, Some(thread.busy_until.max(self.clock.now())));
+                self.due.set(index, Some(thread.timing.busy_until.max(self.clock.now())));
             }
         }
     }
@@ -241,63 +277,39 @@ fn update(set: &mut BTreeSet<usize>, thread: usize, holds: bool) {
 impl SimThread {
     /// Takes the steps of the only thread until the next watch. Returns false if it is no longer due.
     fn steps_alone(&mut self, steps: u64, clock: &VirtualClock, all_due: &mut DueTimes) -> bool {
-        let mut due = all_due.first().map(|(at, _)| at);
-        for _ in 0..steps {
-            let Some(at) = due else { break };
-            clock.0.set(at.min(LATEST).max(clock.now()));
-            (due, _) = self.step(clock);
+        let Some(runner) = &mut self.runner else { return false };
+        let due = all_due.first().map(|(at, _)| at);
+        let mut steps = AloneSteps { timing: self.timing, due, left: steps, is_done: false };
+        runner.drive(clock, &mut steps);
+        self.timing = steps.timing;
+        all_due.set(0, steps.due);
+        if steps.is_done {
+            self.finish();
         }
-        all_due.set(0, due);
-        due.is_some()
+        steps.due.is_some()
     }
 
     /// Steps the runner, or interrupts the busy thread. Returns when it is due next, `None` if
     /// another thread has to wake it, and whether anything was done.
     #[inline]
     fn step(&mut self, clock: &VirtualClock) -> (Option<Nanos>, bool) {
-        let now = clock.now();
         let runner = self.runner.as_mut().expect("a thread that is due has a runner");
-        if now < self.busy_until {
-            let done = runner.interrupt(now);
-            return (Some(self.keep_busy(now)), done);
+        let Stepped { due, worked, is_done } = self.timing.step(&mut **runner, clock);
+        if is_done {
+            self.finish();
         }
-        match runner.step(clock) {
-            Step::Busy { submitted, completed, bytes } => {
-                self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
-                (Some(self.keep_busy(now)), submitted + completed > 0)
-            }
-            Step::Wait(until) => (until.map(|until| until + self.cost.wake), false),
-            Step::Done => {
-                self.outcomes =
-                    self.runner.take().map_or(Vec::new(), |runner| runner.into_outcomes());
-                (None, true)
-            }
-        }
+        (due, worked)
     }
 
-    /// When the thread's work is done or the device interrupts it. Immediate completions of a device
-    /// without latency do not interrupt.
-    #[inline]
-    fn keep_busy(&mut self, now: Nanos) -> Nanos {
-        if self.busy_until <= now {
-            return self.busy_until;
-        }
-        let Some(runner) = &mut self.runner else { return self.busy_until };
-        match runner.next_interrupt() {
-            Some(at) if now < at && at < self.busy_until => at,
-            Some(at) if self.is_alone => match runner.idle_until(self.busy_until, at) {
-                Some(until) => until + self.cost.wake,
-                None => self.busy_until,
-            },
-            _ => self.busy_until,
-        }
+    fn finish(&mut self) {
+        self.outcomes = self.runner.take().map_or(Vec::new(), |runner| runner.into_outcomes());
     }
 
     /// When the shared I/O scheduler has something for the runner: the step of another runner may have
     /// brought it forward, or have finished the runner that would have dispatched it.
     fn brought_forward(&mut self) -> Option<Nanos> {
         let at = self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()?;
-        Some(at + self.cost.wake)
+        Some(at + self.timing.cost.wake)
     }
 
     /// Has the thread be listed in `mail` when others leave it something.
@@ -330,5 +342,51 @@ impl SimThread {
 
     fn is(&self, what: impl Fn(&BoxedRunner) -> bool) -> bool {
         self.runner.as_ref().is_some_and(what)
+    }
+}
+
+impl Timing {
+    /// Steps the runner, or interrupts the busy thread.
+    #[inline]
+    fn step<R: SteppedBy<VirtualClock> + ?Sized>(
+        &mut self,
+        runner: &mut R,
+        clock: &VirtualClock,
+    ) -> Stepped {
+        let now = clock.now();
+        if now < self.busy_until {
+            let worked = runner.interrupt(now);
+            return Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false };
+        }
+        match runner.step(clock) {
+            Step::Busy { submitted, completed, bytes } => {
+                self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
+                let worked = submitted + completed > 0;
+                Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false }
+            }
+            Step::Wait(until) => {
+                let due = until.map(|until| until + self.cost.wake);
+                Stepped { due, worked: false, is_done: false }
+            }
+            Step::Done => Stepped { due: None, worked: true, is_done: true },
+        }
+    }
+
+    /// When the thread's work is done or the device interrupts it. Immediate completions of a device
+    /// without latency do not interrupt.
+    #[inline]
+    fn keep_busy<R: SteppedBy<VirtualClock> + ?Sized>(&self, runner: &mut R, now: Nanos) -> Nanos {
+        // Alone, with nothing in flight: there is nobody else's I/O, either.
+        if self.busy_until <= now || self.is_alone && runner.is_idle() {
+            return self.busy_until;
+        }
+        match runner.next_interrupt() {
+            Some(at) if now < at && at < self.busy_until => at,
+            Some(at) if self.is_alone => match runner.idle_until(self.busy_until, at) {
+                Some(until) => until + self.cost.wake,
+                None => self.busy_until,
+            },
+            _ => self.busy_until,
+        }
     }
 }

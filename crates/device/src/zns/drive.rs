@@ -30,9 +30,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 
-/// An outstanding command.
+/// An outstanding command, or the place of one.
+#[derive(Default)]
 struct Command {
-    request: Box<Request>,
+    request: Option<Box<Request>>,
     queue: usize,
     effect: Effect,
     /// The zone's generation when the command was fetched.
@@ -45,6 +46,33 @@ struct Command {
     pending_ops: u32,
     /// A write's data are in the buffer.
     arrived: bool,
+}
+
+impl Command {
+    fn request(&self) -> &Request {
+        self.request.as_deref().expect("the command is outstanding")
+    }
+}
+
+/// The times of transfers at a rate. Most are as long as the one before, and divisions are slow.
+struct Transfers {
+    rate: Bytes,
+    /// The length and the time of the last one.
+    last: (u64, Nanos),
+}
+
+impl Transfers {
+    fn at(rate: Bytes) -> Self {
+        Transfers { rate, last: (0, Nanos(0)) }
+    }
+
+    #[inline]
+    fn time(&mut self, bytes: u64) -> Nanos {
+        if bytes != self.last.0 {
+            self.last = (bytes, time_of(bytes, self.rate));
+        }
+        self.last.1
+    }
 }
 
 /// What a write of a partial page needs the controller for once more.
@@ -66,7 +94,7 @@ pub(super) struct Drive {
     advances_to: Nanos,
     lateness: Lateness,
     events: EventQueue,
-    commands: Vec<Option<Command>>,
+    commands: Vec<Command>,
     free: Vec<CommandId>,
     /// Commands not yet fetched.
     waiting: VecDeque<CommandId>,
@@ -85,8 +113,15 @@ pub(super) struct Drive {
     /// The zone of the last write.
     last_zone: Option<ZoneNo>,
     streams: Streams,
+    /// From the host to the drive.
+    link: Transfers,
+    /// Into a zone's part of the write buffer.
+    zone_in: Transfers,
+    /// From the drive to the host, and that of a read that continues another.
+    read_link: Transfers,
+    stream_link: Transfers,
     /// At which a stream is read ahead of.
-    ahead_rate: Bytes,
+    ahead: Transfers,
     slots: Slots,
     /// Reads that wait for a place.
     waiting_reads: VecDeque<CommandId>,
@@ -129,7 +164,14 @@ impl Drive {
             wakes: false,
             last_zone: None,
             streams: Streams::new(config),
-            ahead_rate: config.read_ahead_rate(),
+            link: Transfers::at(config.link_rate),
+            zone_in: Transfers::at(config.zone_rate),
+            read_link: Transfers::at(match config.read_link_rate {
+                Bytes(0) => config.link_rate,
+                rate => rate,
+            }),
+            stream_link: Transfers::at(config.stream_rate),
+            ahead: Transfers::at(config.read_ahead_rate()),
             slots: Slots::new(config.reads),
             waiting_reads: VecDeque::new(),
             link_out: Nanos(0),
@@ -178,34 +220,41 @@ impl Drive {
     /// Accepts a command from a hardware queue.
     pub(super) fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
         self.advance(now);
-        let command = Command {
-            request,
-            queue,
-            effect: Effect::default(),
-            generation: 0,
-            stream: Stream::None,
-            slot: Slot::Free,
-            pending_ops: 0,
-            arrived: false,
-        };
         let id = self.free.pop().unwrap_or_else(|| {
-            self.commands.push(None);
+            self.commands.push(Command::default());
             CommandId(u32::try_from(self.commands.len() - 1).expect("2^16 queues of 2^16 tags"))
         });
-        self.commands[id.0 as usize] = Some(command);
-        self.waiting.push_back(id);
+        let command = self.command(id);
+        command.request = Some(request);
+        command.queue = queue;
+        command.effect.clear();
+        command.generation = 0;
+        command.stream = Stream::None;
+        command.slot = Slot::Free;
+        command.pending_ops = 0;
+        command.arrived = false;
         // Two threads may read slightly different clocks.
-        self.run_controller(self.now);
+        let now = self.now;
+        let waits = self.free_at > now || self.takes_turns || !self.stalled.is_empty();
+        if waits || !self.waiting.is_empty() {
+            self.waiting.push_back(id);
+        } else {
+            self.execute(id, now);
+        }
+        self.run_controller(now);
     }
 
     /// Appends the commands of a hardware queue that have completed by `now` to `done`.
     pub(super) fn poll(&mut self, now: Nanos, queue: usize, done: &mut Vec<Box<Request>>) {
         self.advance(now);
         let state = &mut self.queues[queue];
-        if done.is_empty() {
-            std::mem::swap(done, &mut state.done);
-        } else {
-            done.append(&mut state.done);
+        match state.done.pop() {
+            Some(only) if state.done.is_empty() => done.push(only),
+            Some(last) => {
+                done.append(&mut state.done);
+                done.push(last);
+            }
+            None => {}
         }
         state.has_done.store(false, Ordering::Relaxed);
     }
@@ -274,11 +323,24 @@ impl Drive {
     }
 
     fn command(&mut self, id: CommandId) -> &mut Command {
-        self.commands[id.0 as usize].as_mut().expect("the command is outstanding")
+        &mut self.commands[id.0 as usize]
+    }
+
+    /// Whether the controller has commands to process, now or when it is free.
+    #[inline]
+    fn has_work(&self) -> bool {
+        !(self.waiting.is_empty() && self.stalled.is_empty() && self.second_turns.is_empty())
     }
 
     /// Has the controller process commands while it is free.
+    #[inline]
     fn run_controller(&mut self, now: Nanos) {
+        if self.has_work() {
+            self.process(now);
+        }
+    }
+
+    fn process(&mut self, now: Nanos) {
         while self.free_at <= now {
             if let Some(&id) = self.stalled.front()
                 && self.reserve(id)
@@ -293,9 +355,7 @@ impl Drive {
                 self.execute(id, now);
             }
         }
-        let waits =
-            !(self.waiting.is_empty() && self.stalled.is_empty() && self.second_turns.is_empty());
-        if waits && !self.wakes {
+        if self.has_work() && !self.wakes {
             self.wakes = true;
             self.events.add(self.free_at, Event::Controller);
         }
@@ -323,8 +383,7 @@ impl Drive {
     }
 
     fn zone_of(&self, id: CommandId) -> ZoneNo {
-        let command = self.commands[id.0 as usize].as_ref();
-        command.expect("the command is outstanding").request.zone()
+        self.commands[id.0 as usize].request().zone()
     }
 
     fn reserve(&mut self, id: CommandId) -> bool {
@@ -334,18 +393,15 @@ impl Drive {
 
     /// The controller fetches a command, which takes effect.
     fn execute(&mut self, id: CommandId, now: Nanos) {
-        let command = self.commands[id.0 as usize].as_mut().expect("the command is outstanding");
-        let request = &mut command.request;
+        let command = &mut self.commands[id.0 as usize];
+        let request = command.request.as_deref_mut().expect("the command is outstanding");
         let (op, zone) = (request.op(), request.zone());
-        match self.medium.execute(command.queue, request) {
-            Ok(effect) => command.effect = effect,
-            Err(status) => {
-                request.refuse(status);
-                let decided = now + self.time_of_command(op, zone);
-                self.free_at = decided;
-                self.events.add(decided, Event::Complete(id));
-                return;
-            }
+        if let Err(status) = self.medium.execute(command.queue, request, &mut command.effect) {
+            request.refuse(status);
+            let decided = now + self.time_of_command(op, zone);
+            self.free_at = decided;
+            self.events.add(decided, Event::Complete(id));
+            return;
         }
         request.set_status(Status::Ok);
         let length = request.nr_sectors();
@@ -389,7 +445,7 @@ impl Drive {
     /// The controller takes a write's data over, or leaves it to wait for space in the buffer.
     fn write(&mut self, id: CommandId, now: Nanos) {
         let command = self.command(id);
-        let (op, zone) = (command.request.op(), command.request.zone());
+        let (op, zone) = (command.request().op(), command.request().zone());
         let bytes = command.effect.buffer_bytes;
         let decided = now + self.time_of_command(op, zone);
         self.last_zone = Some(zone);
@@ -430,7 +486,7 @@ impl Drive {
 
     /// The controller is done with a command other than a write, whose flash operations begin.
     fn begin_command(&mut self, id: CommandId) {
-        let request = &self.command(id).request;
+        let request = self.command(id).request();
         let (op, zone) = (request.op(), request.zone());
         match op {
             Op::Read => return self.begin_read(id),
@@ -462,14 +518,14 @@ impl Drive {
 
     /// Transfers a write's data from the host into the buffer, where they have space.
     fn transfer(&mut self, id: CommandId, from: Nanos) {
-        let request = &self.command(id).request;
+        let request = self.command(id).request();
         let zone = request.zone();
         let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
-        let moved = from + time_of(bytes, self.config.link_rate);
+        let moved = from + self.link.time(bytes);
         let end = if self.config.zone_rate.0 == 0 {
             moved
         } else {
-            let buffered = time_of(bytes, self.config.zone_rate);
+            let buffered = self.zone_in.time(bytes);
             let state = self.buffer.zone(zone);
             state.busy_until = from.max(state.busy_until) + buffered;
             moved.max(state.busy_until)
@@ -485,7 +541,7 @@ impl Drive {
         if command.pending_ops > 0 {
             return;
         }
-        if self.command(id).request.op() == Op::Read {
+        if self.command(id).request().op() == Op::Read {
             self.send(id);
         } else {
             self.complete(id);
@@ -495,23 +551,22 @@ impl Drive {
     /// Transfers a read's data to the host.
     fn send(&mut self, id: CommandId) {
         let command = self.command(id);
-        let bytes = Sector(command.request.nr_sectors().into()).to_bytes().0;
+        let bytes = Sector(command.request().nr_sectors().into()).to_bytes().0;
         let stream = command.stream;
         let config = &self.config;
         let row = config.page.0 * u64::from(config.planes);
         let continues = matches!(stream, Stream::Continued | Stream::Alone);
-        let (send_time, rate) = match (config.stream_rate, config.read_link_rate) {
-            (rate, _) if rate.0 > 0 && continues && bytes < row => (Nanos(0), rate),
-            (_, Bytes(0)) => (config.send_time, config.link_rate),
-            (_, rate) => (config.send_time, rate),
+        let (send_time, link) = match config.stream_rate {
+            rate if rate.0 > 0 && continues && bytes < row => (Nanos(0), &mut self.stream_link),
+            _ => (config.send_time, &mut self.read_link),
         };
         // What was read ahead takes a whole codeword from memory, also if less is sent.
         let taken = if stream == Stream::Ahead { bytes.max(CODEWORD) } else { bytes };
         let begin = self.now.max(self.link_out) + send_time;
-        self.link_out = begin + time_of(taken, rate);
-        let mut end = begin + time_of(bytes, rate);
+        self.link_out = begin + link.time(taken);
+        let mut end = begin + link.time(bytes);
         if stream == Stream::Ahead {
-            let read = time_of(bytes, self.ahead_rate);
+            let read = self.ahead.time(bytes);
             self.ahead_at = self.now.max(self.ahead_at) + read;
             end = end.max(self.ahead_at);
         }
@@ -543,7 +598,7 @@ impl Drive {
     /// take no flash operation.
     fn read(&mut self, id: CommandId) {
         let zone_size = self.config.zone_size.to_sectors().0;
-        let request = &self.command(id).request;
+        let request = self.command(id).request();
         let zone = request.zone();
         let start = Sector(u64::from(zone.0) * zone_size);
         let from = (request.sector() - start).to_bytes().0;
@@ -686,7 +741,7 @@ impl Drive {
     /// Completes a command, unless it is a write that has to be flushed first.
     fn complete(&mut self, id: CommandId) {
         let command = self.command(id);
-        let request = &command.request;
+        let request = command.request();
         let (op, zone, flags) = (request.op(), request.zone(), request.flags());
         let (bytes, generation) = (command.effect.buffer_bytes, command.generation);
         let executed = request.status() == Status::Ok;
@@ -704,15 +759,31 @@ impl Drive {
                 }
             }
         }
-        let command = self.commands[id.0 as usize].take().expect("a command completes once");
-        let length = Sector(command.request.nr_sectors().into()).to_bytes().0;
+        let command = self.command(id);
+        let (queue, slot) = (command.queue, command.slot);
+        let request = command.request.take().expect("a command completes once");
+        let length = Sector(request.nr_sectors().into()).to_bytes().0;
         self.free.push(id);
-        let queue = &mut self.queues[command.queue];
-        queue.done.push(command.request);
+        let queue = &mut self.queues[queue];
+        queue.done.push(request);
         queue.has_done.store(true, Ordering::Release);
         self.lateness.count(1, self.now, self.advances_to);
         if op == Op::Read && executed {
-            self.end_read(zone, length, command.slot);
+            self.end_read(zone, length, slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_takes_the_time_of_its_own_length_whatever_the_last_one_had() {
+        let rate = Bytes(3_000_000_000);
+        let mut transfers = Transfers::at(rate);
+        for bytes in [0, 4096, 4096, 512, 0, 4096, 1 << 20] {
+            assert_eq!(transfers.time(bytes), time_of(bytes, rate), "{bytes} bytes");
         }
     }
 }

@@ -35,6 +35,13 @@ pub(super) struct EventQueue {
 impl EventQueue {
     #[inline]
     pub(super) fn add(&mut self, at: Nanos, event: Event) {
+        match self.pending.front() {
+            Some(&(first, _)) if first <= at => self.add_behind_first(at, event),
+            _ => self.pending.push_front((at, event)),
+        }
+    }
+
+    fn add_behind_first(&mut self, at: Nanos, event: Event) {
         let sooner = self.pending.iter().take(SOON).take_while(|(other, _)| *other <= at).count();
         let place = match sooner {
             SOON => self.pending.partition_point(|(other, _)| *other <= at),
@@ -52,7 +59,7 @@ impl EventQueue {
     /// Removes the next event if it is due by `now`.
     #[inline]
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
-        self.pending.pop_front_if(|(at, _)| *at <= now)
+        if self.next()? <= now { self.pending.pop_front() } else { None }
     }
 }
 

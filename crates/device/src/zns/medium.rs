@@ -32,6 +32,14 @@ pub(super) struct Effect {
     pub(super) emptied: Vec<ZoneNo>,
 }
 
+impl Effect {
+    /// Nothing, as of a new command.
+    pub(super) fn clear(&mut self) {
+        self.buffer_bytes = 0;
+        self.emptied.clear();
+    }
+}
+
 fn bytes_of(request: &Request) -> u64 {
     Sector(request.nr_sectors().into()).to_bytes().0
 }
@@ -41,29 +49,40 @@ impl Medium {
         Medium { storage, nr_zones: config.zones, zrwa: Zrwa::new(config) }
     }
 
-    /// Executes a command of a hardware queue.
-    pub(super) fn execute(&self, queue: usize, request: &mut Request) -> Result<Effect, Status> {
+    /// Executes a command of a hardware queue. Adds what it means for the write buffer to `effect`,
+    /// which is without meaning if the command fails.
+    pub(super) fn execute(
+        &self,
+        queue: usize,
+        request: &mut Request,
+        effect: &mut Effect,
+    ) -> Result<(), Status> {
         let queue = u16::try_from(queue).expect("hardware queues are counted in 16 bits");
         self.storage.observed(Some(queue), request, |storage, request| match storage {
-            Some(storage) => self.apply(storage, request),
-            None => Ok(self.timing_effect(request)),
+            Some(storage) => self.apply(storage, request, effect),
+            None => {
+                self.timing_effect(request, effect);
+                Ok(())
+            }
         })
     }
 
     /// The effect of a command that was executed elsewhere.
-    fn timing_effect(&self, request: &Request) -> Effect {
-        let mut effect = Effect::default();
+    fn timing_effect(&self, request: &Request, effect: &mut Effect) {
         match request.op() {
             op if op.is_write() => effect.buffer_bytes = bytes_of(request),
             Op::ZoneReset => effect.emptied.push(request.zone()),
             Op::ZoneResetAll => effect.emptied.extend((0..self.nr_zones).map(ZoneNo)),
             _ => {}
         }
-        effect
     }
 
-    fn apply(&self, storage: &Storage, request: &mut Request) -> Result<Effect, Status> {
-        let mut effect = Effect::default();
+    fn apply(
+        &self,
+        storage: &Storage,
+        request: &mut Request,
+        effect: &mut Effect,
+    ) -> Result<(), Status> {
         match (&self.zrwa, request.op()) {
             (Some(zrwa), Op::Write | Op::WriteZeroes) => {
                 effect.buffer_bytes = write_zrwa(storage, zrwa, request)?.to_bytes().0;
@@ -75,7 +94,7 @@ impl Medium {
                 }
             }
         }
-        Ok(effect)
+        Ok(())
     }
 
     /// Commits a zone's ZRWA up to `to`; returns how far the write pointer has advanced.

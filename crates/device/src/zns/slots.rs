@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 
 /// The place of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Slot {
     /// Free as soon as the read is done.
+    #[default]
     Free,
     /// Free when the older reads of the window are done, too; which read of the window it is.
     Window(u64),

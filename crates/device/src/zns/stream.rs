@@ -11,9 +11,10 @@ use zonal_blk::ZoneNo;
 const READS_OF_A_PAGE: u64 = 8;
 
 /// What a read continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stream {
     /// Nothing.
+    #[default]
     None,
     /// The last read of its zone.
     Continued,

@@ -298,10 +298,17 @@ impl JobRunner {
         if count == 0 {
             return 0;
         }
-        let mut completions = std::mem::take(&mut self.completions);
-        completions[..count].iter_mut().for_each(|completion| self.account(now, completion));
-        completions.drain(..count);
-        self.completions = completions;
+        for at in 0..count {
+            let &mut Completion { user_data, status, sector, ref mut buf, .. } =
+                &mut self.completions[at];
+            let buf = buf.take();
+            self.account(now, user_data, status, sector, buf);
+        }
+        if count == self.completions.len() {
+            self.completions.clear();
+        } else {
+            self.completions.drain(..count);
+        }
         self.progress.ios.store(self.done.0, Ordering::Relaxed);
         self.progress.bytes.store(self.done.1, Ordering::Relaxed);
         let count = u32::try_from(count).expect("at most the depth");
@@ -312,21 +319,27 @@ impl JobRunner {
     }
 
     #[inline]
-    fn account(&mut self, now: Nanos, completion: &mut Completion) {
-        let index = u32::try_from(completion.user_data).expect("the user data is a slot");
+    fn account(
+        &mut self,
+        now: Nanos,
+        user_data: u64,
+        mut status: Status,
+        landed: Sector,
+        buf: Option<Buf>,
+    ) {
+        let index = u32::try_from(user_data).expect("the user data is a slot");
         self.free.push(index);
         self.in_flight -= 1;
-        if completion.buf.is_some() {
-            self.buffers[index as usize] = completion.buf.take();
+        if buf.is_some() {
+            self.buffers[index as usize] = buf;
         }
         let &Slot { start, issued, len, zone, op, dir, role } = &self.slots[index as usize];
         self.step_bytes += len;
-        let mut status = completion.status;
         if role != IoRole::Plain {
-            status = self.finish_non_plain(now, index, status, completion.sector);
+            status = self.finish_non_plain(now, index, status, landed);
         }
         if status != Status::Ok {
-            self.failed(index, status, completion.sector);
+            self.failed(index, status, landed);
         } else if !matches!(role, IoRole::ZoneMgmt | IoRole::Flush) {
             self.stats.record(dir, len, issued - start, now - issued, 1);
             self.pace.completed(now, self.in_flight);
@@ -687,6 +700,10 @@ impl Runner for JobRunner {
 
     fn next_event(&mut self) -> Option<Nanos> {
         self.next_interrupt()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0
     }
 
     fn interrupt(&mut self, now: Nanos) -> bool {

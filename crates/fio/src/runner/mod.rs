@@ -146,6 +146,11 @@ pub trait Runner: Send {
     /// When the block layer next has something for the job; other jobs can change it.
     fn next_event(&mut self) -> Option<Nanos>;
 
+    /// Whether the job has nothing in flight, as far as it knows.
+    fn is_idle(&self) -> bool {
+        false
+    }
+
     /// Handles completions of the device while the thread is busy, as an interrupt does: plugged writes
     /// are issued, completions wait for the next step. Returns whether there was anything. The model
     /// of a file system includes the CPU time of its processes, so its thread is never busy.
@@ -176,4 +181,21 @@ pub trait Runner: Send {
 pub trait SteppedBy<C: Clock>: Runner {
     /// Does what is due at the clock's time.
     fn step(&mut self, clock: &C) -> Step;
+
+    /// Has the clock take the steps of the runner, whose type it then knows.
+    fn drive(&mut self, clock: &C, driver: &mut C::Driver)
+    where
+        C: Drives,
+    {
+        clock.drive(self, driver);
+    }
+}
+
+/// A clock that steps a runner itself, in a loop that is compiled for each type of runner.
+pub trait Drives: Clock + Sized {
+    /// What the loop goes by and leaves.
+    type Driver;
+
+    /// Steps the runner.
+    fn drive<R: SteppedBy<Self> + ?Sized>(&self, runner: &mut R, driver: &mut Self::Driver);
 }

@@ -301,12 +301,16 @@ impl Pace {
     /// Nothing is in flight: a pause that is due begins.
     #[inline]
     pub fn drained(&mut self, now: Nanos) {
+        if self.think.is_some() {
+            self.pause(now);
+        }
+    }
+
+    fn pause(&mut self, now: Nanos) {
         if let Some(time) = self.think.as_mut().and_then(|think| think.drained(now)) {
             self.leave_out(time);
         }
-        if self.think.is_some() {
-            self.set_gate();
-        }
+        self.set_gate();
     }
 
     /// Does not count a pause as time of the rate if the job wants it so. As in fio, the next I/O may
