@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use terminal::print_error;
 use zonal_fio::jobfile::{JobError, Origin};
 use zonal_host::control::log::Log;
+use zonal_lab::describe;
 
 /// Exit code for bad input: arguments, job files, device specs.
 const EXIT_BAD_INPUT: u8 = 2;
@@ -80,18 +81,6 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Layout { name } => cmd::layout::run(name.as_deref()),
         Command::Options { markdown } => cmd::info::options(markdown),
     }
-}
-
-/// An error with its causes. Some errors of libraries contain their cause, which is not repeated.
-fn describe(error: &anyhow::Error) -> String {
-    let mut words = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = format!(": {cause}");
-        if !words.ends_with(&cause) {
-            words += &cause;
-        }
-    }
-    words
 }
 
 /// The option of the command that was meant where none is known to the job parser.

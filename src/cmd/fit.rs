@@ -8,6 +8,7 @@ use clap::Args;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use zonal_lab::fit::{self, FitOptions, Profile};
 use zonal_lab::measurements::RunOptions;
 
@@ -65,6 +66,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
             seconds: Some(seconds),
             ramp: Some(ramp),
             seed: args.measured.seed,
+            stop: Arc::default(),
         },
     };
     let bar = StepBar::new("fit [{bar:24}] {pos}/{len} runs eta {eta} {msg}");

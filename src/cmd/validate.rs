@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use zonal_lab::devices;
 use zonal_lab::measurements::RunOptions;
 use zonal_lab::page;
@@ -63,6 +64,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
             seconds: args.runtime,
             ramp: None,
             seed: args.measured.seed,
+            stop: Arc::default(),
         },
         hold_out: args.hold_out,
         resume: args.resume.clone(),

@@ -50,6 +50,19 @@ pub mod sweep;
 pub mod validate;
 pub mod zone;
 
+/// An error for people, with its causes. Some errors of libraries contain their cause, which is not
+/// repeated.
+pub fn describe(error: &anyhow::Error) -> String {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = format!(": {cause}");
+        if !words.ends_with(&cause) {
+            words += &cause;
+        }
+    }
+    words
+}
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,12 +1,12 @@
 //! Operations on a device through the block layer, one after another, as blkzone(8) issues them.
-use crate::devices::{AttachedDevice, Notices};
+use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use std::fmt;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use zonal_blk::{
-    Bio, Channel, Completion, Nanos, Op, Queue, Sector, Status, Wake, ZoneKind, ZoneNo,
+    Bio, Channel, Completion, Failure, Nanos, Op, Queue, Sector, Status, Wake, ZoneKind, ZoneNo,
 };
 
 /// One operation.
@@ -49,6 +49,8 @@ pub struct SyncChannel {
     completions: Vec<Completion>,
     /// Kept for its capacity.
     wait_fds: Vec<RawFd>,
+    /// Why the last operation failed.
+    failure: Arc<Mutex<Option<Failure>>>,
 }
 
 /// An operation that failed.
@@ -70,9 +72,14 @@ impl SyncChannel {
     /// # Errors
     /// The device has no free hardware queue.
     pub fn new(device: &AttachedDevice) -> Result<Self> {
-        device.explain_failures(&Notices::default());
+        let failure = Arc::new(Mutex::new(None));
+        let last = Arc::clone(&failure);
+        device.queue.on_failure(move |failure: &Failure| {
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
+        });
         let channel = device.queue.channel().with_context(|| format!("device {}", device.name))?;
-        Ok(SyncChannel { channel, now: Nanos(0), completions: Vec::new(), wait_fds: Vec::new() })
+        let (completions, wait_fds) = (Vec::new(), Vec::new());
+        Ok(SyncChannel { channel, now: Nanos(0), completions, wait_fds, failure })
     }
 
     /// The block layer of the device.
@@ -135,28 +142,38 @@ impl SyncChannel {
         Ok(())
     }
 
-    /// Why the first operation failed.
+    /// Why the last write or zone management failed, if it did and the device knows.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the last operation failed.
     fn why(&self) -> Option<String> {
-        let failure = self.queue().first_failure()?;
+        let failure = self.failure()?;
         let found = failure.found.map(|zone| match zone.kind {
             ZoneKind::Conventional => format!(" (zone {}: {:?})", failure.zone, zone.cond),
             ZoneKind::SequentialRequired => {
                 format!(" (zone {}: {:?}, write pointer {})", failure.zone, zone.cond, zone.wp)
             }
         });
-        Some(failure.rule.clone() + &found.unwrap_or_default())
+        Some(failure.rule + &found.unwrap_or_default())
+    }
+
+    fn submit_and_wait(&mut self, op: Op, sector: Sector, nr_sectors: u32) -> Result<(), Status> {
+        match self.run(Bio::new(op, sector, nr_sectors, 0)).status {
+            Status::Ok => Ok(()),
+            status => Err(status),
+        }
     }
 
     /// Submits a bio and waits for its completion.
-    fn submit_and_wait(&mut self, op: Op, sector: Sector, nr_sectors: u32) -> Result<(), Status> {
-        self.channel.submit(self.now, Bio::new(op, sector, nr_sectors, 0));
+    pub fn run(&mut self, bio: Bio) -> Completion {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.channel.submit(self.now, bio);
         loop {
             self.channel.poll(self.now, &mut self.completions);
             if let Some(completion) = self.completions.pop() {
-                return match completion.status {
-                    Status::Ok => Ok(()),
-                    status => Err(status),
-                };
+                return completion;
             }
             self.wait_fds.clear();
             self.channel.wait_fds(&mut self.wait_fds);

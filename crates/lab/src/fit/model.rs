@@ -2,7 +2,7 @@
 use super::search::{Linear, Model};
 use super::{Profile, counts};
 use crate::experiment::{available_cpus, parallel_map};
-use crate::measurements::{Cells, Predicted, RunOptions, run};
+use crate::measurements::{Cells, Interrupted, Predicted, RunOptions, run};
 use anyhow::{Context, Result};
 use std::cell::Cell as Count;
 use zonal_device::device_spec::DeviceSpec;
@@ -98,8 +98,11 @@ impl Model for RunModel<'_> {
     fn residuals(&self, point: &[f64]) -> Result<Option<Vec<f64>>> {
         // Values that contradict one another, or with which a load cannot run.
         let Ok(spec) = self.loads.profile.spec(point) else { return Ok(None) };
-        let Ok(predicted) = self.loads.run(&spec, self.which) else { return Ok(None) };
-        Ok(Some(self.residuals_of(&predicted)))
+        match self.loads.run(&spec, self.which) {
+            Ok(predicted) => Ok(Some(self.residuals_of(&predicted))),
+            Err(error) if error.is::<Interrupted>() => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     fn step(&self, point: &[f64], parameter: usize) -> f64 {

@@ -4,6 +4,7 @@ use crate::devices;
 use crate::measurements::{self, Assume};
 use crate::validate::Errors;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Loads of a ZNS drive, without figures.
 const LOADS: [&str; 10] = [
@@ -22,7 +23,14 @@ const LOADS: [&str; 10] = [
 fn run_options(device: &str) -> RunOptions {
     // The ramp is for resets of the written zones.
     let (seconds, ramp) = (Some(0.004), Some(0.02));
-    RunOptions { device: device.to_owned(), costs: None, seconds, ramp, seed: 0 }
+    RunOptions {
+        device: device.to_owned(),
+        costs: None,
+        seconds,
+        ramp,
+        seed: 0,
+        stop: Arc::default(),
+    }
 }
 
 fn options(device: &str) -> FitOptions {

@@ -9,7 +9,7 @@ const LISTED: usize = 40;
 
 impl Verdict {
     /// In words, for a parameter that was not adjusted.
-    fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
         match self {
             Verdict::Adjusted => "",
             Verdict::MovesNothing => "the data cannot determine it: it moves nothing",

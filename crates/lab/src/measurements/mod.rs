@@ -22,7 +22,7 @@ mod turns;
 use anyhow::{Context, Result, ensure};
 pub use assume::{Assume, Kernel};
 pub use named::{LoadKind, NamedLoad};
-pub use run::{Figures, PERCENTILES, Predicted, RunOptions, run};
+pub use run::{Figures, Interrupted, PERCENTILES, Predicted, RunOptions, run};
 use std::fmt;
 use std::path::Path;
 pub use table::COLUMNS;

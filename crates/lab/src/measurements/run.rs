@@ -5,7 +5,9 @@ use crate::devices::{self, DeviceOptions};
 use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
 use crate::zone::{Step, SyncChannel};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_blk::{Bytes, Nanos, Op, QueueOptions, ZoneNo, ZoneWrite};
 use zonal_device::device_spec::{DeviceSpec, Written};
 use zonal_fio::job::{DataDir, Job, Rw};
@@ -32,6 +34,20 @@ pub struct RunOptions {
     pub ramp: Option<f64>,
     /// The seed of the jobs and of the device.
     pub seed: u64,
+    /// Set to end early, with [`Interrupted`].
+    pub stop: Arc<AtomicBool>,
+}
+
+/// A load was ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+impl RunOptions {
+    /// What runs jobs until they are done or the run is ended early.
+    fn executor(&self, costs: CostModel) -> Executor {
+        Executor::interruptible(costs, Arc::clone(&self.stop), Box::new(()))
+    }
 }
 
 /// How long a device takes to become steady.
@@ -175,7 +191,7 @@ pub(super) fn percentiles(histogram: &Histogram) -> [f64; PERCENTILES.len()] {
 /// Runs a load.
 ///
 /// # Errors
-/// The host is not known, or the load cannot run on the device.
+/// The host is not known, the load cannot run on the device, or it was [`Interrupted`].
 pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predicted> {
     let costs = match options.costs {
         Some(costs) => costs,
@@ -194,7 +210,9 @@ pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predi
             }
         }
         Load::Jobs(load) => run_jobs(load, spec, costs, options),
-    }?;
+    };
+    ensure!(!options.stop.load(Ordering::Relaxed), Interrupted);
+    let stats = stats?;
     let [read, write, trim] =
         [DataDir::Read, DataDir::Write, DataDir::Trim].map(|dir| Figures::of(&stats, dir));
     Ok(Predicted { figures: [read, write, trim, Figures::of_all(&stats)] })
@@ -221,8 +239,7 @@ fn run_named(
         seed: options.seed,
         ..DeviceOptions::default()
     };
-    let mut executor = Executor::virtual_time(costs);
-    experiment::stats(&load.jobs(), &device_options, length, &mut executor)
+    experiment::stats(&load.jobs(), &device_options, length, &mut options.executor(costs))
 }
 
 /// Runs a load that is merged in every second zone.
@@ -274,7 +291,7 @@ fn run_jobs(
         seed: options.seed,
         ..DeviceOptions::default()
     };
-    experiment::stats(&load.options, &device_options, length, &mut Executor::virtual_time(costs))
+    experiment::stats(&load.options, &device_options, length, &mut options.executor(costs))
 }
 
 /// Measures a zone management operation in several zones, one after the other.

@@ -124,6 +124,7 @@ pub fn validate(
 mod tests {
     use super::*;
     use crate::measurements::{self, Assume};
+    use std::sync::Arc;
     use zonal_sim::{CostModel, HostCost};
 
     const CELLS: &str = "set,driver,lba,op,block,zones,depth,metric,value,unit\n\
@@ -134,7 +135,8 @@ mod tests {
 
     pub(super) fn options(costs: Option<CostModel>) -> ValidateOptions {
         let device = "zn540".to_owned();
-        let run = RunOptions { device, costs, seconds: Some(0.01), ramp: None, seed: 0 };
+        let stop = Arc::default();
+        let run = RunOptions { device, costs, seconds: Some(0.01), ramp: None, seed: 0, stop };
         ValidateOptions { run, hold_out: None, resume: None }
     }
 

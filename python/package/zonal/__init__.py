@@ -1,0 +1,70 @@
+"""Zoned storage without the hardware.
+
+Devices that are written in order (models of SMR disks and ZNS drives, images in files, drives of this
+machine), fio jobs on them in real or in virtual time, and what the results say::
+
+    import zonal
+
+    result = zonal.run(zonal.Job("w", rw="write", bs="1m", zonemode="zbd", time_based=1, runtime=60),
+                       device="smr-30t")
+    print(result.bandwidth / 1e6, "MB/s")
+
+The functions are those of the program ``zonal``, with the same options, results and texts of errors.
+"""
+
+from __future__ import annotations
+
+from zonal import _zonal, errors
+from zonal._zonal import Device, Zone, create_image, device_help, profile_text, profiles
+from zonal.analysis import (
+    AdjustedOption,
+    Advice,
+    Fit,
+    Validation,
+    advise,
+    fit,
+    validate,
+)
+from zonal.errors import DeviceError, Error, InputError, JobFailed, ZonalWarning
+from zonal.jobs import Job, JobOption, Jobs
+from zonal.progress import Progress, ProgressLine, Report
+from zonal.results import DeviceState, Direction, JobResult, Latency, Result, zones_to_pandas
+from zonal.runs import run
+
+__all__ = [
+    "AdjustedOption",
+    "Advice",
+    "Device",
+    "DeviceError",
+    "DeviceState",
+    "Direction",
+    "Error",
+    "Fit",
+    "InputError",
+    "Job",
+    "JobFailed",
+    "JobOption",
+    "JobResult",
+    "Jobs",
+    "Latency",
+    "Progress",
+    "ProgressLine",
+    "Report",
+    "Result",
+    "Validation",
+    "ZonalWarning",
+    "Zone",
+    "__version__",
+    "advise",
+    "create_image",
+    "device_help",
+    "errors",
+    "fit",
+    "profile_text",
+    "profiles",
+    "run",
+    "validate",
+    "zones_to_pandas",
+]
+
+__version__: str = _zonal.version()

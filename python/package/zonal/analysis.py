@@ -1,0 +1,282 @@
+"""Models beside measurements, and advice: ``validate``, ``fit`` and ``advise``."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from zonal import _zonal
+from zonal.errors import ZonalWarning
+from zonal.jobs import Jobs, raw
+from zonal.progress import Report, reporting
+from zonal.results import frame
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["AdjustedOption", "Advice", "Fit", "Validation", "advise", "fit", "validate"]
+
+Path = str | os.PathLike[str]
+Clock = Literal["virtual", "real"]
+ZoneWrite = Literal["plug", "qd1", "lock", "off"]
+
+
+def notify(notices: list[str], depth: int) -> None:
+    """Notices of the compiled half as warnings of the caller so many calls up."""
+    for notice in notices:
+        warnings.warn(notice, ZonalWarning, stacklevel=depth + 1)
+
+
+def cost(io_cost: int | str | None) -> str | None:
+    """The cost of an I/O for the compiled half."""
+    return None if io_cost is None else str(io_cost)
+
+
+def _page(html: str, path: Path) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(html)
+
+
+def _measured(
+    results: Path | Sequence[Path],
+    host_cost: str | None,
+    io_cost: int | str | None,
+    zone_write: ZoneWrite | None,
+    scheduler: str | None,
+    kernel: str | None,
+    seed: int,
+) -> dict[str, Any]:
+    several = [results] if isinstance(results, (str, os.PathLike)) else list(results)
+    return {
+        "results": [os.fspath(path) for path in several],
+        "host_cost": host_cost,
+        "io_cost": cost(io_cost),
+        "zone_write": zone_write,
+        "scheduler": scheduler,
+        "kernel": kernel,
+        "seed": seed,
+    }
+
+
+class Validation:
+    """A model's figures beside the measured ones. ``print`` shows the errors."""
+
+    def __init__(self, report: str, text: str, html: str) -> None:
+        #: Everything, as ``zonal validate --format json`` has it.
+        self.report: dict[str, Any] = json.loads(report)
+        #: A dict for each measured figure: what was measured, predicted, and the error in percent.
+        self.cells: list[dict[str, Any]] = self.report["cells"]
+        #: What was assumed where the measurements do not say it.
+        self.assumptions: list[str] = self.report["assumptions"]
+        self._text = text
+        self._html = html
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """Errors in percent by kind of work and metric: ``cells``, ``median``, ``p90``, ``largest``."""
+        return [
+            {"part": part["cells"], "kind": row["kind"], "metric": row["metric"], **row["errors"]}
+            for part in self.report["parts"]
+            for row in part["errors"]
+        ]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each measured figure."""
+        return frame(self.cells)
+
+    def save_html(self, path: Path) -> None:
+        """Writes the page with scatter plots."""
+        _page(self._html, path)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Validation({self.report['device']!r}, {len(self.cells)} figures)"
+
+
+def validate(
+    device: str,
+    results: Path | Sequence[Path],
+    *,
+    runtime: float | None = None,
+    hold_out: int | None = None,
+    resume: Path | None = None,
+    host_cost: str | None = None,
+    io_cost: int | str | None = None,
+    zone_write: ZoneWrite | None = None,
+    scheduler: str | None = None,
+    kernel: str | None = None,
+    seed: int = 0,
+    progress: Report = None,
+) -> Validation:
+    """Predicts measurements of a drive by a model, as ``zonal validate`` does.
+
+    ``results`` are fio's JSON reports or CSV files. ``runtime`` is the virtual time for each load in
+    seconds; ``hold_out`` reports one load in so many apart; ``resume`` is a file that keeps
+    predictions. The others say what the measurements do not: see docs/models.md.
+    """
+    measured = _measured(results, host_cost, io_cost, zone_write, scheduler, kernel, seed)
+    kept = None if resume is None else os.fspath(resume)
+    with reporting(progress, "validate") as report:
+        found = _zonal.validate(device, measured, runtime, hold_out, kept, report)
+    return Validation(*found)
+
+
+@dataclass(frozen=True)
+class AdjustedOption:
+    """What became of an option of a profile."""
+
+    name: str
+    #: As profiles write it.
+    before: str
+    after: str
+    #: By how many percent a figure changes if the option changes by one percent.
+    effect: float
+    #: The standard error of the fitted value in percent; None if it was not determined.
+    uncertainty: float | None
+    #: Why it was not adjusted; None if it was.
+    reason: str | None
+
+
+class Fit:
+    """A profile that was fitted. ``print`` shows how well it predicts the measurements."""
+
+    def __init__(self, profile: str, text: str, options: list[AdjustedOption]) -> None:
+        #: The profile, as TOML.
+        self.profile = profile
+        self.options = options
+        self._text = text
+
+    def save(self, path: Path) -> str:
+        """Writes the profile to a file, NAME.toml, whose name is then that of a device."""
+        _page(self.profile, path)
+        return os.fspath(path)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each option."""
+        return frame([vars(option) for option in self.options])
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        adjusted = [option.name for option in self.options if option.reason is None]
+        return f"Fit(adjusted={adjusted})"
+
+
+def fit(
+    profile: str,
+    results: Path | Sequence[Path],
+    *,
+    free: Sequence[str] = (),
+    steps: int = 60,
+    starts: int = 2,
+    hold_out: int | None = None,
+    folds: int | None = None,
+    loads: int = 60,
+    time: float | None = None,
+    host_cost: str | None = None,
+    io_cost: int | str | None = None,
+    zone_write: ZoneWrite | None = None,
+    scheduler: str | None = None,
+    kernel: str | None = None,
+    seed: int = 0,
+    progress: Report = None,
+) -> Fit:
+    """Fits the profile of a drive to measurements, as ``zonal fit`` does.
+
+    ``profile`` is the name of a built-in one or a TOML file, ``free`` the options to adjust (those
+    that the profile names as calibrated), ``time`` the virtual seconds for each load.
+    """
+    measured = _measured(results, host_cost, io_cost, zone_write, scheduler, kernel, seed)
+    arguments = {
+        "free": list(free),
+        "steps": steps,
+        "starts": starts,
+        "hold_out": hold_out,
+        "folds": folds,
+        "loads": loads,
+        "seconds": time,
+    }
+    with reporting(progress, "fit") as report:
+        fitted, text, options = _zonal.fit(profile, measured, arguments, report)
+    return Fit(fitted, text, [AdjustedOption(*option) for option in options])
+
+
+class Advice:
+    """Configurations that were measured, best first. ``print`` shows the table and the reasons."""
+
+    def __init__(self, report: str, text: str, html: str) -> None:
+        #: Everything, as ``zonal advise --format json`` has it.
+        self.report: dict[str, Any] = json.loads(report)
+        #: A dict for each configuration: ``rank``, ``scheduler``, ``zone_write``, ``iodepth``, figures.
+        self.tried: list[dict[str, Any]] = self.report["tried"]
+        #: The recommendation and its reasons, in sentences.
+        self.conclusion: list[str] = self.report["conclusion"]
+        self._text = text
+        self._html = html
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The best configuration."""
+        return self.tried[0]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each configuration. Latencies are in microseconds."""
+        rows = []
+        for trial in self.tried:
+            row = {name: trial[name] for name in ("rank", "scheduler", "zone_write", "iodepth")}
+            row |= {"bandwidth": trial["bytes_per_second"], "iops": trial["iops"]}
+            row |= {f"clat_{name}_us": ns / 1e3 for name, ns in trial["latency_ns"].items()}
+            rows.append(row)
+        return frame(rows)
+
+    def save_html(self, path: Path) -> None:
+        """Writes the page with plots."""
+        _page(self._html, path)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Advice({self.report['device']!r}, {len(self.tried)} configurations)"
+
+
+def advise(
+    jobs: Jobs,
+    device: str,
+    *,
+    schedulers: Sequence[str] = ("none", "mq-deadline", "bfq", "kyber"),
+    zone_write: Sequence[ZoneWrite] = (),
+    depths: Sequence[int] = (),
+    time: float = 120.0,
+    goal: Literal["throughput", "latency"] = "throughput",
+    seeds: int = 3,
+    seed: int = 0,
+    io_cost: int | str = 1000,
+    progress: Report = None,
+) -> Advice:
+    """Which scheduler, zone-write policy and queue depth suit jobs on a model, as ``zonal advise``.
+
+    Each configuration runs for ``time`` virtual seconds with each of ``seeds`` seeds.
+    """
+    arguments = {
+        "device": device,
+        "schedulers": list(schedulers),
+        "zone_write": list(zone_write),
+        "depths": list(depths),
+        "seconds": time,
+        "goal": goal,
+        "seeds": seeds,
+        "seed": seed,
+        "io_cost": str(io_cost),
+    }
+    with reporting(progress, "advise") as report:
+        found, text, html, notices = _zonal.advise(raw(jobs), arguments, report)
+    notify(notices, 2)
+    return Advice(found, text, html)

@@ -1,0 +1,82 @@
+//! `zonal.advise`.
+use crate::error::bad_input;
+use crate::jobs::Jobs;
+use crate::watch::watch;
+use anyhow::{Context, Result, ensure};
+use pyo3::prelude::*;
+use zonal_blk::sched::Scheduler;
+use zonal_lab::advise::{self as lab, AdviseOptions, Goal};
+
+/// What Python's `advise` takes.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Options {
+    device: String,
+    schedulers: Vec<String>,
+    zone_write: Vec<String>,
+    depths: Vec<u32>,
+    seconds: f64,
+    goal: String,
+    seeds: u32,
+    seed: u64,
+    io_cost: String,
+}
+
+impl Options {
+    fn parse(self) -> Result<AdviseOptions> {
+        let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
+        let policy = |name: &String| name.parse().context("--zone-write");
+        ensure!(
+            (0.0001..=86400.0).contains(&self.seconds),
+            "--time: found {}, expected 0.0001 to 86400 seconds",
+            self.seconds
+        );
+        ensure!(
+            (1..=1000).contains(&self.seeds),
+            "--seeds: found {}, expected 1 to 1000",
+            self.seeds
+        );
+        let depth = self.depths.iter().find(|depth| !(1..=65535).contains(*depth));
+        ensure!(
+            depth.is_none(),
+            "--depths: found {}, expected 1 to 65535",
+            depth.copied().unwrap_or_default()
+        );
+        let goal = match self.goal.as_str() {
+            "throughput" => Goal::Throughput,
+            "latency" => Goal::Latency,
+            other => {
+                let near = zonal_blk::meant(other, ["throughput", "latency"]);
+                anyhow::bail!("--goal: found `{other}`, expected throughput or latency{near}")
+            }
+        };
+        Ok(AdviseOptions {
+            schedulers: self.schedulers.iter().map(scheduler).collect::<Result<_>>()?,
+            zone_write: self.zone_write.iter().map(policy).collect::<Result<_>>()?,
+            device: self.device,
+            depths: self.depths,
+            seconds: self.seconds,
+            goal,
+            seed: self.seed,
+            seeds: self.seeds,
+            io_cost: self.io_cost.parse().map_err(anyhow::Error::from).context("--io-cost")?,
+        })
+    }
+}
+
+/// Measures jobs in all configurations. Returns the advice as JSON, as text and as a page, and notices
+/// about the jobs.
+#[pyfunction]
+pub fn advise(
+    py: Python<'_>,
+    jobs: Jobs,
+    options: Options,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, String, String, Vec<String>)> {
+    let options = options.parse().map_err(bad_input)?;
+    watch(py, progress, |stop, watched| {
+        let (jobs, notices) = jobs.jobs()?;
+        let advice = lab::advise(&jobs, &options, stop, &**watched)?;
+        Ok((lab::json(&advice), lab::text(&advice), lab::html(&advice)?, notices))
+    })
+}

@@ -1,0 +1,539 @@
+//! Devices: zones, reading, writing, appending; images.
+use crate::error::{DeviceError, InputError, bad_input};
+use anyhow::{Context, Result};
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zonal_blk::{Bio, BioFlags, Buf, Completion, Limits, Op, Queue, QueueOptions};
+use zonal_blk::{Sector, Status, ZoneCondition, ZoneCounters, ZoneKind, ZoneNo, meant};
+use zonal_device::device_spec;
+use zonal_device::image::Profile;
+use zonal_host::backend::image::{self, ImageName};
+use zonal_lab::devices::{self, AttachedDevice, Notices, named_scheduler};
+use zonal_lab::zone::SyncChannel;
+
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+/// Zones that are read from a device at once.
+const CHUNK: u32 = 4096;
+
+/// A zone: of a report, with what its zone write plug counted. Positions and sizes are in bytes.
+#[pyclass(module = "zonal", frozen, get_all, eq)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Zone {
+    number: u32,
+    start: u64,
+    size: u64,
+    capacity: u64,
+    /// `None` where a zone has none.
+    write_pointer: Option<u64>,
+    kind: &'static str,
+    condition: &'static str,
+    writes: u32,
+    appends: u32,
+    merges: u32,
+    parked_ns: u64,
+}
+
+/// What libzbd calls a condition.
+fn condition_name(condition: ZoneCondition) -> &'static str {
+    match condition {
+        ZoneCondition::NotWritePointer => "not-write-pointer",
+        ZoneCondition::Empty => "empty",
+        ZoneCondition::ImplicitOpen => "open-implicit",
+        ZoneCondition::ExplicitOpen => "open-explicit",
+        ZoneCondition::Closed => "closed",
+        ZoneCondition::ReadOnly => "read-only",
+        ZoneCondition::Full => "full",
+        ZoneCondition::Offline => "offline",
+    }
+}
+
+impl Zone {
+    fn of(number: u32, zone: &zonal_blk::Zone) -> Self {
+        let bytes = |sector: Sector| sector.0 * SECTOR;
+        use ZoneCondition::{Full, NotWritePointer, Offline, ReadOnly};
+        let has_none = matches!(zone.cond, NotWritePointer | Full | Offline | ReadOnly);
+        Zone {
+            number,
+            start: bytes(zone.start),
+            size: bytes(zone.len),
+            capacity: bytes(zone.capacity),
+            write_pointer: (!has_none).then_some(bytes(zone.wp)),
+            kind: match zone.kind {
+                ZoneKind::Conventional => "conventional",
+                ZoneKind::SequentialRequired => "seq-write-required",
+            },
+            condition: condition_name(zone.cond),
+            writes: 0,
+            appends: 0,
+            merges: 0,
+            parked_ns: 0,
+        }
+    }
+
+    fn written_bytes(&self) -> Option<u64> {
+        match (self.condition, self.write_pointer) {
+            ("full", _) => Some(self.capacity),
+            (_, pointer) => pointer.map(|pointer| pointer - self.start),
+        }
+    }
+}
+
+#[pymethods]
+impl Zone {
+    /// Bytes that are written, from the start; None where that is not known.
+    #[getter]
+    fn written(&self) -> Option<u64> {
+        self.written_bytes()
+    }
+
+    fn __repr__(&self) -> String {
+        let Zone { number, start, size, capacity, condition, .. } = self;
+        let pointer = self.write_pointer.map_or("None".to_owned(), |at| at.to_string());
+        format!(
+            "Zone(number={number}, start={start}, size={size}, capacity={capacity}, \
+             write_pointer={pointer}, condition='{condition}')"
+        )
+    }
+}
+
+/// The zones of a queue from `first` on.
+///
+/// # Errors
+/// The device cannot report them.
+pub fn zones(queue: &Queue, first: u32, count: u32) -> Result<Vec<Zone>, Status> {
+    let end = queue.limits().nr_zones.min(first.saturating_add(count));
+    let (mut found, mut chunk) = (Vec::new(), Vec::new());
+    for at in (first..end).step_by(CHUNK as usize) {
+        chunk.clear();
+        queue.report_zones(ZoneNo(at), CHUNK.min(end - at) as usize, &mut chunk)?;
+        found.extend((at..).zip(&chunk).map(|(number, zone)| Zone::of(number, zone)));
+    }
+    for plug in queue.dump_plugs(true) {
+        let at = plug.zone.0.checked_sub(first).map(|at| at as usize);
+        if let Some(zone) = at.and_then(|at| found.get_mut(at)) {
+            let ZoneCounters { writes, appends, merges, parked_ns } = plug.counters;
+            (zone.writes, zone.appends) = (writes, appends);
+            (zone.merges, zone.parked_ns) = (merges, parked_ns);
+        }
+    }
+    Ok(found)
+}
+
+/// A device and its one channel.
+struct Open {
+    attached: AttachedDevice,
+    channel: SyncChannel,
+}
+
+/// A device: a spec such as `null:zones=64,memory=true`, a profile such as `zns-1t`, an image `NAME.img`,
+/// `nvme-tcp://HOST:PORT/NQN` or a block device of this machine. Operations run one after another; a
+/// model's time is virtual. `with` closes it.
+#[pyclass(module = "zonal", frozen)]
+pub struct Device {
+    name: String,
+    kind: &'static str,
+    description: String,
+    limits: Limits,
+    keeps_data: bool,
+    zone_write: &'static str,
+    scheduler: String,
+    open: Mutex<Option<Open>>,
+    notices: Vec<String>,
+}
+
+/// Why an operation failed: bad input, or the device.
+enum Failure {
+    Input(String),
+    Device(String),
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Input(text) => InputError::new_err(text),
+            Failure::Device(text) => DeviceError::new_err(text),
+        }
+    }
+}
+
+/// An operation of a device.
+struct Command {
+    op: Op,
+    flags: BioFlags,
+    offset: u64,
+    length: u64,
+    data: Option<Vec<u8>>,
+}
+
+impl Command {
+    fn new(op: Op, offset: u64, length: u64) -> Self {
+        Command { op, flags: BioFlags::NONE, offset, length, data: None }
+    }
+}
+
+impl Device {
+    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `work` with the device if it is open.
+    fn with<T>(&self, work: impl FnOnce(&mut Open) -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut open = self.lock();
+        let closed = || Failure::Input(format!("device {}: it is closed", self.name));
+        work(open.as_mut().ok_or_else(closed)?)
+    }
+
+    /// Runs a command.
+    fn command(&self, command: Command) -> Result<Completion, Failure> {
+        let Command { op, flags, offset, length, data } = command;
+        let lba = u64::from(self.limits.lba_size);
+        let what = || format!("device {}: {op:?} of {length} bytes at byte {offset}", self.name);
+        if !offset.is_multiple_of(lba) || !length.is_multiple_of(lba) {
+            let text = format!("{}: expected multiples of {lba}, a logical block", what());
+            return Err(Failure::Input(text));
+        }
+        if op.has_range() && length == 0 {
+            return Err(Failure::Input(format!("{}: expected at least {lba}", what())));
+        }
+        let nr_sectors = u32::try_from(length / SECTOR)
+            .map_err(|_| Failure::Input(format!("{}: expected less than 2 TiB", what())))?;
+        let buf = match data {
+            Some(data) if self.keeps_data => Some(Buf::from(&data[..])),
+            None if self.keeps_data && op == Op::Read => {
+                let buf = usize::try_from(length).ok().and_then(Buf::try_zeroed);
+                Some(buf.ok_or_else(|| Failure::Input(format!("{}: no memory", what())))?)
+            }
+            _ => None,
+        };
+        self.with(|Open { channel, .. }| {
+            let bio = Bio::new(op, Sector(offset / SECTOR), nr_sectors, 0);
+            let completion = channel.run(Bio { flags, buf, ..bio });
+            match completion.status {
+                Status::Ok => Ok(completion),
+                status => Err(Failure::Device(match channel.failure() {
+                    Some(failure) => format!("device {}: {failure}", self.name),
+                    None => format!("{}: {status}", what()),
+                })),
+            }
+        })
+    }
+
+    /// The offset of a zone.
+    fn zone_start(&self, zone: u32) -> Result<u64, Failure> {
+        let (name, count) = (&self.name, self.limits.nr_zones);
+        if count == 0 {
+            return Err(Failure::Input(format!("device {name}: it has no zones")));
+        }
+        if zone >= count {
+            return Err(Failure::Input(format!(
+                "device {name}: zone {zone}: expected 0 to {}",
+                count - 1
+            )));
+        }
+        Ok(self.limits.zone_start(ZoneNo(zone)).0 * SECTOR)
+    }
+
+    fn write_data(
+        &self,
+        py: Python<'_>,
+        (op, flags, offset): (Op, BioFlags, u64),
+        data: &PyBuffer<u8>,
+    ) -> PyResult<Completion> {
+        let data = data.to_vec(py)?;
+        let command = Command::new(op, offset, data.len() as u64);
+        let command = Command { flags, data: Some(data), ..command };
+        Ok(py.detach(|| self.command(command))?)
+    }
+}
+
+fn open(name: &str, options: QueueOptions, seed: u64) -> Result<(Open, Vec<String>)> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let teller = Arc::clone(&told);
+    let notices = Notices::new(move |notice| {
+        teller.lock().unwrap_or_else(PoisonError::into_inner).push(notice.to_owned());
+    });
+    let attached = devices::open(name, seed, 1, &notices)?.attach(options, 1)?;
+    let channel = SyncChannel::new(&attached)?;
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok((Open { attached, channel }, told))
+}
+
+#[pymethods]
+impl Device {
+    #[new]
+    #[pyo3(signature = (name, *, scheduler=None, zone_write=None, seed=0))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        scheduler: Option<String>,
+        zone_write: Option<String>,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let opened = py.detach(|| {
+            let policy = zone_write.as_deref().map(str::parse).transpose();
+            let options = QueueOptions {
+                scheduler: named_scheduler(scheduler.as_deref(), &[])?,
+                zone_write: policy.context("--zone-write")?,
+                ..QueueOptions::default()
+            };
+            open(&name, options, seed)
+        });
+        let (open, notices) = opened.map_err(bad_input)?;
+        let (attached, queue) = (&open.attached, &open.attached.queue);
+        Ok(Device {
+            name,
+            kind: attached.kind,
+            description: attached.description.clone(),
+            limits: queue.limits().clone(),
+            keeps_data: attached.keeps_data,
+            zone_write: queue.zone_write().name(),
+            scheduler: queue.scheduler().name().to_owned(),
+            open: Mutex::new(Some(open)),
+            notices,
+        })
+    }
+
+    /// As it was named.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its kind in one word, such as null, hdd, zns or image.
+    #[getter]
+    fn kind(&self) -> &str {
+        self.kind
+    }
+
+    /// One line for people.
+    #[getter]
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What one should know about it, such as damage of an image that was repaired.
+    #[getter]
+    fn notices(&self) -> Vec<String> {
+        self.notices.clone()
+    }
+
+    /// Its size in bytes.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.limits.capacity.0 * SECTOR
+    }
+
+    /// Bytes of a logical block, to which I/O is aligned.
+    #[getter]
+    fn block_size(&self) -> u32 {
+        self.limits.lba_size
+    }
+
+    /// The distance between zones in bytes; 0 without zones.
+    #[getter]
+    fn zone_size(&self) -> u64 {
+        self.limits.zone_size.0 * SECTOR
+    }
+
+    /// Zones; 0 on a device without.
+    #[getter]
+    fn nr_zones(&self) -> u32 {
+        self.limits.nr_zones
+    }
+
+    /// Zones that may be open at once; 0 for no limit.
+    #[getter]
+    fn max_open_zones(&self) -> u32 {
+        self.limits.max_open_zones
+    }
+
+    /// Zones that may be open or closed at once; 0 for no limit.
+    #[getter]
+    fn max_active_zones(&self) -> u32 {
+        self.limits.max_active_zones
+    }
+
+    /// Whether it stores what is written; otherwise it reads as zeroes.
+    #[getter]
+    fn keeps_data(&self) -> bool {
+        self.keeps_data
+    }
+
+    /// How writes to sequential zones are kept in order.
+    #[getter]
+    fn zone_write(&self) -> &str {
+        self.zone_write
+    }
+
+    /// The I/O scheduler.
+    #[getter]
+    fn scheduler(&self) -> &str {
+        &self.scheduler
+    }
+
+    /// The virtual time in seconds that operations have taken.
+    #[getter]
+    fn time(&self, py: Python<'_>) -> PyResult<f64> {
+        let now = |open: &mut Open| Ok(open.channel.now().0 as f64 / 1e9);
+        Ok(py.detach(|| self.with(now))?)
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.lock().is_none())
+    }
+
+    /// The zones from `first` on, with the counters of their zone write plugs.
+    #[pyo3(signature = (first=0, count=None))]
+    fn zones(&self, py: Python<'_>, first: u32, count: Option<u32>) -> PyResult<Vec<Zone>> {
+        let report = |open: &mut Open| {
+            let found = zones(&open.attached.queue, first, count.unwrap_or(u32::MAX));
+            let name = &self.name;
+            found.map_err(|s| Failure::Device(format!("device {name}: zone report: {s}")))
+        };
+        Ok(py.detach(|| {
+            if self.limits.nr_zones > 0 {
+                self.zone_start(first)?;
+            }
+            self.with(report)
+        })?)
+    }
+
+    /// One zone.
+    fn zone(&self, py: Python<'_>, number: u32) -> PyResult<Zone> {
+        let mut found = self.zones(py, number, Some(1))?;
+        found
+            .pop()
+            .ok_or_else(|| InputError::new_err(format!("device {}: it has no zones", self.name)))
+    }
+
+    /// One of reset, open, close and finish, of some zones.
+    #[pyo3(signature = (op, first, count=1))]
+    fn manage(&self, py: Python<'_>, op: &str, first: u32, count: u32) -> PyResult<()> {
+        let op = match op {
+            "reset" => Op::ZoneReset,
+            "open" => Op::ZoneOpen,
+            "close" => Op::ZoneClose,
+            "finish" => Op::ZoneFinish,
+            other => {
+                let names = ["reset", "open", "close", "finish"];
+                return Err(InputError::new_err(format!(
+                    "zone operation `{other}`: expected reset, open, close or finish{}",
+                    meant(other, names)
+                )));
+            }
+        };
+        Ok(py.detach(|| {
+            if count == 0 {
+                let text = format!("device {}: 0 zones: expected at least 1", self.name);
+                return Err(Failure::Input(text));
+            }
+            self.zone_start(first)?;
+            self.zone_start(first.saturating_add(count - 1))?;
+            if op == Op::ZoneReset && count == self.limits.nr_zones {
+                // It passes over conventional zones.
+                return self.command(Command::new(Op::ZoneResetAll, 0, 0)).map(drop);
+            }
+            (first..first + count).try_for_each(|zone| {
+                self.command(Command::new(op, self.zone_start(zone)?, 0)).map(drop)
+            })
+        })?)
+    }
+
+    /// Reads bytes. Offset and length are multiples of the block size.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+        length: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let done = py.detach(|| self.command(Command::new(Op::Read, offset, length)))?;
+        match done.buf {
+            Some(buf) => Ok(PyBytes::new(py, &buf)),
+            // A device that keeps no data reads as zeroes.
+            None => PyBytes::new_with(py, usize::try_from(length)?, |_| Ok(())),
+        }
+    }
+
+    /// Writes bytes, an array or another buffer; in a sequential zone at the write pointer.
+    #[pyo3(signature = (offset, data, *, fua=false))]
+    fn write(&self, py: Python<'_>, offset: u64, data: PyBuffer<u8>, fua: bool) -> PyResult<()> {
+        let flags = if fua { BioFlags::FUA } else { BioFlags::NONE };
+        self.write_data(py, (Op::Write, flags, offset), &data).map(drop)
+    }
+
+    /// Appends to a zone. Returns the offset at which the data landed.
+    fn append(&self, py: Python<'_>, zone: u32, data: PyBuffer<u8>) -> PyResult<u64> {
+        let start = self.zone_start(zone)?;
+        let done = self.write_data(py, (Op::ZoneAppend, BioFlags::NONE, start), &data)?;
+        Ok(done.sector.0 * SECTOR)
+    }
+
+    /// Makes what was written durable.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| self.command(Command::new(Op::Flush, 0, 0)).map(drop))?)
+    }
+
+    /// Closes the device.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.lock().take()));
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_error))]
+    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) {
+        self.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Device('{}')", self.name)
+    }
+}
+
+/// Creates an image of a device, a spec or a TOML profile. Returns the name to open it by.
+#[pyfunction]
+#[pyo3(signature = (path, device, *, checksums=true))]
+pub fn create_image(
+    py: Python<'_>,
+    path: PathBuf,
+    device: String,
+    checksums: bool,
+) -> PyResult<String> {
+    let create = || -> Result<String> {
+        devices::load(&device)?;
+        let profile = match device.ends_with(".toml") {
+            true => Profile::Toml(devices::profile_text(&device)?),
+            false => Profile::Spec(device),
+        };
+        let created = image::create(&path, profile, checksums);
+        created.with_context(|| format!("image {}", path.display()))?;
+        Ok(ImageName::of_path(&path.to_string_lossy()))
+    };
+    py.detach(create).map_err(bad_input)
+}
+
+/// The names of the profiles of drives that are built in.
+#[pyfunction]
+pub fn profiles() -> Vec<String> {
+    device_spec::profile_names().split(", ").map(str::to_owned).collect()
+}
+
+/// The text of a profile, built in or from a file.
+#[pyfunction]
+pub fn profile_text(name: &str) -> PyResult<String> {
+    devices::profile_text(name).map_err(bad_input)
+}
+
+/// Explains device specs, as `zonal devices`.
+#[pyfunction]
+pub fn device_help() -> String {
+    device_spec::help()
+}

@@ -1,0 +1,42 @@
+//! The compiled half of the Python package `zonal`: it takes plain values, calls the libraries that the
+//! program calls, and returns plain values. What people see is in `package/zonal`.
+//!
+//! ```text
+//!  device    devices and images: zones, reading, writing, appending
+//!  jobs      jobs as arguments or as the text of a job file
+//!  run       runs jobs
+//!  measured  validate and fit: a model beside measurements
+//!  advise    which configuration suits jobs
+//!  watch     work on a thread of its own, while Python's hears Ctrl-C and shows progress
+//!  error     errors as exceptions
+//! ```
+// The macros of PyO3 contain unsafe code; nothing else does.
+mod advise;
+mod device;
+mod error;
+mod jobs;
+mod measured;
+mod run;
+mod watch;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _zonal {
+    #[pymodule_export]
+    use crate::advise::advise;
+    #[pymodule_export]
+    use crate::device::{Device, Zone, create_image, device_help, profile_text, profiles};
+    #[pymodule_export]
+    use crate::measured::{fit, validate};
+    #[pymodule_export]
+    use crate::run::run;
+    #[pymodule_export]
+    use crate::version;
+}
+
+/// The version of the package.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}

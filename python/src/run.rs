@@ -1,0 +1,208 @@
+//! `zonal.run`.
+use crate::device::{Zone, zones};
+use crate::jobs::Jobs;
+use crate::watch::{JobWatch, Watched, watch};
+use anyhow::{Context, Result, ensure};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use zonal_blk::{Bytes, QueueOptions};
+use zonal_device::inject::Rule;
+use zonal_fio::job::Job;
+use zonal_fio::report::{self, Format};
+use zonal_lab::devices::{DeviceOptions, Devices, Notices};
+use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
+use zonal_lab::io_trace;
+use zonal_lab::reproduce::ANY_MACHINE;
+use zonal_lab::run::{Run, RunInfo, jobs_without_io};
+use zonal_sim::CostModel;
+
+/// What Python's `run` takes besides jobs.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Options {
+    device: Option<String>,
+    clock: String,
+    seed: u64,
+    scheduler: Option<String>,
+    sched_opts: Vec<String>,
+    zone_write: Option<String>,
+    merge: bool,
+    io_cost: Option<String>,
+    faults: Vec<String>,
+    allow_unsupported: bool,
+    record_all: Option<PathBuf>,
+    trace: Option<PathBuf>,
+}
+
+/// Most memory for what is traced.
+const TRACE_SIZE: Bytes = Bytes(256 << 20);
+
+/// A device after a run: name, description, kind, zone-write policy, zones.
+pub type DeviceState = (String, String, &'static str, &'static str, Vec<Zone>);
+
+/// What a run came to.
+#[derive(IntoPyObject)]
+pub struct Finished {
+    /// The report, as fio's json+.
+    json: String,
+    /// The report for people.
+    text: String,
+    devices: Vec<DeviceState>,
+    /// What failed.
+    errors: Vec<String>,
+    /// What the user should know besides.
+    notices: Vec<String>,
+}
+
+/// The clock by its name.
+///
+/// # Errors
+/// There is no such clock.
+fn clock(name: &str) -> Result<ClockKind> {
+    match name {
+        "real" => Ok(ClockKind::Real),
+        "virtual" => Ok(ClockKind::Virtual),
+        other => {
+            let near = zonal_blk::meant(other, ["real", "virtual"]);
+            anyhow::bail!("--clock: found `{other}`, expected real or virtual{near}")
+        }
+    }
+}
+
+/// Runs jobs.
+#[pyfunction]
+pub fn run(
+    py: Python<'_>,
+    jobs: Jobs,
+    options: Options,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Finished> {
+    watch(py, progress, |stop, watched| run_jobs(&jobs, &options, stop, watched))
+}
+
+fn run_jobs(
+    jobs: &Jobs,
+    options: &Options,
+    stop: &Arc<AtomicBool>,
+    watched: &Arc<Watched>,
+) -> Result<Finished> {
+    let (set, mut notices) = jobs.parse(options.allow_unsupported)?;
+    let jobs: Vec<Arc<Job>> = set.jobs.into_iter().map(Arc::new).collect();
+    let clock = clock(&options.clock)?;
+    let costs = options.io_cost.as_deref().map(str::parse::<CostModel>).transpose();
+    let costs = costs.map_err(anyhow::Error::from).context("--io-cost")?;
+    ensure!(
+        costs.is_none() || clock == ClockKind::Virtual,
+        "--io-cost: found --clock=real, where an I/O costs what it takes, expected --clock=virtual"
+    );
+    let told = Arc::<Mutex<Vec<String>>>::default();
+    let mut run = Run::prepare(&jobs, &device_options(options, clock, &told)?)?;
+    notices.extend(run.warnings());
+    run.start_recording()?;
+    if let Some(path) = &options.trace {
+        let file = Some((path.clone(), io_trace::Format::of(path)));
+        run.trace_ios(io_trace::Settings { file, one_in: 1, limit: TRACE_SIZE })?;
+    }
+    let progress = Box::new(JobWatch::new(watched));
+    let mut executor = match clock {
+        ClockKind::Virtual => {
+            Executor::interruptible(costs.unwrap_or(ANY_MACHINE), Arc::clone(stop), progress)
+        }
+        ClockKind::Real => Executor::real_time(Arc::clone(stop), progress),
+    };
+    let finished = run.execute(&mut executor, options.seed)?;
+    let info = RunInfo {
+        version: concat!("zonal-", env!("CARGO_PKG_VERSION")).to_owned(),
+        timestamp_ms: executor.timestamp_ms(),
+        global_options: set.global_options,
+        clock,
+        seed: options.seed,
+        interrupted: executor.is_stopped(),
+    };
+    let report = run.report(&finished, info);
+    let (json, text) = (
+        report::render(&report, &[Format::JsonPlus]),
+        run.announcement() + &report::render(&report, &[Format::Normal]),
+    );
+    if let Some(summary) = run.io_trace().map(io_trace::IoTrace::finish).transpose()?
+        && summary.full_at.is_some()
+    {
+        notices.push(format!("the trace is not whole: {summary}"));
+    }
+    run.check_recordings()?;
+    run.devices().finish_recording()?;
+    let devices = run.devices();
+    notices.append(&mut told.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Finished {
+        json,
+        text,
+        devices: states(devices)?,
+        errors: errors(&finished, devices),
+        notices,
+    })
+}
+
+fn device_options(
+    options: &Options,
+    clock: ClockKind,
+    told: &Arc<Mutex<Vec<String>>>,
+) -> Result<DeviceOptions> {
+    let told = Arc::clone(told);
+    let notices = Notices::new(move |notice| {
+        told.lock().unwrap_or_else(PoisonError::into_inner).push(notice.to_owned());
+    });
+    let policy = options.zone_write.as_deref().map(str::parse).transpose();
+    let rule = |text: &String| text.parse::<Rule>().map_err(anyhow::Error::from).context("--fault");
+    Ok(DeviceOptions {
+        device: options.device.clone(),
+        queue: QueueOptions {
+            zone_write: policy.context("--zone-write")?,
+            merge: options.merge,
+            iostats: true,
+            ..QueueOptions::default()
+        },
+        disk_stats: true,
+        scheduler: options.scheduler.clone(),
+        sched_opts: options.sched_opts.clone(),
+        faults: options.faults.iter().map(rule).collect::<Result<_>>()?,
+        seed: options.seed,
+        record: options.record_all.clone(),
+        real_time: clock == ClockKind::Real,
+        notices,
+        ..DeviceOptions::default()
+    })
+}
+
+fn states(devices: &Devices) -> Result<Vec<DeviceState>> {
+    let state = |device: &zonal_lab::devices::AttachedDevice| {
+        let found = zones(&device.queue, 0, u32::MAX);
+        let found = found.with_context(|| format!("device {}: zone report", device.name))?;
+        let (name, description) = (device.name.clone(), device.description.clone());
+        Ok((name, description, device.kind, device.queue.zone_write().name(), found))
+    };
+    devices.iter().map(state).collect()
+}
+
+/// What the program would print to standard error, and what it would end with exit code 1 for.
+fn errors(finished: &[FinishedTask], devices: &Devices) -> Vec<String> {
+    let mut errors = Vec::new();
+    for FinishedTask { task, outcome, .. } in finished {
+        let (name, findings) = (&task.job.name, &outcome.findings);
+        if let Some(status) = outcome.error {
+            let why = outcome.reason.clone().or_else(|| {
+                devices.of(task).queue.first_failure().map(|failure| failure.to_string())
+            });
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            errors.push(format!("job {name}: {status}{why}"));
+        }
+        let device = &devices.of(task).name;
+        errors.extend(findings.kept().iter().map(|finding| finding.text(device)));
+        if findings.not_kept() > 0 {
+            errors.push(format!("job {name}: {} more such errors", findings.not_kept()));
+        }
+    }
+    errors.extend(jobs_without_io(finished, devices));
+    errors
+}
