@@ -30,6 +30,7 @@ from zonal.jobs import Job, JobOption, Jobs
 from zonal.progress import Progress, ProgressLine, Report
 from zonal.results import DeviceState, Direction, JobResult, Latency, Result, zones_to_pandas
 from zonal.runs import run
+from zonal.sweep import Range, Sweep, repeat, sweep
 
 __all__ = [
     "AdjustedOption",
@@ -49,8 +50,10 @@ __all__ = [
     "Latency",
     "Progress",
     "ProgressLine",
+    "Range",
     "Report",
     "Result",
+    "Sweep",
     "Validation",
     "ZonalWarning",
     "Zone",
@@ -62,7 +65,9 @@ __all__ = [
     "fit",
     "profile_text",
     "profiles",
+    "repeat",
     "run",
+    "sweep",
     "validate",
     "zones_to_pandas",
 ]

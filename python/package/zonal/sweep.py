@@ -1,0 +1,430 @@
+"""Sweeps: many points of a space, on the cores of this machine or on a Ray cluster.
+
+Each point is a run of its own in virtual time, so it depends on what it runs alone. It is known by its content: a
+hash of everything that the result depends on. What is known is not measured again, whatever the sweep.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from zonal import _zonal
+from zonal.analysis import ZoneWrite
+from zonal.errors import Error, InputError, JobFailed
+from zonal.jobs import JobOption, Jobs, raw
+from zonal.progress import Raw, Report, reporting
+from zonal.results import Result, frame
+from zonal.runs import execute, run_options
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Range", "Sweep", "repeat", "sweep"]
+
+#: Axes that are no job options.
+RUN_OPTIONS = ("device", "scheduler", "zone_write", "io_cost")
+PERCENTILES = (50.0, 99.0, 99.9)
+#: The metrics by name, and whether more is better.
+METRICS = {"bandwidth": True, "iops": True} | {f"clat_p{p:g}_us": False for p in PERCENTILES}
+
+Value = JobOption
+Point = dict[str, Value]
+#: Called with the metric of a point, or None if there is none.
+Tell = Callable[[float | None], None]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Whole numbers from ``low`` to ``high``, for random and Bayesian search; ``log``: as many small
+    ones as large ones, and ``step`` apart otherwise."""
+
+    low: int
+    high: int
+    log: bool = False
+    step: int = 1
+
+    def draw(self, rng: random.Random) -> int:
+        """A random one."""
+        if not self.log:
+            return rng.randrange(self.low, self.high + 1, self.step)
+        ends = max(self.low, 1), self.high + 1
+        return min(int(ends[0] * (ends[1] / ends[0]) ** rng.random()), self.high)
+
+
+Space = Mapping[str, Sequence[Value] | Range]
+
+
+class _Task:
+    """A point with all that its result depends on."""
+
+    def __init__(self, point: Point, content: dict[str, Any], tell: Tell) -> None:
+        self.point = point
+        self.content = content
+        self.key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        self.tell = tell
+
+
+def _run(content: dict[str, Any], report: Raw | None) -> Result:
+    options, jobs = content["options"], dict(content["jobs"])
+    # JSON makes lists of pairs.
+    jobs["replace"] = [(option, value) for option, value in jobs["replace"]]
+    if content["profile"] is None:
+        return execute(jobs, options, report)
+    # The machine that runs it need not have the file.
+    with TemporaryDirectory() as directory:
+        path = Path(directory, Path(options["device"]).name)
+        path.write_text(content["profile"], encoding="utf-8")
+        return execute(jobs, options | {"device": str(path)}, report)
+
+
+def measure(content: dict[str, Any], report: Raw | None = None) -> dict[str, Any]:
+    """Runs a point. What is wrong with it is its result."""
+    begun = time.monotonic()
+    try:
+        result = _run(content, report)
+        if result.errors:
+            raise JobFailed(result)
+    except Error as error:
+        found: dict[str, Any] = {"error": str(error)}
+    else:
+        latency = result.latency()
+        found = {"error": None, "bandwidth": float(result.bandwidth), "iops": result.iops}
+        found |= {f"clat_p{p:g}_us": latency.percentile(p) / 1e3 for p in PERCENTILES}
+    node = f"{os.uname().nodename}:{os.getpid()}"
+    return found | {"seconds": time.monotonic() - begun, "worker": node}
+
+
+class Engine(Protocol):
+    """What runs points."""
+
+    #: Points at once.
+    workers: int
+
+    def submit(self, content: dict[str, Any]) -> Any:
+        """Begins a point. Returns a handle."""
+
+    def wait(self, handles: list[Any]) -> list[tuple[Any, dict[str, Any]]]:
+        """What has ended, after a tenth of a second at most."""
+
+    def close(self) -> None:
+        """Ends what runs."""
+
+
+class _Local:
+    """Threads: a run does not hold Python's lock."""
+
+    def __init__(self, workers: int | None) -> None:
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self._threads = ThreadPoolExecutor(self.workers)
+        self._is_closed = threading.Event()
+
+    def submit(self, content: dict[str, Any]) -> Future[dict[str, Any]]:
+        def report(*_: Any) -> None:
+            if self._is_closed.is_set():
+                raise KeyboardInterrupt
+
+        return self._threads.submit(measure, content, report)
+
+    def wait(self, handles: list[Any]) -> list[tuple[Any, dict[str, Any]]]:
+        done, _ = wait(handles, timeout=0.1, return_when=FIRST_COMPLETED)
+        return [(handle, handle.result()) for handle in done]
+
+    def close(self) -> None:
+        self._is_closed.set()
+        self._threads.shutdown(cancel_futures=True)
+
+
+class _Ray:
+    """Tasks of a Ray cluster. Those of a worker that died run again elsewhere."""
+
+    def __init__(self, workers: int | None) -> None:
+        ray = self._ray = _library("ray", "engine='ray' needs Ray: pip install 'zonal[ray]'")
+        if not ray.is_initialized():
+            if "RAY_ADDRESS" in os.environ:
+                ray.init(log_to_driver=False)
+            else:
+                ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        self.workers = workers or int(ray.cluster_resources().get("CPU", 1))
+        self._measure = ray.remote(max_retries=-1)(measure)
+        self._running: set[Any] = set()
+
+    def submit(self, content: dict[str, Any]) -> Any:
+        handle = self._measure.remote(content)
+        self._running.add(handle)
+        return handle
+
+    def wait(self, handles: list[Any]) -> list[tuple[Any, dict[str, Any]]]:
+        done, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0.1)
+        self._running.difference_update(done)
+        return [(handle, self._ray.get(handle)) for handle in done]
+
+    def close(self) -> None:
+        for handle in self._running:
+            self._ray.cancel(handle, force=True)
+
+
+class _Store:
+    """Rows by key: in a Parquet file, and while a sweep runs in a journal beside it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.path = path
+        self._journal = path.with_name(path.name + ".journal") if path else None
+        if path and path.exists():
+            self._add_all(_arrow("pyarrow.parquet").read_table(path).to_pylist(), path)
+        if self._journal and self._journal.exists():
+            text = self._journal.read_text(encoding="utf-8")
+            # A process that was killed may have left a part of a line.
+            whole = text[: text.rfind("\n") + 1]
+            self._add_all([json.loads(line) for line in whole.splitlines()], self._journal)
+            self._journal.write_text(whole, encoding="utf-8")
+
+    def _add_all(self, rows: list[dict[str, Any]], path: Path) -> None:
+        for row in rows:
+            if not isinstance(row.get("key"), str) or not isinstance(row.get("call"), str):
+                raise InputError(f"{path}: found something else, expected results of a sweep")
+            self.rows[row["key"]] = row
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows[row["key"]] = row
+        if self._journal:
+            with self._journal.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+    def save(self) -> None:
+        if not self.path or not self._journal or not self.rows:
+            return
+        new = self.path.with_name(self.path.name + ".new")
+        table = _arrow("pyarrow").Table.from_pylist(list(self.rows.values()))
+        _arrow("pyarrow.parquet").write_table(table, new)
+        new.replace(self.path)
+        self._journal.unlink(missing_ok=True)
+
+
+def _library(name: str, missing: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(missing) from error
+
+
+def _arrow(name: str) -> Any:
+    return _library(name, "Parquet needs pyarrow: pip install 'zonal[sweep]'")
+
+
+def _grid(space: Space) -> list[tuple[Point, Tell]]:
+    lists: list[Sequence[Value]] = []
+    for name, values in space.items():
+        if isinstance(values, Range):
+            raise InputError(f"space: {name}: found a Range, expected a list for search='grid'")
+        lists.append(values)
+    return [(dict(zip(space, values, strict=True)), lambda _: None) for values in product(*lists)]
+
+
+def _random(space: Space, seed: int) -> Iterator[tuple[Point, Tell]]:
+    rng = random.Random(seed)
+    while True:
+        point = {
+            name: values.draw(rng) if isinstance(values, Range) else rng.choice(values)
+            for name, values in space.items()
+        }
+        yield point, lambda _: None
+
+
+def _bayesian(space: Space, seed: int, maximize: bool) -> Iterator[tuple[Point, Tell]]:
+    optuna = _library("optuna", "search='bayesian' needs Optuna: pip install 'zonal[sweep]'")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    study = optuna.create_study(direction="maximize" if maximize else "minimize", sampler=sampler)
+
+    def suggest(trial: Any, name: str, values: Sequence[Value] | Range) -> Value:
+        if isinstance(values, Range):
+            step = {} if values.log else {"step": values.step}
+            value: Value = trial.suggest_int(name, values.low, values.high, log=values.log, **step)
+        else:
+            value = trial.suggest_categorical(name, list(values))
+        return value
+
+    def teller(trial: Any) -> Tell:
+        def tell(value: float | None) -> None:
+            state = None if value is not None else optuna.trial.TrialState.FAIL
+            study.tell(trial, value, state=state)
+
+        return tell
+
+    while True:
+        trial = study.ask()
+        point = {name: suggest(trial, name, values) for name, values in space.items()}
+        yield point, teller(trial)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep came to."""
+
+    #: The metric, and whether more of it is better.
+    metric: str
+    maximize: bool
+    #: A dict for each point, in the order of the sweep: ``point``, figures or ``error``, ``key`` and
+    #: ``call``, which is all that is needed to run it again.
+    rows: list[dict[str, Any]]
+    #: Points that were measured now; the others were known.
+    measured: int
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The best point."""
+        good = [row for row in self.rows if row["error"] is None]
+        if not good:
+            raise Error(f"all {len(self.rows)} points failed, the first: {self.rows[0]['error']}")
+        return (max if self.maximize else min)(good, key=lambda row: row[self.metric])
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """The points that are impossible or failed."""
+        return [row for row in self.rows if row["error"] is not None]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each point, with a column for each axis."""
+        return frame([json.loads(row["point"]) | row for row in self.rows])
+
+
+def repeat(row: Mapping[str, Any]) -> Result:
+    """Runs a point of a sweep again: a row of :class:`Sweep` or of its Parquet file."""
+    return _run(json.loads(row["call"]), None)
+
+
+def _content(jobs: Jobs, fixed: dict[str, Any], point: Point) -> dict[str, Any]:
+    """All that the result of a point depends on."""
+    own = {name: value for name, value in point.items() if name in RUN_OPTIONS}
+    options = run_options(**(fixed | own))
+    if isinstance(jobs, os.PathLike):
+        # The text and not the path: a machine of a cluster need not have the file.
+        jobs = Path(jobs).read_text(encoding="utf-8")
+    replaced = {name: value for name, value in point.items() if name not in RUN_OPTIONS}
+    device = options["device"]
+    is_file = device is not None and device.endswith(".toml")
+    return {
+        "zonal": _zonal.version(),
+        "jobs": raw(jobs, replaced),
+        "options": options,
+        "profile": _zonal.profile_text(device) if is_file else None,
+    }
+
+
+def _tasks(
+    points: Iterator[tuple[Point, Tell]], jobs: Jobs, fixed: dict[str, Any]
+) -> Iterator[_Task]:
+    for point, tell in points:
+        yield _Task(point, _content(jobs, fixed, point), tell)
+
+
+def _drive(
+    tasks: Iterator[_Task], engine: Engine, store: _Store, metric: str, seen: list[str]
+) -> Iterator[_Task]:
+    """Keeps the engine busy. Yields each point that was measured."""
+    running: dict[Any, list[_Task]] = {}
+    by_key: dict[str, list[_Task]] = {}
+    while True:
+        while len(running) < engine.workers and (task := next(tasks, None)) is not None:
+            seen.append(task.key)
+            if task.key in store.rows:
+                task.tell(store.rows[task.key].get(metric))
+            elif task.key in by_key:
+                by_key[task.key].append(task)
+            else:
+                same = by_key[task.key] = [task]
+                running[engine.submit(task.content)] = same
+        if not running:
+            return
+        for handle, found in engine.wait(list(running)):
+            same = running.pop(handle)
+            task = same[0]
+            del by_key[task.key]
+            call = json.dumps(task.content, sort_keys=True)
+            row = {"key": task.key, "point": json.dumps(task.point)} | found | {"call": call}
+            store.add(row)
+            for each in same:
+                each.tell(found.get(metric))
+            yield task
+
+
+def sweep(
+    space: Space,
+    jobs: Jobs,
+    *,
+    metric: str = "bandwidth",
+    search: Literal["grid", "random", "bayesian"] = "grid",
+    points: int | None = None,
+    device: str | None = None,
+    scheduler: str | None = None,
+    zone_write: ZoneWrite | None = None,
+    io_cost: int | str | None = None,
+    seed: int = 0,
+    engine: Literal["local", "ray"] | Engine = "local",
+    workers: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Report = None,
+) -> Sweep:
+    """Runs jobs in virtual time at many points of a space.
+
+    ``space`` has by name the values of a job option, or of ``device``, ``scheduler``, ``zone_write`` or
+    ``io_cost``: a list, or a :class:`Range`. ``search`` takes all combinations, or ``points`` random
+    ones, or ``points`` that Optuna chooses to make ``metric`` good: bandwidth, iops (more is better),
+    clat_p50_us, clat_p99_us, clat_p99.9_us (less is).
+
+    ``out`` is a Parquet file that keeps the results; what it has already is not measured again. A point
+    that is impossible records its error, and the sweep goes on. ``engine="ray"`` runs it on the Ray
+    cluster of ``RAY_ADDRESS``, or on one of this machine.
+    """
+    if metric not in METRICS:
+        near = ", ".join(METRICS)
+        raise InputError(f"metric: found {metric!r}, expected one of {near}")
+    if not space or any(not isinstance(v, Range) and len(v) == 0 for v in space.values()):
+        raise InputError("space: expected at least one axis, and a value on each")
+    chosen: Iterator[tuple[Point, Tell]]
+    if search == "grid":
+        every = _grid(space)
+        chosen, total = iter(every), min(len(every), points or len(every))
+    elif search in ("random", "bayesian"):
+        if points is None:
+            raise InputError(f"points: expected a number for search={search!r}")
+        bayesian = search == "bayesian"
+        chosen = _bayesian(space, seed, METRICS[metric]) if bayesian else _random(space, seed)
+        total = points
+    else:
+        raise InputError(f"search: found {search!r}, expected grid, random or bayesian")
+    fixed: dict[str, Any] = {"device": device, "scheduler": scheduler, "zone_write": zone_write}
+    fixed |= {"io_cost": io_cost, "seed": seed}
+    tasks = _tasks(islice(chosen, total), jobs, fixed)
+    store = _Store(None if out is None else Path(out))
+    engines: dict[str, Callable[[int | None], Engine]] = {"local": _Local, "ray": _Ray}
+    if isinstance(engine, str) and engine not in engines:
+        raise InputError(f"engine: found {engine!r}, expected local or ray")
+    runner: Engine = engines[engine](workers) if isinstance(engine, str) else engine
+    seen: list[str] = []
+    measured = 0
+    with reporting(progress, "sweep") as report:
+        try:
+            for measured, task in enumerate(_drive(tasks, runner, store, metric, seen), 1):
+                if report is not None:
+                    report(len(seen) / total, len(seen), total, json.dumps(task.point))
+        finally:
+            runner.close()
+            store.save()
+    rows = [store.rows[key] for key in dict.fromkeys(seen)]
+    return Sweep(metric, METRICS[metric], rows, measured)
