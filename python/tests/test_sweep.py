@@ -66,12 +66,16 @@ def test_row_has_all_that_is_needed_to_repeat_it(tmp_path: Path) -> None:
     assert (again.bandwidth, again.iops) == (row["bandwidth"], row["iops"])
 
 
-def test_impossible_point_records_its_error_and_the_sweep_goes_on() -> None:
-    found = zonal.sweep({"iodepth": [0, 1], "device": ["zns-1t", "zns-2"]}, JOB)
-    assert len(found.rows) == 4
+def test_impossible_point_records_its_error_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "sweep.parquet"
+    space = {"iodepth": [0, 1], "device": ["zns-1t", "zns-2", "none.toml"]}
+    found = zonal.sweep(space, JOB, out=out)
+    rows = pyarrow.parquet.read_table(out).to_pylist()
+    assert {row["key"]: row for row in rows} == {row["key"]: row for row in found.rows}
     texts = [row["error"] for row in found.failed]
+    assert len(texts) == 5 and "none.toml" in texts[4]
     assert 'iodepth: expected 1 to 1048576, found "0"' in texts[0]
-    assert "device zns-2: unknown device" in texts[2]
+    assert "device zns-2: unknown device" in texts[3]
     assert json.loads(found.best["point"]) == {"iodepth": 1, "device": "zns-1t"}
     with pytest.raises(zonal.Error, match="all 1 points failed"):
         zonal.sweep({"iodepth": [0]}, JOB, device="zns-1t").best

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice, product
@@ -99,7 +100,8 @@ def measure(content: dict[str, Any], report: Raw | None = None) -> dict[str, Any
         if result.errors:
             raise JobFailed(result)
     except Error as error:
-        found: dict[str, Any] = {"error": str(error)}
+        # Each row has each column.
+        found: dict[str, Any] = {"error": str(error)} | dict.fromkeys(METRICS)
     else:
         latency = result.latency()
         found = {"error": None, "bandwidth": float(result.bandwidth), "iops": result.iops}
@@ -317,12 +319,16 @@ def _content(jobs: Jobs, fixed: dict[str, Any], point: Point) -> dict[str, Any]:
         jobs = Path(jobs).read_text(encoding="utf-8")
     replaced = {name: value for name, value in point.items() if name not in RUN_OPTIONS}
     device = options["device"]
-    is_file = device is not None and device.endswith(".toml")
+    profile = None
+    if device is not None and device.endswith(".toml"):
+        # What is wrong with it is the point's result.
+        with suppress(InputError):
+            profile = _zonal.profile_text(device)
     return {
         "zonal": _zonal.version(),
         "jobs": raw(jobs, replaced),
         "options": options,
-        "profile": _zonal.profile_text(device) if is_file else None,
+        "profile": profile,
     }
 
 
