@@ -1,8 +1,19 @@
 """What the tests have in common."""
 
+import signal
+from collections.abc import Iterator
+
 import pytest
 
 import zonal
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
