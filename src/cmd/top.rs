@@ -5,17 +5,19 @@
 //!  devices of a run --> client  asks for views, in a thread of its own: a device may keep it waiting
 //!                      screen  what is selected, asked and remembered; keys change it
 //!                      draw    the screen as text
+//!                      keys    the terminal's keys, and whether there still is one
 //! ```
 mod client;
 mod draw;
+mod keys;
 mod screen;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use client::{Client, Execute, News};
-use ratatui::Terminal;
+use keys::Keys;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::{DefaultTerminal, Terminal};
 use screen::{Action, Screen};
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::raise;
@@ -28,8 +30,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zonal_host::control::{ControlClient, DeviceManager};
 
-/// How soon a key is seen.
-const KEY_INTERVAL: Duration = Duration::from_millis(50);
+/// How soon a view is drawn once it has come.
+const NEWS_INTERVAL: Duration = Duration::from_millis(50);
 /// Updates a second unless it is said otherwise.
 const RATE: u8 = 4;
 
@@ -82,10 +84,21 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         bail!("standard output is not a terminal; --once prints the screen once");
     }
     let client = Client::start(client::remote(connect()?))?;
+    let keys = Keys::open().context("the terminal's keys")?;
     let mut terminal = ratatui::try_init().context("the terminal")?;
-    let shown = show(&mut terminal, &client, &mut screen, args.rate, &AtomicBool::new(false));
-    ratatui::restore();
+    let over = AtomicBool::new(false);
+    let shown = show(&mut terminal, &keys, &client, &mut screen, args.rate, &over);
+    restore(terminal);
     shown.map(|_| ExitCode::SUCCESS)
+}
+
+/// Leaves the terminal as it was. One that is gone is not dropped, since ratatui would panic over a
+/// message that has no place to go.
+fn restore(mut terminal: DefaultTerminal) {
+    let _gone = ratatui::try_restore();
+    if terminal.show_cursor().is_err() {
+        std::mem::forget(terminal);
+    }
 }
 
 /// The devices of a run in the terminal, until it is dropped or a key ends it.
@@ -113,11 +126,12 @@ impl RunScreen {
         let client = Client::start(client::local(manager))?;
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
+        let keys = Keys::open().context("--top: the terminal's keys")?;
         let mut terminal = ratatui::try_init().context("--top: the terminal")?;
         let work = move || {
             let mut screen = Screen::new(wants_color(), 1);
-            let shown = show(&mut terminal, &client, &mut screen, RATE, &seen);
-            ratatui::restore();
+            let shown = show(&mut terminal, &keys, &client, &mut screen, RATE, &seen);
+            restore(terminal);
             match shown {
                 Ok(Ended::Interrupted) => drop(raise(SIGINT)),
                 Ok(Ended::Left) => {}
@@ -149,21 +163,25 @@ enum Ended {
 
 /// Draws views as they come, and acts on keys, until it is `over`.
 fn show(
-    terminal: &mut ratatui::DefaultTerminal,
+    terminal: &mut DefaultTerminal,
+    keys: &Keys,
     client: &Client,
     screen: &mut Screen,
     rate: u8,
     over: &AtomicBool,
 ) -> Result<Ended> {
     let interval = Duration::from_secs(1) / rate.into();
-    let (mut due, mut asked) = (Instant::now(), false);
+    let (mut due, mut asked, mut changed) = (Instant::now(), false, true);
     while !over.load(Ordering::Relaxed) {
-        terminal.draw(|frame| draw::draw(frame, screen))?;
+        if std::mem::take(&mut changed) {
+            terminal.draw(|frame| draw::draw(frame, screen))?;
+        }
         if !asked && Instant::now() >= due {
             client.ask(screen.device, screen.range());
             (asked, due) = (true, Instant::now() + interval);
         }
         while let Some(news) = client.news()? {
+            changed = true;
             match news {
                 News::View(device, range, view) => {
                     if device == screen.device {
@@ -174,10 +192,10 @@ fn show(
                 News::Done(result) => screen.done(result),
             }
         }
-        if event::poll(KEY_INTERVAL)?
-            && let Event::Key(key) = event::read()?
-            && key.kind == KeyEventKind::Press
-        {
+        let wait = if changed { Duration::ZERO } else { NEWS_INTERVAL };
+        for event in keys.during(wait)? {
+            changed = true;
+            let Some(key) = event.as_key_press_event() else { continue };
             match screen.key(key) {
                 Action::None => {}
                 Action::Quit => return Ok(Ended::Left),

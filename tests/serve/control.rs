@@ -2,11 +2,15 @@
 use super::{SMALL, Server, fine, ran};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A server with a control socket and metrics.
@@ -106,6 +110,37 @@ fn the_screen_of_top_agrees_with_the_statistics() {
     let (code, _, err) = ran(&["top", socket, "--device", "2", "--once"]);
     assert_eq!(code, 2);
     assert!(err.contains("device 2: expected 1 to 1"), "{err}");
+}
+
+#[test]
+fn top_ends_with_its_terminal_also_if_it_ignores_sighup() {
+    let server = ControlledServer::start(SMALL);
+    let (socket, dir) = (server.socket.to_str().expect("UTF-8"), server.socket.parent());
+    let code = dir.expect("a directory").join("code");
+    let top = format!("timeout --foreground 60 {} top {socket}", env!("CARGO_BIN_EXE_zonal"));
+    let ignores = format!("trap '' HUP; stty rows 24 cols 80; {top}; echo $? >{}", code.display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &ignores, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut terminal = script.spawn().expect("script of util-linux");
+    let mut screen = terminal.stdout.take().expect("a pipe");
+    let (mut shown, mut bytes) = (String::new(), [0; 4096]);
+    while !shown.contains("zones:") {
+        let read = screen.read(&mut bytes).expect("it is shown");
+        assert!(read > 0, "{shown}");
+        shown += &String::from_utf8_lossy(&bytes[..read]);
+    }
+    terminal.kill().expect("it runs");
+    terminal.wait().expect("it ends");
+    let begin = Instant::now();
+    let ended = loop {
+        match fs::read_to_string(&code) {
+            Ok(code) if code.ends_with('\n') => break code,
+            _ => thread::sleep(Duration::from_millis(20)),
+        }
+        assert!(begin.elapsed() < Duration::from_secs(90), "not even timeout ended it");
+    };
+    // A panic has 101, what timeout ends 124.
+    assert_eq!(ended, "2\n");
 }
 
 #[test]

@@ -97,6 +97,9 @@ impl ZonePlugs {
     /// The plugs in use and, with `all`, those that something has gone through or holds.
     pub(crate) fn dump(&self, all: bool) -> Vec<PlugInfo> {
         let mut plugs = Vec::new();
+        if !all && self.alive() == 0 {
+            return plugs;
+        }
         self.for_each_used(|zone, plug| {
             let used = plug.counters() != ZoneCounters::default() || plug.references() > 0;
             let used = all && used;

@@ -4,13 +4,15 @@ use super::attributes;
 use super::manager::ManagedDevice;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
-use zonal_blk::{PlugInfo, Zone, ZoneCondition, ZoneNo};
+use zonal_blk::{PlugInfo, Status, Zone, ZoneCondition, ZoneNo};
 use zonal_device::control::DeviceControl;
 
 /// Most cells of a map.
 pub const MAX_CELLS: usize = 16 << 10;
 /// Most plugs that are listed; all are counted.
 const MAX_PLUGS: usize = 64;
+/// Zones of a report: so few stay in a processor's cache.
+const REPORTED: usize = 4096;
 
 /// What a client wants to see of the zones: `cells` cells of `per_cell` zones each, from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,19 +129,45 @@ impl Cell {
     }
 
     pub(crate) fn of(zones: &[Zone]) -> Self {
-        let (mut first, mut has_empty) = (Self::CONDITIONS.len() - 1, false);
-        let (mut capacity, mut filled) = (0, 0);
-        for zone in zones {
-            first = first.min(rank(zone.cond));
-            has_empty |= zone.cond == ZoneCondition::Empty;
-            capacity += zone.capacity.0;
-            filled += written(zone);
-        }
-        let condition = match Self::CONDITIONS[first].0 {
-            '#' if has_empty => '+',
+        let mut sum = CellSum::EMPTY;
+        zones.iter().for_each(|zone| sum.add(zone));
+        sum.cell()
+    }
+}
+
+/// The zones of a cell so far.
+struct CellSum {
+    zones: u32,
+    /// The first of their conditions in [`Cell::CONDITIONS`].
+    first: usize,
+    has_empty: bool,
+    capacity: u64,
+    filled: u64,
+}
+
+impl CellSum {
+    const EMPTY: CellSum = CellSum {
+        zones: 0,
+        first: Cell::CONDITIONS.len() - 1,
+        has_empty: false,
+        capacity: 0,
+        filled: 0,
+    };
+
+    fn add(&mut self, zone: &Zone) {
+        self.zones += 1;
+        self.first = self.first.min(rank(zone.cond));
+        self.has_empty |= zone.cond == ZoneCondition::Empty;
+        self.capacity += zone.capacity.0;
+        self.filled += written(zone);
+    }
+
+    fn cell(&self) -> Cell {
+        let condition = match Cell::CONDITIONS[self.first].0 {
+            '#' if self.has_empty => '+',
             condition => condition,
         };
-        let percent = u128::from(filled) * 100 / u128::from(capacity.max(1));
+        let percent = u128::from(self.filled) * 100 / u128::from(self.capacity.max(1));
         Cell { condition, filled: percent as u8 }
     }
 }
@@ -168,25 +196,56 @@ pub(crate) fn written(zone: &Zone) -> u64 {
 }
 
 impl ZoneMap {
-    /// A map of `zones`, all zones of a device.
-    fn of(zones: &[Zone], MapRange { first, per_cell, cells }: MapRange) -> Self {
-        let (mut open, mut active, mut full) = (0, 0, 0);
-        for zone in zones {
-            open += u32::from(zone.cond.is_open());
-            active += u32::from(zone.cond.is_active());
-            full += u32::from(zone.cond == ZoneCondition::Full);
+    /// A map of all zones of a device, of which `report` appends some from a number on: up to
+    /// [`REPORTED`] at a time.
+    fn of(
+        zones: u32,
+        range: MapRange,
+        mut report: impl FnMut(ZoneNo, usize, &mut Vec<Zone>) -> Result<(), Status>,
+    ) -> Self {
+        let mut map = ZoneMap { zones, ..ZoneMap::default() };
+        if zones == 0 {
+            map.error = Some(Status::NotSupported.to_string());
         }
-        let shown = zones.get(first as usize..).unwrap_or_default();
-        let cells = shown.chunks(per_cell.max(1) as usize).take(cells.min(MAX_CELLS)).map(Cell::of);
-        let (conditions, filled) = cells.map(|cell| (cell.condition, cell.filled)).unzip();
-        ZoneMap {
-            zones: zones.len() as u32,
-            open,
-            active,
-            full,
-            conditions,
-            filled,
-            ..ZoneMap::default()
+        let (mut some, mut cell) = (Vec::with_capacity(REPORTED), CellSum::EMPTY);
+        let mut next = 0;
+        while next < zones {
+            some.clear();
+            let count = REPORTED.min((zones - next) as usize);
+            let reported = report(ZoneNo(next), count, &mut some);
+            if let Err(status) = reported.and(some.first().map(|_| ()).ok_or(Status::IoError)) {
+                map.error = Some(status.to_string());
+                break;
+            }
+            for (number, zone) in (next..).zip(&some) {
+                map.add(zone, number >= range.first, range, &mut cell);
+            }
+            next += some.len() as u32;
+        }
+        if cell.zones > 0 {
+            map.push(&cell, range);
+        }
+        map
+    }
+
+    /// Adds the next zone, and the cell that is full with it.
+    fn add(&mut self, zone: &Zone, is_shown: bool, range: MapRange, cell: &mut CellSum) {
+        self.open += u32::from(zone.cond.is_open());
+        self.active += u32::from(zone.cond.is_active());
+        self.full += u32::from(zone.cond == ZoneCondition::Full);
+        if is_shown {
+            cell.add(zone);
+            if cell.zones >= range.per_cell.max(1) {
+                self.push(&std::mem::replace(cell, CellSum::EMPTY), range);
+            }
+        }
+    }
+
+    fn push(&mut self, cell: &CellSum, range: MapRange) {
+        if self.filled.len() < range.cells.min(MAX_CELLS) {
+            let Cell { condition, filled } = cell.cell();
+            self.conditions.push(condition);
+            self.filled.push(filled);
         }
     }
 }
@@ -196,15 +255,12 @@ impl View {
     pub(super) fn of(managed: &ManagedDevice, range: MapRange, started: Instant) -> Self {
         let ManagedDevice { name, queue, device, .. } = managed;
         let limits = queue.limits();
-        let count = limits.nr_zones as usize;
-        let mut report = Vec::with_capacity(count);
-        let reported = queue.report_zones(ZoneNo(0), count, &mut report);
-        let zones = ZoneMap {
-            max_open: limits.max_open_zones,
-            max_active: limits.max_active_zones,
-            error: reported.err().map(|status| status.to_string()),
-            ..ZoneMap::of(&report, range)
-        };
+        // Past the block layer, whose view of the zones stays as it is.
+        let report =
+            |first, max, zones: &mut Vec<Zone>| queue.device().report_zones(first, max, zones);
+        let map = ZoneMap::of(limits.nr_zones, range, report);
+        let zones =
+            ZoneMap { max_open: limits.max_open_zones, max_active: limits.max_active_zones, ..map };
         let stats = device.stats();
         let named = |(name, value): (&str, u64)| (name.to_owned(), value);
         let histograms = queue.histograms().unwrap_or_default();
@@ -273,21 +329,61 @@ mod tests {
         assert_eq!(cell(&[zone(ZoneCondition::NotWritePointer, 0)]), ('-', 0));
     }
 
+    /// A map of zones, of which the device reports at most so many at a time.
+    fn map(zones: &[Zone], at_once: usize, range: MapRange) -> ZoneMap {
+        ZoneMap::of(zones.len() as u32, range, |first, max, report| {
+            let rest = &zones[first.index()..];
+            report.extend(&rest[..rest.len().min(max).min(at_once)]);
+            Ok(())
+        })
+    }
+
     #[test]
     fn a_map_has_the_cells_that_were_asked_for_and_counts_all_zones() {
         let mut zones = vec![zone(ZoneCondition::Empty, 0); 10];
         zones[0].cond = ZoneCondition::ExplicitOpen;
         zones[9].cond = ZoneCondition::Closed;
         let map = |first, per_cell, cells| {
-            let map = ZoneMap::of(&zones, MapRange { first, per_cell, cells });
+            let map = map(&zones, 3, MapRange { first, per_cell, cells });
             assert_eq!((map.zones, map.open, map.active, map.full), (10, 1, 2, 0));
-            assert_eq!(map.conditions.len(), map.filled.len());
+            assert_eq!((map.conditions.len(), map.error), (map.filled.len(), None));
             map.conditions
         };
         assert_eq!(map(0, 1, 4), "O...");
         assert_eq!(map(8, 1, 4), ".c");
         assert_eq!(map(0, 4, 9), "O.c");
+        assert_eq!(map(0, 4, 2), "O.");
         assert_eq!(map(10, 1, 4), "");
         assert_eq!(map(u32::MAX, 0, usize::MAX), "");
+    }
+
+    #[test]
+    fn cells_go_on_from_one_report_to_the_next() {
+        let mut zones = vec![zone(ZoneCondition::Empty, 0); 2 * REPORTED + 1];
+        zones[REPORTED - 1] = zone(ZoneCondition::Full, 0);
+        let per_cell = REPORTED as u32 + 1;
+        let map =
+            map(&zones, REPORTED, MapRange { first: REPORTED as u32 - 1, per_cell, cells: 9 });
+        assert_eq!((map.conditions.as_str(), map.full), ("+.", 1));
+    }
+
+    #[test]
+    fn a_report_that_ends_early_or_fails_is_an_error_beside_what_is_known() {
+        let zones = [zone(ZoneCondition::Full, 0); 4];
+        let range = MapRange { first: 0, per_cell: 1, cells: 9 };
+        let fails = |status: fn() -> Result<(), Status>| {
+            let map = ZoneMap::of(9, range, |first, _, report| {
+                report.extend(zones.get(first.index()..).unwrap_or_default());
+                if first.0 == 0 { Ok(()) } else { status() }
+            });
+            (map.conditions, map.error)
+        };
+        let known = |status: Status| ("####".to_owned(), Some(status.to_string()));
+        assert_eq!(fails(|| Ok(())), known(Status::IoError));
+        assert_eq!(fails(|| Err(Status::Offline)), known(Status::Offline));
+        assert_eq!(
+            ZoneMap::of(0, range, |_, _, _| Ok(())).error,
+            Some(Status::NotSupported.to_string())
+        );
     }
 }
