@@ -318,7 +318,7 @@ impl Queue {
     /// If `one_in` is 0.
     pub fn trace(&self, tracer: Arc<dyn Tracer>, one_in: u64) {
         assert!(one_in > 0, "one bio in 0 cannot be traced");
-        let _ = self.tracing.set(Tracing { tracer, one_in });
+        let _ = self.tracing.set(Tracing::new(tracer, one_in));
     }
 
     pub(crate) fn tracing(&self) -> Option<&Tracing> {

@@ -9,6 +9,7 @@ use crate::request::Request;
 use crate::status::Status;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What happened to a request. The letters are blktrace's, where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,7 +40,8 @@ pub enum TraceAction {
 pub struct TraceEvent {
     /// When, by the clock of the thread that drives the channel.
     pub at: Nanos,
-    /// The request's number, unique within a queue: the channel's in the upper 24 bits.
+    /// The request's number, unique within a queue: the upper 24 bits count the channels that were
+    /// opened before its own.
     pub id: u64,
     /// The number of the request's events before this one.
     pub step: u32,
@@ -98,12 +100,21 @@ pub(crate) struct TraceMark {
 pub(crate) struct Tracing {
     pub(crate) tracer: Arc<dyn Tracer>,
     pub(crate) one_in: u64,
+    /// Channels that were opened: a number is used again once its channel is closed.
+    opened: AtomicU64,
+}
+
+impl Tracing {
+    pub(crate) fn new(tracer: Arc<dyn Tracer>, one_in: u64) -> Self {
+        Tracing { tracer, one_in, opened: AtomicU64::new(0) }
+    }
 }
 
 /// The tracing of one channel.
 pub(crate) struct ChannelTrace {
     sink: Box<dyn TraceSink>,
-    channel: u32,
+    /// Channels that were opened before.
+    before: u64,
     one_in: u64,
     bios: u64,
     /// The time of the call in progress.
@@ -113,7 +124,8 @@ pub(crate) struct ChannelTrace {
 impl ChannelTrace {
     pub(crate) fn open(tracing: &Tracing, channel: u32) -> Self {
         let sink = tracing.tracer.open(TraceSource::Channel(channel));
-        ChannelTrace { sink, channel, one_in: tracing.one_in, bios: 0, now: Nanos(0) }
+        let before = tracing.opened.fetch_add(1, Ordering::Relaxed);
+        ChannelTrace { sink, before, one_in: tracing.one_in, bios: 0, now: Nanos(0) }
     }
 
     /// A request was made for a bio: decides whether it is traced.
@@ -121,7 +133,7 @@ impl ChannelTrace {
     pub(crate) fn queue(&mut self, request: &mut Request) {
         self.bios += 1;
         let traced = self.bios.is_multiple_of(self.one_in);
-        let id = if traced { u64::from(self.channel) << 40 | self.bios } else { 0 };
+        let id = if traced { self.before << 40 | self.bios } else { 0 };
         request.trace = TraceMark { id, step: 0 };
         self.event(TraceAction::Queue, request);
     }
@@ -277,6 +289,18 @@ mod tests {
         rig.drain();
         let ids: Vec<u64> = events().into_iter().map(|(id, _)| id).collect();
         assert_eq!(ids, [3, 6]);
+    }
+
+    #[test]
+    fn numbers_are_not_used_again_when_a_channel_is_closed() {
+        let (mut rig, events) = traced(1);
+        rig.write(0, 8);
+        rig.drain();
+        rig.channels.clear();
+        rig.channels.push(rig.queue.channel().unwrap());
+        rig.write(8, 8);
+        rig.drain();
+        assert_eq!(events().len(), 2, "{:?}", events());
     }
 
     #[test]
