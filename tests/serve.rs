@@ -133,6 +133,27 @@ fn jobs_and_zone_commands_run_on_a_served_device() {
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", ""));
 }
 
+#[test]
+fn the_io_of_hosts_is_traced_until_the_server_ends() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = dir.path().join("trace.json").display().to_string();
+    let traced = ["--nvme-tcp", "127.0.0.1:0", "--trace", &trace, "--trace-size", "1M"];
+    let server = Server::start(&[&[SMALL][..], &traced].concat());
+    let job = "--rw=write --bs=4k --iodepth=4 --zonemode=zbd --size=1m --number_ios=50 --nomerges";
+    let own = ["run", "--device", &server.address, "--eta", "never", "--name=a"];
+    fine(&own.into_iter().chain(job.split(' ')).collect::<Vec<_>>());
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    let text = std::fs::read_to_string(&trace).expect("a trace");
+    let whole: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let events = whole["traceEvents"].as_array().expect("events");
+    // On the tracks of a channel, of a hardware queue and of the zone.
+    let write = |event: &&serde_json::Value| event["name"] == "write" && event["ph"] == "X";
+    assert_eq!(events.iter().filter(write).count(), 3 * 50);
+    let (code, _, err) = ran(&["serve", SMALL, "--nvme-tcp", "127.0.0.1:0", "--trace-size", "1M"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("--trace"), "{err}");
+}
+
 /// The NQN of a server, which is then ended.
 fn served_nqn(args: &[&str], signal: Signal) -> String {
     let server = Server::start(&[&["--nvme-tcp", "127.0.0.1:0"], args].concat());

@@ -18,6 +18,7 @@ pub mod sweep;
 #[cfg(feature = "top")]
 pub mod top;
 pub mod torture;
+pub mod traced;
 pub mod validate;
 pub mod view;
 pub mod zone;

@@ -1,12 +1,13 @@
 //! `zonal run`.
 mod shown;
 
+use super::traced::{self, TraceArgs};
 use crate::args::{ClockArg, Eta, ZoneWriteArg, address};
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail, ensure};
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use shown::Shown;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,9 +17,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
-use zonal_blk::{Bytes, Nanos, QueueOptions};
+use zonal_blk::{Nanos, QueueOptions};
 use zonal_device::inject::Rule;
-use zonal_device::quantity::parse_size;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
@@ -26,7 +26,6 @@ use zonal_fio::report::{self, Format};
 use zonal_fio::verify::Dump;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
-use zonal_lab::io_trace;
 use zonal_lab::page;
 use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io};
 use zonal_sim::CostModel;
@@ -87,24 +86,10 @@ pub struct RunArgs {
     pub dump_plugs: bool,
     /// Write what the heads of rotating disks do to a file, as CSV: when an activity begins, where
     /// the head is, and how much is in the write buffer
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     pub head_trace: Option<PathBuf>,
-    /// Trace what happens to each I/O in the block layer and on the device to a file, for a trace
-    /// viewer
-    #[arg(long, value_name = "FILE", conflicts_with = "head_trace")]
-    pub trace: Option<PathBuf>,
-    /// Format of the trace: perfetto (ui.perfetto.dev), json (Chrome) or blktrace (blkparse, btt,
-    /// iowatcher; files FILE.blktrace.N) [default: by the file's extension, else perfetto]
-    #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
-    pub trace_format: Option<TraceFormat>,
-    /// Trace one in so many I/Os of each job
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "traced",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub trace_sample: u64,
-    /// Most memory for what is traced; I/Os that no longer fit are not in the trace
-    #[arg(long, value_name = "SIZE", default_value = "256M", requires = "traced",
-          value_parser = parse_size)]
-    pub trace_size: u64,
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// Say where the time of the I/Os at p50, p99 and p99.9 went: plug, scheduler, tag, device
     #[arg(long, conflicts_with = "head_trace")]
     pub explain: bool,
@@ -204,9 +189,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     report_findings(&finished, run.devices())?;
     let mut report =
         run.report(&finished, info(executor.timestamp_ms(), global_options, executor.is_stopped()));
-    if args.explain {
-        report.extra.extend(run.io_trace().map(io_trace::IoTrace::section));
-    }
+    report.extra.extend(run.io_trace().into_iter().flat_map(|trace| trace.sections(args.explain)));
     write_to(&output, &report::render(&report, &formats)).with_context(|| written_to(args))?;
     if args.dump_plugs {
         dump_plugs(run.devices())?;
@@ -236,8 +219,8 @@ fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
     if let Some(file) = &args.head_trace {
         run.trace_heads(file)?;
     }
-    if args.trace.is_some() || args.explain || args.explain_html.is_some() {
-        run.trace_ios(trace_settings(args))?;
+    if args.trace.trace.is_some() || args.explain || args.explain_html.is_some() {
+        run.trace_ios(args.trace.settings())?;
     }
     Ok(())
 }
@@ -245,10 +228,7 @@ fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
 /// Writes what was traced, and checks that everything was recorded.
 fn finish_recording(run: &Run, args: &RunArgs) -> Result<()> {
     if let Some(trace) = run.io_trace() {
-        let summary = trace.finish()?;
-        if summary.full_at.is_some() {
-            tracing::warn!("the trace is not whole: {summary}");
-        }
+        traced::finish(trace)?;
         if let Some(file) = &args.explain_html {
             fs::write(file, page::with_command(&trace.page(), std::env::args().skip(1)))
                 .with_context(|| format!("--explain-html {}", file.display()))?;
@@ -303,35 +283,6 @@ fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> Devic
         notices: notices(),
         ..DeviceOptions::default()
     }
-}
-
-/// `--trace-format`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum TraceFormat {
-    /// Perfetto's protocol buffers
-    Perfetto,
-    /// Chrome's JSON
-    Json,
-    /// blktrace's binary files
-    Blktrace,
-}
-
-impl From<TraceFormat> for io_trace::Format {
-    fn from(format: TraceFormat) -> Self {
-        match format {
-            TraceFormat::Perfetto => io_trace::Format::Perfetto,
-            TraceFormat::Json => io_trace::Format::Json,
-            TraceFormat::Blktrace => io_trace::Format::Blktrace,
-        }
-    }
-}
-
-fn trace_settings(args: &RunArgs) -> io_trace::Settings {
-    let file = args.trace.clone().map(|path| {
-        let format = args.trace_format.map_or(io_trace::Format::of(&path), Into::into);
-        (path, format)
-    });
-    io_trace::Settings { file, one_in: args.trace_sample, limit: Bytes(args.trace_size) }
 }
 
 /// The default of `--io-cost`.

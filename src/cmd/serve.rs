@@ -18,6 +18,7 @@ mod identity;
 mod nvme_tcp;
 mod ublk;
 
+use super::traced;
 use crate::interrupt::end_on_interrupt;
 use crate::terminal::notices;
 use anyhow::{Context, Result, ensure};
@@ -35,6 +36,7 @@ use zonal_host::control::Power;
 use zonal_host::control::log::Log;
 use zonal_host::frontend::zonefs::ZoneFs;
 use zonal_lab::devices::{self, AttachedDevice, Recording};
+use zonal_lab::io_trace::IoTrace;
 use zonal_nvme::controller::PutMark;
 
 /// An export of devices. Dropping it ends it.
@@ -75,6 +77,9 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     for device in devices.iter().filter(|device| !device.keeps_data) {
         tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
+    // Before any client can come.
+    let trace = args.trace.trace.is_some();
+    let trace = trace.then(|| IoTrace::start(devices.iter(), args.trace.settings())).transpose()?;
     let mut exports = start(args, &devices, &marks, &sender)?;
     let mut left = exports.len();
     exports.extend(control::start(&args.control, &devices, power, marks, &exports)?);
@@ -98,10 +103,11 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         }
     }
     drop(exports);
+    let written = trace.as_ref().map_or(Ok(()), traced::finish);
     if let Some(recorder) = recorder {
         recorder.finish().context("--record: cannot write the log")?;
     }
-    Ok(code)
+    written.map(|()| code)
 }
 
 struct Attached {

@@ -109,7 +109,77 @@ fn sampled_trace_has_some_ios_and_a_full_one_says_so() {
     let output = dir.zonal(&[&common[..], &job, &["--trace-size=64k"]].concat());
     assert_eq!(output.code, 0);
     assert!(output.err.contains("the trace is not whole"), "{}", output.err);
-    assert!((1..1000).contains(&channel(&dir)));
+    let written = channel(&dir);
+    assert!((1..1000).contains(&written));
+    let lacks = format!("  trace_incomplete: ios={written}, full_at_ns=");
+    assert!(output.out.contains(&lacks), "{lacks} in {}", output.out);
+    assert_eq!(slices(&dir.read("trace.json"))["not whole"].len(), 1);
+    let blktrace = [&job[..3], &["--trace=t.blktrace", "--trace-size=64k"]].concat();
+    assert_eq!(dir.zonal(&[&common[..], &blktrace].concat()).code, 0);
+    let bytes = fs::read(dir.path().join("t.blktrace.0")).expect("a trace");
+    let says = |bytes: &[u8]| bytes == b"what followed is missing";
+    assert!(bytes.windows(24).any(says));
+}
+
+#[test]
+fn what_a_head_does_is_within_the_size_of_the_trace() {
+    let dir = TestDir::new();
+    let job = ["--device=sata-2009", "--name=a", "--rw=randread", "--number_ios=2000"];
+    let trace = ["--trace=trace.json", "--trace-size=128k", "--trace-sample=2000"];
+    let output = dir.zonal(&[&["run", "--clock=virtual"][..], &job, &trace].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    // 2000 reads are 6000 activities and more, of 40 bytes each.
+    assert!(output.out.contains("trace_incomplete: ios=0, full_at_ns="), "{}", output.out);
+    let head = slices(&dir.read("trace.json")).remove("head").unwrap_or_default();
+    assert!((1..4000).contains(&head.len()), "{}", head.len());
+}
+
+/// A small flash drive with slow dies.
+const FLASH: &str =
+    "--device=zns-1t:zones=8,zone_size=64M,zone_capacity=64M,max_open=4,max_active=4";
+
+#[test]
+fn dies_of_a_flash_drive_have_tracks_and_explain_its_reads() {
+    let dir = TestDir::new();
+    let common = ["run", "--clock=virtual", FLASH, "--zonemode=zbd", "--trace=trace.json"];
+    let write = ["--name=w", "--rw=write", "--bs=256k", "--size=2z", "--iodepth=8"];
+    let read = ["--name=r", "--stonewall", "--rw=randread", "--bs=4k", "--size=2z"];
+    let more = ["--number_ios=2000", "--iodepth=32", "--explain", "--output-format=json"];
+    let output = dir.zonal(&[&common[..], &write, &read, &more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    let slices = slices(&dir.read("trace.json"));
+    let dies: Vec<_> = slices.iter().filter(|(track, _)| track.starts_with("die ")).collect();
+    assert!(dies.len() > 1, "{:?}", slices.keys());
+    for (die, slices) in &dies {
+        let mut last = 0.0;
+        for (name, from, lasts) in slices.iter() {
+            assert!(*from >= last - 1e-6, "{die} does one thing at a time: {name} at {from}");
+            last = from + lasts;
+        }
+    }
+    let named = |name: &str| {
+        dies.iter()
+            .flat_map(|(_, slices)| slices.iter())
+            .filter(|(found, ..)| found == name)
+            .count()
+    };
+    assert!(
+        named("program") > 0 && named("sense") > 1000,
+        "{} {}",
+        named("program"),
+        named("sense")
+    );
+    let report: Value = serde_json::from_str(&output.out).expect("a report");
+    let row = report["zonal"]["explain"][0]["read p99"].as_object().expect("reads");
+    let nanos = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key} in {row:?}"));
+    assert!(nanos("sense_ns") > 0 && nanos("transfer_ns") > 0, "{row:?}");
+    assert!(
+        nanos("behind_read_ns") > nanos("sense_ns"),
+        "the slowest wait for their dies: {row:?}"
+    );
+    let parts = row.iter().filter(|(key, _)| key.ends_with("_ns") && *key != "lat_ns");
+    let sum: f64 = parts.map(|(_, value)| value.as_f64().expect("a number")).sum();
+    assert!((sum / nanos("lat_ns") as f64 - 1.0).abs() < 0.1, "{row:?}");
 }
 
 #[test]

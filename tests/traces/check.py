@@ -1,7 +1,7 @@
 """Checks a trace against Perfetto's published schema: every field is known, slices nest, times of a
-track do not go back, and the tracks of channels have so many I/Os.
+track do not go back, the tracks of channels have so many I/Os, and there is a track of this name.
 
-usage: check.py TRACE IOS
+usage: check.py TRACE IOS TRACK
 """
 
 import sys
@@ -22,7 +22,7 @@ def known(message):
     return True
 
 
-def main(path, expected):
+def main(path, expected, inside):
     trace = schema.Trace()
     with open(path, "rb") as file:
         trace.ParseFromString(file.read())
@@ -52,8 +52,8 @@ def main(path, expected):
             counters += event.type == event.TYPE_COUNTER
     assert not any(begun.values()), "slices without an end"
     assert ios == expected, f"expected {expected} I/Os on channels, found {ios}"
-    assert "head" in tracks.values() and counters > 0, "a disk has a head"
+    assert inside in tracks.values() and counters > 0, f"no {inside} in {set(tracks.values())}"
     assert flows and all(count >= 2 for count in flows.values()), "a flow has two ends"
 
 
-main(sys.argv[1], int(sys.argv[2]))
+main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -2,6 +2,7 @@
 //! past the hardware queues for a fault simulator.
 use crate::hdd::{HeadState, HeadTraceSink};
 use crate::image::Superblock;
+use crate::zns::FlashTraceSink;
 use std::sync::Weak;
 use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
 
@@ -39,6 +40,12 @@ pub trait DeviceControl: Device {
     /// device has no head.
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
         self.inner().is_some_and(|inner| inner.trace_head(sink))
+    }
+
+    /// Sends what the dies of a flash drive do to `sink` from now on, instead of to the sink before.
+    /// Returns false if the device has no dies.
+    fn trace_flash(&self, sink: FlashTraceSink) -> bool {
+        self.inner().is_some_and(|inner| inner.trace_flash(sink))
     }
 
     /// Where a rotating disk's head is; `None` if the device has none.

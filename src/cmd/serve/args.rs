@@ -1,5 +1,6 @@
 //! `zonal serve`.
 use crate::args::{ZoneWriteArg, address, seconds, sectors};
+use crate::cmd::traced::TraceArgs;
 use crate::config;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
@@ -10,7 +11,10 @@ use zonal_nvme::auth::{Group, Hash};
 
 /// Options of `zonal serve`.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("exports").required(true).multiple(true))]
+#[command(
+    group = ArgGroup::new("exports").required(true).multiple(true),
+    group = ArgGroup::new("traced").arg("trace"),
+)]
 pub struct ServeArgs {
     /// The devices to export, each a spec (see `zonal devices`), a TOML profile, an image
     /// NAME.img, or a block device /dev/NAME or NVMe namespace /dev/ngXnY of this machine. Those of
@@ -45,6 +49,8 @@ pub struct ServeArgs {
     /// Give the device a volatile write cache of this size, which `zonal ctl power-cut` loses
     #[arg(long, value_name = "SIZE", requires = "ctl", conflicts_with = "record", value_parser = sectors)]
     pub write_cache: Option<u64>,
+    #[command(flatten)]
+    pub trace: TraceArgs,
     #[command(flatten)]
     pub control: ControlArgs,
     #[command(flatten)]

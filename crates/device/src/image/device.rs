@@ -26,6 +26,7 @@ use crate::control::{DeviceControl, DeviceStats, Lateness, Level, MediumAccess, 
 use crate::hdd::{HeadState, HeadTraceSink};
 use crate::quantity::format_size;
 use crate::storage::{self, Deferred};
+use crate::zns::FlashTraceSink;
 use crate::zones::Zones;
 use std::io;
 use std::ops::Range;
@@ -896,6 +897,10 @@ impl DeviceControl for ImageDevice {
 
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
         self.timing.as_ref().is_some_and(|model| model.trace_head(sink))
+    }
+
+    fn trace_flash(&self, sink: FlashTraceSink) -> bool {
+        self.timing.as_ref().is_some_and(|model| model.trace_flash(sink))
     }
 
     fn head(&self) -> Option<HeadState> {

@@ -16,19 +16,19 @@
 //! the host. Data to the host use the other direction of the link meanwhile.
 use super::buffer::Buffer;
 use super::event_queue::{CommandId, Event, EventQueue};
-use super::flash::{CODEWORD, DieOp, Flash};
+use super::flash::{CODEWORD, DieOp, Flash, Step};
 use super::medium::{Effect, Medium};
 use super::slots::{Slot, Slots};
 use super::stream::{Stream, Streams};
 use super::stripe::{Piece, Stripe};
-use super::{ZnsConfig, time_of};
+use super::{FlashActivity, FlashEntry, FlashTraceSink, ZnsConfig, time_of};
 use crate::control::Lateness;
 use crate::rng::Rng;
 use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, Tag, ZoneCondition, ZoneNo};
 
 /// An outstanding command, or the place of one.
 #[derive(Default)]
@@ -51,6 +51,12 @@ struct Command {
 impl Command {
     fn request(&self) -> &Request {
         self.request.as_deref().expect("the command is outstanding")
+    }
+
+    /// Its hardware queue and its tag.
+    fn place(&self) -> (u32, Tag) {
+        let queue = u32::try_from(self.queue).expect("there are at most 2^16 queues");
+        (queue, self.request().tag())
     }
 }
 
@@ -104,8 +110,8 @@ pub(super) struct Drive {
     takes_turns: bool,
     /// Decides who has the next turn.
     turns: Rng,
-    /// Writes that were fetched and found no space in the buffer.
-    stalled: VecDeque<CommandId>,
+    /// Writes that were fetched and found no space in the buffer, and since when.
+    stalled: VecDeque<(CommandId, Nanos)>,
     /// When the controller is free.
     free_at: Nanos,
     /// An event will have the controller go on when it is free.
@@ -135,6 +141,7 @@ pub(super) struct Drive {
     full: Vec<(u64, u64)>,
     /// By hardware queue.
     queues: Vec<QueueState>,
+    trace: Option<FlashTraceSink>,
 }
 
 #[derive(Default)]
@@ -180,6 +187,7 @@ impl Drive {
             flash: Flash::new(config),
             full: Vec::new(),
             queues: Vec::new(),
+            trace: None,
             config: config.clone(),
         }
     }
@@ -191,6 +199,32 @@ impl Drive {
         let has_done = Arc::clone(&state.has_done);
         self.queues.push(state);
         (self.queues.len() - 1, has_done)
+    }
+
+    /// Sends what the dies do to `sink` from now on.
+    pub(super) fn trace_to(&mut self, sink: FlashTraceSink) {
+        self.trace = Some(sink);
+        self.flash.steps = Some(Vec::new());
+    }
+
+    /// Sends the steps of dies that are over.
+    #[cold]
+    fn send_steps(&mut self) {
+        let (Some(sink), Some(steps)) = (&mut self.trace, &mut self.flash.steps) else { return };
+        for Step { die, activity, command, zone, from, to } in steps.drain(..) {
+            let command = command.map(|id| self.commands[id.0 as usize].place());
+            sink(&FlashEntry { from, to, activity, die: Some(die), zone, command });
+        }
+    }
+
+    /// A write has waited for space in the buffer.
+    #[cold]
+    fn send_stall(&mut self, id: CommandId, from: Nanos, to: Nanos) {
+        let command = &self.commands[id.0 as usize];
+        let Some(sink) = &mut self.trace else { return };
+        let (zone, activity) = (Some(command.request().zone()), FlashActivity::BufferFull);
+        let command = Some(command.place());
+        sink(&FlashEntry { from, to, activity, die: None, zone, command });
     }
 
     /// Bytes in the write buffer.
@@ -311,6 +345,9 @@ impl Drive {
                 Event::Released(id) => self.op_done(id),
                 Event::Die { die, round } => {
                     let op = self.flash.step(self.now, die, round, &mut self.events);
+                    if self.trace.is_some() {
+                        self.send_steps();
+                    }
                     if let Some(op) = op {
                         self.die_op_done(die, op);
                     }
@@ -342,10 +379,13 @@ impl Drive {
 
     fn process(&mut self, now: Nanos) {
         while self.free_at <= now {
-            if let Some(&id) = self.stalled.front()
+            if let Some(&(id, since)) = self.stalled.front()
                 && self.reserve(id)
             {
                 self.stalled.pop_front();
+                if self.trace.is_some() {
+                    self.send_stall(id, since, now);
+                }
                 self.transfer(id, now);
             } else if self.waiting.is_empty() && self.second_turns.is_empty() {
                 return;
@@ -452,7 +492,7 @@ impl Drive {
         if self.stalled.is_empty() && self.buffer.reserve(bytes) {
             self.transfer(id, decided);
         } else {
-            self.stalled.push_back(id);
+            self.stalled.push_back((id, decided));
             self.free_at = decided;
         }
     }
@@ -694,6 +734,9 @@ impl Drive {
     /// Queues an operation on a die, which begins it if it is free.
     fn enqueue(&mut self, die: u32, op: DieOp) {
         self.flash.add(self.now, die, op, &mut self.events);
+        if self.trace.is_some() {
+            self.send_steps();
+        }
         self.begin(die);
     }
 

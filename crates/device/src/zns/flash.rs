@@ -17,7 +17,7 @@
 //! where it was after the reads.
 use super::ZnsConfig;
 use super::event_queue::{CommandId, Event, EventQueue};
-use super::time_of;
+use super::{FlashActivity, time_of};
 use crate::rng::mix;
 use std::collections::VecDeque;
 use zonal_blk::{Bytes, Nanos, ZoneNo};
@@ -48,6 +48,54 @@ pub(super) enum DieOp {
     Barrier { command: CommandId },
 }
 
+impl DieOp {
+    /// What its last step is.
+    fn activity(self) -> FlashActivity {
+        match self {
+            DieOp::Program { .. } => FlashActivity::Program,
+            DieOp::Pad { .. } => FlashActivity::Pad,
+            DieOp::Save => FlashActivity::Save,
+            DieOp::Erase { .. } => FlashActivity::Erase,
+            DieOp::Read { .. } => FlashActivity::Transfer,
+            DieOp::Barrier { .. } => unreachable!("a barrier takes no time"),
+        }
+    }
+
+    fn command(self) -> Option<CommandId> {
+        match self {
+            DieOp::Pad { command, .. }
+            | DieOp::Erase { command, .. }
+            | DieOp::Read { command, .. }
+            | DieOp::Barrier { command } => Some(command),
+            DieOp::Program { .. } | DieOp::Save => None,
+        }
+    }
+
+    fn zone(self) -> Option<ZoneNo> {
+        match self {
+            DieOp::Program { zone, .. } | DieOp::Read { zone, .. } => Some(zone),
+            _ => None,
+        }
+    }
+}
+
+/// A step of a die, for a trace.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) die: u32,
+    pub(super) activity: FlashActivity,
+    pub(super) command: Option<CommandId>,
+    pub(super) zone: Option<ZoneNo>,
+    pub(super) from: Nanos,
+    pub(super) to: Nanos,
+}
+
+impl Step {
+    fn of(op: DieOp, activity: FlashActivity, die: u32, from: Nanos, to: Nanos) -> Self {
+        Step { die, activity, command: op.command(), zone: op.zone(), from, to }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DieState {
     /// The operation is done with the next event.
@@ -66,7 +114,7 @@ struct Die {
     until: Nanos,
     /// Counts steps, so that the event of an interrupted step is recognized as stale.
     round: u32,
-    /// When the program or erase began or was resumed.
+    /// When the step began; of a program or an erase, also when it was resumed.
     since: Nanos,
     /// By plane, the page in its register: the one that it sensed last.
     registers: Vec<Option<PageNo>>,
@@ -95,6 +143,8 @@ pub(super) struct Flash {
     program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
+    /// The steps that are over since they were last taken from here, of a drive that is traced.
+    pub(super) steps: Option<Vec<Step>>,
 }
 
 /// How a program or an erase is suspended.
@@ -124,6 +174,7 @@ impl Flash {
             suspend: config
                 .suspend
                 .then_some(Suspend { cost: config.suspend_time, step: config.suspend_step }),
+            steps: None,
         }
     }
 
@@ -133,7 +184,10 @@ impl Flash {
         if let DieOp::Read { .. } = op {
             d.reads.push_back(op);
             if let Some(suspend) = self.suspend {
-                d.interrupt(now, die, suspend, events);
+                let stopped = d.interrupt(now, die, suspend, events);
+                if let Some(steps) = &mut self.steps {
+                    steps.extend(stopped);
+                }
             }
         } else {
             d.others.push_back(op);
@@ -177,13 +231,12 @@ impl Flash {
             let sensing = if in_registers { Nanos(0) } else { self.sensing(first, last) };
             let sensed = now + sensing;
             let d = &mut self.dies[die as usize];
-            d.set(die, DieState::Sensing(op, bytes), sensed, events);
+            d.set(die, DieState::Sensing(op, bytes), now, sensed, events);
             return None;
         }
         if let Some((op, left)) = d.suspended.take() {
             d.registers.fill(None);
-            d.since = now;
-            d.set(die, DieState::Last(op), now + left, events);
+            d.set(die, DieState::Last(op), now, now + left, events);
             return None;
         }
         let op = d.others.pop_front()?;
@@ -200,8 +253,7 @@ impl Flash {
         };
         d.reads_in_a_row = 0;
         d.registers.fill(None);
-        d.since = now;
-        d.set(die, DieState::Last(op), until, events);
+        d.set(die, DieState::Last(op), now, until, events);
         None
     }
 
@@ -225,13 +277,17 @@ impl Flash {
         if d.round != round {
             return None;
         }
-        match d.state.take()? {
+        let state = d.state.take()?;
+        if let Some(steps) = &mut self.steps {
+            steps.extend(d.step_of(die, state, now));
+        }
+        match state {
             DieState::Suspending => None,
             DieState::Sensing(op, bytes) => {
                 let bus = &mut self.channels[die as usize % nr_channels];
                 let moved = bytes.next_multiple_of(CODEWORD);
                 *bus = now.max(*bus) + self.transfer + time_of(moved, self.channel_rate);
-                d.set(die, DieState::Last(op), *bus, events);
+                d.set(die, DieState::Last(op), now, *bus, events);
                 None
             }
             DieState::Last(DieOp::Pad { command, units }) if units > 1 => {
@@ -272,15 +328,40 @@ impl Die {
         in_registers
     }
 
-    fn set(&mut self, die: u32, state: DieState, until: Nanos, events: &mut EventQueue) {
+    fn set(
+        &mut self,
+        die: u32,
+        state: DieState,
+        from: Nanos,
+        until: Nanos,
+        events: &mut EventQueue,
+    ) {
         self.state = Some(state);
+        self.since = from;
         self.until = until;
         self.round = self.round.wrapping_add(1);
         events.add(until, Event::Die { die, round: self.round });
     }
 
-    /// Suspends a program or an erase in favour of a read.
-    fn interrupt(&mut self, now: Nanos, die: u32, suspend: Suspend, events: &mut EventQueue) {
+    /// The step that is over at `now`.
+    fn step_of(&self, die: u32, state: DieState, now: Nanos) -> Option<Step> {
+        let (op, activity) = match state {
+            DieState::Last(op) => (op, op.activity()),
+            DieState::Sensing(op, _) => (op, FlashActivity::Sense),
+            DieState::Suspending => (self.suspended?.0, FlashActivity::Suspend),
+        };
+        // Pages that were in the registers were not sensed.
+        (now > self.since).then(|| Step::of(op, activity, die, self.since, now))
+    }
+
+    /// Suspends a program or an erase in favour of a read. Returns its step.
+    fn interrupt(
+        &mut self,
+        now: Nanos,
+        die: u32,
+        suspend: Suspend,
+        events: &mut EventQueue,
+    ) -> Option<Step> {
         let done = now.0.saturating_sub(self.since.0);
         let begun = if suspend.step.0 == 0 { 0 } else { done % suspend.step.0 };
         let wait = if begun == 0 { 0 } else { suspend.step.0 - begun };
@@ -290,9 +371,12 @@ impl Die {
             && self.reads_in_a_row < READS_IN_A_ROW
             && self.until > at + suspend.cost
         {
+            let stopped = self.step_of(die, DieState::Last(op), at);
             self.suspended = Some((op, self.until - at));
-            self.set(die, DieState::Suspending, at + suspend.cost, events);
+            self.set(die, DieState::Suspending, at, at + suspend.cost, events);
+            return stopped;
         }
+        None
     }
 }
 
@@ -409,6 +493,28 @@ mod tests {
         let ops = [(0, 0, erase), (500, 0, read(0)), (1000, 0, read(0))];
         let ends = run(flash(true), &ops);
         assert_eq!(ends[2], (2000 + 2 * 33, 0, "erase"), "{ends:?}");
+    }
+
+    #[test]
+    fn steps_follow_one_another_and_are_suspended_ones_in_parts() {
+        let mut flash = flash(true);
+        flash.steps = Some(Vec::new());
+        let mut events = EventQueue::default();
+        flash.add(Nanos(0), 0, PROGRAM, &mut events);
+        flash.begin(Nanos(0), 0, &mut events);
+        flash.add(Nanos(100), 0, read(0), &mut events);
+        while let Some((at, Event::Die { die, round })) = events.pop(Nanos(1000)) {
+            flash.step(at, die, round, &mut events);
+            flash.begin(at, die, &mut events);
+        }
+        let steps = flash.steps.expect("it is traced");
+        let seen: Vec<_> =
+            steps.iter().map(|step| (step.activity.name(), step.from.0, step.to.0)).collect();
+        let read = [("sense", 105, 125), ("transfer", 125, 133)];
+        let parts = [("program", 0, 100), ("suspend", 100, 105), read[0], read[1]];
+        assert_eq!(seen, [&parts[..], &[("program", 133, 197)]].concat());
+        assert!(steps.iter().all(|step| step.zone == Some(ZoneNo(0)) && step.die == 0));
+        assert_eq!(steps[2].command, Some(CommandId(0)));
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod medium;
 mod slots;
 mod stream;
 mod stripe;
+mod trace;
 
 use crate::control::{
     CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, Level, MediumAccess,
@@ -40,6 +41,7 @@ use drive::Drive;
 use medium::Medium;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::{
     Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Wake, Zone, ZoneCondition,
     ZoneNo,
@@ -199,6 +201,11 @@ impl DeviceControl for ZnsDevice {
             Level { name: "write buffer, bytes", value: bytes, of: config.buffer.0 },
             Level { name: "dies programming or erasing", value: dies, of: config.dies.into() },
         ]
+    }
+
+    fn trace_flash(&self, sink: FlashTraceSink) -> bool {
+        self.with_drive(|drive| drive.trace_to(sink));
+        true
     }
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {

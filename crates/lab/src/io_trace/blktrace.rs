@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use zonal_blk::{BioFlags, Op, TraceAction, TraceEvent, TraceSource};
+use zonal_blk::{BioFlags, Nanos, Op, TraceAction, TraceEvent, TraceSource};
 
 /// `BLK_IO_TRACE_MAGIC | BLK_IO_TRACE_VERSION`.
 const MAGIC: u32 = 0x6561_7407;
@@ -38,8 +38,13 @@ const NOTIFY: u32 = 1 << 26;
 const DISCARD: u32 = 1 << 29;
 const FUA: u32 = 1 << 31;
 
-/// Writes the events of each device to files `PATH.blktrace.N`.
-pub(super) fn write(path: &Path, devices: &[Vec<(TraceSource, TraceEvent)>]) -> Result<()> {
+/// Writes the events of each device to files `PATH.blktrace.N`, and in the first one a message if the
+/// trace is not whole from `full_at` on.
+pub(super) fn write(
+    path: &Path,
+    devices: &[Vec<(TraceSource, TraceEvent)>],
+    full_at: Option<Nanos>,
+) -> Result<()> {
     let mut by_channel: BTreeMap<u32, Vec<(u32, &TraceEvent)>> = BTreeMap::new();
     for (number, events) in (0..).zip(devices) {
         let events = || events.iter().map(|(_, event)| event);
@@ -60,9 +65,14 @@ pub(super) fn write(path: &Path, devices: &[Vec<(TraceSource, TraceEvent)>]) -> 
         if cpu == 0 {
             out.names_process()?;
         }
+        let mut message_at = full_at.filter(|_| cpu == 0);
         for (number, event) in events {
+            if let Some(at) = message_at.take_if(|at| *at <= event.at) {
+                out.is_missing(at)?;
+            }
             out.event(number, event)?;
         }
+        message_at.map_or(Ok(()), |at| out.is_missing(at))?;
         out.file.flush()?;
     }
     Ok(())
@@ -100,6 +110,13 @@ impl Writer {
     fn names_process(&mut self) -> Result<()> {
         let name = b"zonal\0";
         self.record(0, 0, 0, NOTIFY, 0, name)
+    }
+
+    /// Says that what followed is missing (`BLK_TN_MESSAGE`).
+    fn is_missing(&mut self, at: Nanos) -> Result<()> {
+        const MESSAGE: u32 = 2;
+        let text = b"the memory for events was full: what followed is missing";
+        self.record(at.0, 0, 0, NOTIFY | MESSAGE, MAJOR << 20, text)
     }
 
     fn event(&mut self, device: u32, event: &TraceEvent) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Where the time of I/Os went, by the percentile of their latency.
 use super::Traced;
+use super::inside::Inside;
 use super::lives::{Life, Stage};
 use serde_json::{Map, Value, json};
-use zonal_blk::{Nanos, Op};
-use zonal_device::hdd::HeadActivity;
+use zonal_blk::Op;
 
 /// The percentiles that are explained.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
@@ -65,7 +65,7 @@ impl Explained {
 
 /// Explains what was traced of a device.
 pub(super) fn of(traced: &Traced) -> Explained {
-    let head = Head::new(traced);
+    let inside = Inside::new(traced);
     let mut rows = Vec::new();
     for (kind, op) in [("read", Op::Read), ("write", Op::Write), ("append", Op::ZoneAppend)] {
         let mut lives: Vec<&Life> = traced.lives.iter().filter(|life| life.op == op).collect();
@@ -75,7 +75,7 @@ pub(super) fn of(traced: &Traced) -> Explained {
             // Too few I/Os to tell this percentile from the largest.
             if (1.0 - part) * lives.len() as f64 >= 1.0 {
                 let latency = lives[rank(lives.len(), part)].latency().0;
-                let parts = mean_parts(&lives[around.clone()], head.as_ref());
+                let parts = mean_parts(&lives[around.clone()], &inside);
                 rows.push(Row { kind, percentile, ios: around.len(), latency, parts });
             }
         }
@@ -98,76 +98,26 @@ fn around(count: usize, part: f64) -> std::ops::Range<usize> {
     rank.saturating_sub(width)..(rank + width + 1).min(count)
 }
 
-fn mean_parts(lives: &[&Life], head: Option<&Head<'_>>) -> Vec<(&'static str, u64)> {
+fn mean_parts(lives: &[&Life], inside: &Inside<'_>) -> Vec<(&'static str, u64)> {
     let mut sums: Vec<(&'static str, u64)> = Stage::ALL.map(|stage| (stage.name(), 0)).to_vec();
     let device = Stage::ALL.len() - 1;
-    let mut of_head = [0; Head::ACTIVITIES.len()];
+    let mut parts: Vec<(&'static str, u64)> =
+        inside.parts().iter().map(|&part| (part, 0)).collect();
     for life in lives {
         for (stage, from, to) in life.stages() {
             sums[stage as usize].1 += (to - from).0;
-            if let (Stage::Device, Some(head)) = (stage, head) {
-                head.during(from, to).iter().zip(&mut of_head).for_each(|(time, sum)| *sum += time);
+            if stage == Stage::Device {
+                let times = inside.during(life, from, to);
+                parts.iter_mut().zip(times).for_each(|((_, sum), time)| *sum += time);
             }
         }
     }
-    if head.is_some() {
-        // What the head did while the I/O was with the device, for this one or for another.
-        sums[device].1 -= of_head.iter().sum::<u64>();
+    if !parts.is_empty() {
+        sums[device].1 -= parts.iter().map(|(_, sum)| sum).sum::<u64>();
         sums[device].0 = "device_other";
-        let names = Head::ACTIVITIES.map(HeadActivity::name);
-        sums.splice(device..device, names.into_iter().zip(of_head));
+        sums.splice(device..device, parts);
     }
     let count = lives.len().max(1) as u64;
     sums.iter_mut().for_each(|(_, sum)| *sum /= count);
     sums
-}
-
-/// What the head did, and how long so far.
-struct Head<'a> {
-    entries: &'a [super::HeadEntry],
-    /// Before each entry: the time of each activity.
-    before: Vec<[u64; 3]>,
-}
-
-impl<'a> Head<'a> {
-    const ACTIVITIES: [HeadActivity; 3] =
-        [HeadActivity::Seek, HeadActivity::Rotate, HeadActivity::Transfer];
-
-    fn new(traced: &'a Traced) -> Option<Self> {
-        let entries = &traced.heads[..];
-        let mut sums = [0; 3];
-        let mut before = Vec::with_capacity(entries.len());
-        for (at, entry) in entries.iter().enumerate() {
-            before.push(sums);
-            if let Some(next) = entries.get(at + 1) {
-                add(&mut sums, entry.activity, next.at - entry.at);
-            }
-        }
-        (!entries.is_empty()).then_some(Head { entries, before })
-    }
-
-    /// The time of each activity from `from` to `to`.
-    fn during(&self, from: Nanos, to: Nanos) -> [u64; 3] {
-        let (until, since) = (self.until(to), self.until(from));
-        std::array::from_fn(|at| until[at] - since[at])
-    }
-
-    /// The time of each activity until `time`.
-    fn until(&self, time: Nanos) -> [u64; 3] {
-        let next = self.entries.partition_point(|entry| entry.at <= time);
-        let Some(current) = next.checked_sub(1) else { return [0; 3] };
-        let mut sums = self.before[current];
-        // The end of the last activity is not known.
-        if next < self.entries.len() {
-            let entry = &self.entries[current];
-            add(&mut sums, entry.activity, time - entry.at);
-        }
-        sums
-    }
-}
-
-fn add(sums: &mut [u64; 3], activity: HeadActivity, time: Nanos) {
-    if let Some(at) = Head::ACTIVITIES.iter().position(|&it| it == activity) {
-        sums[at] += time.0;
-    }
 }

@@ -3,25 +3,42 @@ use super::explain::{Explained, Row};
 use crate::page::{self, escaped};
 use std::fmt::Write;
 
-/// Width of the drawing and of the names of bars, and height of a bar, in pixels.
-const WIDTH: f64 = 760.0;
-const LEFT: f64 = 170.0;
+/// Where the bars are, in pixels: the width of the drawing, where they begin, and the height above each
+/// for its name, if that is not beside it.
+struct Layout {
+    width: f64,
+    left: f64,
+    above: f64,
+}
+
+const WIDE: Layout = Layout { width: 760.0, left: 170.0, above: 0.0 };
+const NARROW: Layout = Layout { width: 360.0, left: 0.0, above: 18.0 };
+/// Height of a bar.
 const BAR: f64 = 30.0;
 /// A part of a bar that is as wide has its name inside.
 const LABELLED: f64 = 62.0;
 
-/// The page of all devices.
-pub(super) fn page(devices: &[Explained]) -> String {
+/// The page of all devices. `lacks` says why not all I/Os are explained.
+pub(super) fn page(devices: &[Explained], lacks: Option<&str>) -> String {
     let mut out = page::begin("Where the time of the I/Os went");
     out += "<p>Each bar is the mean of the I/Os around a percentile of the latency, from submission to \
             completion; its parts are shares of that time.</p>\n";
+    if let Some(lacks) = lacks {
+        let _ = writeln!(out, "<p>The trace is not whole: {}.</p>", escaped(lacks));
+    }
     for device in devices {
         let _ = writeln!(out, "<h2>{}</h2>", escaped(device.device()));
         if device.rows().is_empty() {
             out += "<p>There were too few I/Os to explain.</p>\n";
             continue;
         }
-        bars(&mut out, device.rows());
+        out += "<figure><div class=\"wide\">";
+        bars(&mut out, device.rows(), &WIDE);
+        out += "</div><div class=\"narrow\">";
+        bars(&mut out, device.rows(), &NARROW);
+        out += "</div>";
+        page::legend(&mut out, parts(device.rows()).iter().map(|name| plain(name)));
+        out += "</figure>\n";
         table(&mut out, device.rows());
     }
     out + page::END
@@ -38,30 +55,33 @@ fn parts(rows: &[Row]) -> Vec<&'static str> {
     parts
 }
 
-fn bars(out: &mut String, rows: &[Row]) {
+fn bars(out: &mut String, rows: &[Row], layout: &Layout) {
     let names = parts(rows);
-    let height = rows.len() as f64 * BAR;
+    let &Layout { width: all, left, above } = layout;
+    let height = rows.len() as f64 * (BAR + above);
     let _ = writeln!(
         out,
-        "<figure><div class=\"scroll\"><svg class=\"bars\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" \
-         aria-label=\"Shares of the latency; the table below has the figures\" width=\"{WIDTH}\" \
-         height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">"
+        "<svg class=\"bars\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" \
+         aria-label=\"Shares of the latency; the table below has the figures\" width=\"{all}\" \
+         height=\"{height}\" viewBox=\"0 0 {all} {height}\">"
     );
     for (number, row) in rows.iter().enumerate() {
-        let (top, text) = (number as f64 * BAR, number as f64 * BAR + BAR * 0.62);
+        let top = number as f64 * (BAR + above) + above;
+        let text = top + BAR * 0.62;
+        let name = if above > 0.0 { top - 2.0 } else { text };
         let total: u64 = row.parts.iter().map(|(_, nanos)| nanos).sum();
         let _ = writeln!(
             out,
-            "<text x=\"0\" y=\"{text}\">{} {}: {}</text>",
+            "<text x=\"0\" y=\"{name}\">{} {}: {}</text>",
             row.kind,
             row.percentile,
             time(row.latency)
         );
-        let mut x = LEFT;
+        let mut x = left;
         for (part, nanos) in &row.parts {
             let Some(colour) = names.iter().position(|name| name == part) else { continue };
             let share = *nanos as f64 / total.max(1) as f64;
-            let width = share * (WIDTH - LEFT);
+            let width = share * (all - left);
             let title = format!("{}: {}, {:.0} %", plain(part), time(*nanos), share * 100.0);
             let _ = writeln!(
                 out,
@@ -81,9 +101,7 @@ fn bars(out: &mut String, rows: &[Row]) {
             x += width;
         }
     }
-    *out += "</svg></div>";
-    page::legend(out, names.iter().map(|name| plain(name)));
-    *out += "</figure>\n";
+    *out += "</svg>";
 }
 
 fn table(out: &mut String, rows: &[Row]) {
@@ -115,7 +133,7 @@ fn time(nanos: u64) -> String {
 
 /// The name of a part, for people.
 fn plain(part: &str) -> String {
-    part.replace('_', ": ")
+    part.replace("device_", "device: ").replace('_', " ")
 }
 
 #[cfg(test)]
@@ -142,7 +160,7 @@ mod tests {
             row("p50", vec![("plug", 0), ("device", 1000)]),
             row("p99", vec![("plug", 3000), ("device", 1000)]),
         ];
-        let html = page(&[Explained::new("a<b", rows)]);
+        let html = page(&[Explained::new("a<b", rows)], Some("x<y"));
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         let document = roxmltree::Document::parse_with_options(&html, options).expect("XML");
         let svg = |name| ("http://www.w3.org/2000/svg", name);
@@ -153,14 +171,23 @@ mod tests {
                 |node: roxmltree::Node<'_, '_>| node.attribute("width")?.parse::<f64>().ok();
             of.filter_map(width).collect::<Vec<_>>()
         };
-        let all = WIDTH - LEFT;
+        let (all, narrow) = (WIDE.width - WIDE.left, NARROW.width);
         let close = |found: &[f64], expected: &[f64]| {
             found.len() >= expected.len()
                 && found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 0.1)
         };
         // The device is the first part that took time, plugs the second.
-        assert!(close(&widths("series0"), &[all, all * 0.25]), "{:?}", widths("series0"));
-        assert!(close(&widths("series1"), &[0.0, all * 0.75]), "{:?}", widths("series1"));
+        assert!(
+            close(&widths("series0"), &[all, all * 0.25, narrow, narrow * 0.25]),
+            "{:?}",
+            widths("series0")
+        );
+        assert!(
+            close(&widths("series1"), &[0.0, all * 0.75, 0.0, narrow * 0.75]),
+            "{:?}",
+            widths("series1")
+        );
         assert!(html.contains("a&lt;b") && html.contains("plug: 3.00 us, 75 %"), "{html}");
+        assert!(html.contains("<p>The trace is not whole: x&lt;y.</p>"), "{html}");
     }
 }

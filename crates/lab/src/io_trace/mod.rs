@@ -1,24 +1,26 @@
 //! What happens to each I/O of a run between its submission and its completion: for trace viewers
-//! ([`Format`]), and explained by percentile ([`IoTrace::section`]).
+//! ([`Format`]), and explained by percentile ([`IoTrace::sections`]).
 mod blktrace;
 mod chrome;
 mod collect;
 mod explain;
 mod explain_page;
+mod inside;
 mod lives;
 mod perfetto;
 mod timeline;
 
-use crate::devices::Devices;
+use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
-use collect::{Collector, HeadLog};
+use collect::{Budget, Collector, Log};
 use lives::Life;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zonal_blk::{Bytes, Nanos};
+use zonal_device::zns::FlashEntry;
 
 /// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ impl Format {
 /// What to trace.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The file and its format; `None` to trace for [`IoTrace::section`] alone.
+    /// The file and its format; `None` to trace for [`IoTrace::sections`] alone.
     pub file: Option<(PathBuf, Format)>,
     /// Trace every so many bios of each channel.
     pub one_in: u64,
@@ -57,6 +59,7 @@ pub struct Settings {
 /// The traces of all devices of a run.
 pub struct IoTrace {
     settings: Settings,
+    budget: Arc<Budget>,
     devices: Vec<DeviceTrace>,
     /// What was traced, put together once the jobs have ended.
     traced: OnceLock<Vec<Traced>>,
@@ -65,7 +68,8 @@ pub struct IoTrace {
 struct DeviceTrace {
     name: String,
     collector: Arc<Collector>,
-    heads: Option<Arc<HeadLog>>,
+    heads: Option<Arc<Log<HeadEntry>>>,
+    flash: Option<Arc<Log<FlashEntry>>>,
 }
 
 /// What was traced of one device.
@@ -75,6 +79,8 @@ struct Traced {
     lives: Vec<Life>,
     /// What the head of a rotating disk did, in order.
     heads: Vec<HeadEntry>,
+    /// What the dies of a flash drive did; that of each die in order.
+    flash: Vec<FlashEntry>,
 }
 
 /// An activity of a head.
@@ -109,7 +115,10 @@ impl IoTrace {
     ///
     /// # Errors
     /// The file cannot be created: better now than after a long run.
-    pub fn start(devices: &Devices, settings: Settings) -> Result<Self> {
+    pub fn start<'a>(
+        devices: impl Iterator<Item = &'a AttachedDevice>,
+        settings: Settings,
+    ) -> Result<Self> {
         if let Some((path, format)) = &settings.file {
             let first = match format {
                 Format::Blktrace => blktrace::name(path, 0),
@@ -117,17 +126,22 @@ impl IoTrace {
             };
             File::create(first).with_context(|| format!("--trace {}", path.display()))?;
         }
-        let share = settings.limit.0 / u64::try_from(devices.iter().count().max(1)).unwrap_or(1);
-        let start = |device: &crate::devices::AttachedDevice| {
-            let collector = Arc::new(Collector::new(Bytes(share)));
+        let budget = Arc::new(Budget::new(settings.limit));
+        let start = |device: &AttachedDevice| {
+            let collector = Arc::new(Collector::new(&budget));
             device.queue.trace(Arc::clone(&collector) as _, settings.one_in);
-            let heads = Arc::new(HeadLog::new(Bytes(share)));
+            let heads = Arc::new(Log::new(&budget));
             let log = Arc::clone(&heads);
-            let turns = device.model.trace_head(Box::new(move |entry| log.add(entry)));
-            DeviceTrace { name: device.name.clone(), collector, heads: turns.then_some(heads) }
+            let turns = device.model.trace_head(Box::new(move |entry| log.add(entry.at, *entry)));
+            let flash = Arc::new(Log::new(&budget));
+            let log = Arc::clone(&flash);
+            let has_dies =
+                device.model.trace_flash(Box::new(move |entry| log.add(entry.from, *entry)));
+            let (heads, flash) = (turns.then_some(heads), has_dies.then_some(flash));
+            DeviceTrace { name: device.name.clone(), collector, heads, flash }
         };
-        let devices = devices.iter().map(start).collect();
-        Ok(IoTrace { settings, devices, traced: OnceLock::new() })
+        let devices = devices.map(start).collect();
+        Ok(IoTrace { settings, budget, devices, traced: OnceLock::new() })
     }
 
     /// Writes the trace, if it has a file. To be called once the jobs have ended.
@@ -137,24 +151,44 @@ impl IoTrace {
     pub fn finish(&self) -> Result<Summary> {
         let traced = self.traced();
         if let Some((path, format)) = &self.settings.file {
+            let full_at = self.budget.full_at();
             let write = || match format {
-                Format::Perfetto => perfetto::write(path, &timeline::of(traced)),
-                Format::Json => chrome::write(path, &timeline::of(traced)),
+                Format::Perfetto => perfetto::write(path, &timeline::of(traced, full_at)),
+                Format::Json => chrome::write(path, &timeline::of(traced, full_at)),
                 Format::Blktrace => {
                     let events = self.devices.iter().map(|device| device.collector.events());
-                    blktrace::write(path, &events.collect::<Vec<_>>())
+                    blktrace::write(path, &events.collect::<Vec<_>>(), full_at)
                 }
             };
             write().with_context(|| format!("--trace {}", path.display()))?;
         }
-        let ios: usize = traced.iter().map(|device| device.lives.len()).sum();
-        let full = self.devices.iter().filter_map(|device| device.collector.full_at());
-        Ok(Summary { ios: ios as u64, full_at: full.min() })
+        Ok(self.summary())
     }
 
-    /// Where the time of the I/Os went, device by device, as a section of a report. To be called once
-    /// the jobs have ended.
-    pub fn section(&self) -> (String, Value) {
+    /// What was traced. To be called once the jobs have ended.
+    pub fn summary(&self) -> Summary {
+        let ios: usize = self.traced().iter().map(|device| device.lives.len()).sum();
+        Summary { ios: ios as u64, full_at: self.budget.full_at() }
+    }
+
+    /// What the trace lacks; `None` if it is whole.
+    fn incomplete(&self) -> Option<(String, Value)> {
+        let Summary { ios, full_at } = self.summary();
+        let lacks = json!({
+            "ios": ios,
+            "full_at_ns": full_at?.0,
+            "limit_bytes": self.settings.limit.0,
+        });
+        Some(("trace_incomplete".to_owned(), Value::Array(vec![lacks])))
+    }
+
+    /// Sections of a report: where the time of the I/Os went, device by device, if that is to be
+    /// `explained`; and what the trace lacks, if it is not whole. To be called once the jobs have ended.
+    pub fn sections(&self, explained: bool) -> Vec<(String, Value)> {
+        explained.then(|| self.explanation()).into_iter().chain(self.incomplete()).collect()
+    }
+
+    fn explanation(&self) -> (String, Value) {
         let devices = self.traced();
         let sections = devices.iter().map(|device| explain::of(device).section());
         ("explain".to_owned(), sections.collect())
@@ -163,7 +197,8 @@ impl IoTrace {
     /// The same as a page. To be called once the jobs have ended.
     pub fn page(&self) -> String {
         let devices: Vec<_> = self.traced().iter().map(explain::of).collect();
-        explain_page::page(&devices)
+        let summary = self.summary();
+        explain_page::page(&devices, summary.full_at.map(|_| summary.to_string()).as_deref())
     }
 
     fn traced(&self) -> &[Traced] {
@@ -171,6 +206,7 @@ impl IoTrace {
             name: device.name.clone(),
             lives: lives::of(device.collector.events()),
             heads: device.heads.as_ref().map(|heads| heads.entries()).unwrap_or_default(),
+            flash: device.flash.as_ref().map(|flash| flash.entries()).unwrap_or_default(),
         };
         self.traced.get_or_init(|| self.devices.iter().map(traced).collect())
     }

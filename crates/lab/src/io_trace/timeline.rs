@@ -3,7 +3,7 @@
 //! Slices of a track may overlap, for instance I/Os of one thread; they are laid out in lanes, in
 //! which they do not.
 use super::lives::{self, Issued, Life};
-use super::{HeadEntry, Traced};
+use super::{FlashEntry, HeadEntry, Traced};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use zonal_blk::{Nanos, Op, Status};
@@ -16,7 +16,7 @@ pub(super) struct Process {
     pub(super) counters: Vec<Counter>,
 }
 
-/// What one channel, tag, zone or head does.
+/// What one channel, hardware queue, zone, head or die does.
 pub(super) struct Track {
     pub(super) name: String,
     /// Slices of a lane follow one another.
@@ -58,9 +58,20 @@ pub(super) struct Counter {
     pub(super) values: Vec<(Nanos, f64)>,
 }
 
-/// The tracks of all devices.
-pub(super) fn of(traced: &[Traced]) -> Vec<Process> {
-    (0..).zip(traced).map(|(number, traced)| process(number, traced)).collect()
+/// The tracks of all devices, and one that says from when on the trace is not whole.
+pub(super) fn of(traced: &[Traced], full_at: Option<Nanos>) -> Vec<Process> {
+    let devices = (0..).zip(traced).map(|(number, traced)| process(number, traced));
+    devices.chain(full_at.map(|from| missing(from, traced))).collect()
+}
+
+/// The time from which on there was no memory for events.
+fn missing(from: Nanos, traced: &[Traced]) -> Process {
+    let lives = traced.iter().flat_map(|traced| &traced.lives);
+    let to = lives.map(|life| life.completed).fold(from, Nanos::max);
+    let name = "the memory for events was full: what followed is missing";
+    let slice = Slice { name, from, to, args: Vec::new(), parts: Vec::new(), flow: None };
+    let track = Track { name: "not whole".to_owned(), lanes: vec![vec![slice]] };
+    Process { name: "trace".to_owned(), tracks: vec![track], counters: Vec::new() }
 }
 
 fn process(number: u64, traced: &Traced) -> Process {
@@ -94,6 +105,7 @@ fn process(number: u64, traced: &Traced) -> Process {
         tracks.push(Track { name: "head".to_owned(), lanes: vec![head(&traced.heads)] });
         counters.extend(head_counters(&traced.heads));
     }
+    tracks.extend(flash(&traced.flash));
     Process { name: traced.name.clone(), tracks, counters }
 }
 
@@ -172,6 +184,27 @@ fn head(entries: &[HeadEntry]) -> Vec<Slice> {
         })
     };
     entries.windows(2).filter_map(slice).collect()
+}
+
+/// What each die does, and the writes that wait for space in the buffer.
+fn flash(entries: &[FlashEntry]) -> Vec<Track> {
+    let mut parts: BTreeMap<Option<u32>, Vec<Slice>> = BTreeMap::new();
+    for FlashEntry { from, to, activity, die, zone, command: _ } in entries {
+        let zone = zone.map(|zone| ("zone", Arg::Number(zone.0.into())));
+        parts.entry(*die).or_default().push(Slice {
+            name: activity.name(),
+            from: *from,
+            to: *to,
+            args: zone.into_iter().collect(),
+            parts: Vec::new(),
+            flow: None,
+        });
+    }
+    let track = |(die, slices): (Option<u32>, _)| Track {
+        name: die.map_or_else(|| "write buffer".to_owned(), |die| format!("die {die}")),
+        lanes: lanes(slices),
+    };
+    parts.into_iter().map(track).collect()
 }
 
 fn head_counters(entries: &[HeadEntry]) -> [Counter; 2] {

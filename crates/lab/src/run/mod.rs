@@ -153,7 +153,7 @@ impl Run {
     /// # Errors
     /// The file cannot be created.
     pub fn trace_ios(&mut self, settings: io_trace::Settings) -> Result<()> {
-        self.io_trace = Some(IoTrace::start(&self.devices, settings)?);
+        self.io_trace = Some(IoTrace::start(self.devices.iter(), settings)?);
         Ok(())
     }
 
