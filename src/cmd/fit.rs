@@ -1,6 +1,6 @@
 //! `zonal fit`.
 use super::measured::MeasuredArgs;
-use crate::args::seconds;
+use crate::args::{ReportFormat, seconds};
 use crate::config;
 use crate::terminal::StepBar;
 use anyhow::{Context, Result};
@@ -46,6 +46,9 @@ pub struct FitArgs {
     /// Write the fitted profile to a file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Format of what is printed
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
 }
 
 /// Fits a profile and prints how well it predicts the measurements.
@@ -75,6 +78,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
         std::fs::write(path, &fitted.profile)
             .with_context(|| format!("{}: cannot write", path.display()))?;
     }
-    io::stdout().write_all(fit::text(&fitted, &cells).as_bytes())?;
+    let text = args.format.show(|| fit::text(&fitted, &cells), || fit::html(&fitted, &cells))?;
+    io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `zonal device`, `zonal devices` and `zonal options`: what the program knows about devices and
 //! options.
-use crate::args::seconds;
+use crate::args::{ReportFormat, seconds};
 use crate::config;
 use anyhow::Result;
 use clap::Args;
@@ -23,6 +23,9 @@ pub struct DeviceArgs {
     /// it cost the machine of the published tables, by scheduler and length
     #[arg(long, value_name = "NS|published", default_value = "1000")]
     pub io_cost: CostModel,
+    /// Format of the output
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
 }
 
 /// Describes and checks a device.
@@ -32,7 +35,8 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
         seconds: args.time,
         io_cost: args.io_cost,
     })?;
-    write!(io::stdout(), "{check}")?;
+    let text = args.format.show(|| check.to_string(), || check.html())?;
+    io::stdout().write_all(text.as_bytes())?;
     Ok(if check.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -180,8 +180,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("a/b");
         prepare(&inner).unwrap();
-        let plot =
-            Plot { name: "x".to_owned(), svg: "<svg>\n</svg>".to_owned(), data: String::new() };
+        let (svg, none) = ("<svg>\n</svg>".to_owned(), String::new);
+        let plot = Plot { name: "x".to_owned(), svg, narrow: none(), data: none() };
         write_plots(&inner, &[plot]).unwrap();
         let names = fs::read_dir(&inner).unwrap();
         let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();

@@ -20,6 +20,20 @@ fn profiles_of_drives_are_sound() {
 }
 
 #[test]
+fn page_of_a_device_has_what_the_text_has() {
+    let args = ["device", "zns-1t", "--time", "0.1"];
+    let text = zonal(&args).out;
+    let page = zonal(&[&args[..], &["--format=html"]].concat()).expect_ok();
+    assert!(page.contains("class=\"narrow\"") && page.ends_with("</html>\n"), "{page}");
+    assert!(page.contains("<code>zonal device zns-1t --time 0.1 "), "{page}");
+    let (_, checks) = text.split_once("checks\n").expect("checks");
+    for check in checks.lines() {
+        let (_, what) = check.trim().split_once("  ").expect("ok and what");
+        assert!(page.contains(what.trim()), "{what} in {page}");
+    }
+}
+
+#[test]
 fn contradictory_device_parameters_are_rejected() {
     let ran = zonal(&["device", "smr-30t:seek_full=3ms"]);
     assert_eq!(ran.code, 2, "{}", ran.out);
@@ -39,6 +53,11 @@ fn fit_finds_the_measured_latency() {
     assert!(out.contains("predicted  2 cells, median"), "{out}");
     let fitted = dir.read("fitted.toml");
     assert!(fitted.ends_with(" # to be found\n"), "{fitted}");
+    let page =
+        dir.zonal(&[&args[..], &["--time", "0.01", "--io-cost=0", "--format=html"]].concat());
+    let page = page.expect_ok();
+    assert!(page.contains("<h2>Options</h2>") && page.contains("<circle"), "{page}");
+    assert_eq!(dir.read("fitted.toml"), fitted, "the format is no part of the fit");
     let latency = fitted.split('"').nth(3).and_then(|text| text.strip_suffix("ns"));
     let latency: u64 = latency.and_then(|digits| digits.parse().ok()).expect("nanoseconds");
     assert!((9_900..=10_100).contains(&latency), "{fitted}");

@@ -1,18 +1,21 @@
 //! Charts as SVG, drawn by `plotters`.
 //!
 //! A chart is readable on light and on dark pages: series have colours that contrast with both, and
-//! everything else has the colour of the surrounding text. The legend is above the plot.
+//! everything else has the colour of the surrounding text. Lines have their names at their ends where
+//! there is room; the legend above the plot has the others. Each chart is drawn twice, for wide and for
+//! narrow pages.
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Size of the whole chart, in pixels.
-const SIZE: (u32, u32) = (760, 440);
 const TITLE_HEIGHT: i32 = 30;
-/// Height of a line of the legend, and its number of entries.
-const LEGEND_HEIGHT: i32 = 20;
-const LEGEND_COLUMNS: usize = 2;
+/// Height of a line of the legend, and least distance of names at the ends of lines.
+const LINE_HEIGHT: i32 = 20;
+/// Names at the ends of lines, at most, and their characters.
+const NAMES: usize = 10;
+const NAME_LENGTH: usize = 26;
 /// Placeholder for the colour of the text; nothing else may have it.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_HEX: &str = "#010203";
@@ -29,8 +32,45 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x63, 0x74, 0xD6),
     RGBColor(0x7F, 0x7F, 0x7F),
 ];
-/// Labels of an axis of numbers, at most.
-const NUMBERS: usize = 10;
+
+/// How a chart is laid out. Lengths are pixels.
+struct Layout {
+    /// Of the whole chart.
+    size: (u32, u32),
+    /// Of the title, of the axes' descriptions and of all else.
+    text: [u32; 3],
+    /// Width of a character of a label, on average.
+    character: i32,
+    /// Width of the labels of the axis of values.
+    y_labels: u32,
+    /// Entries of the legend in a line.
+    columns: usize,
+    /// Labels of an axis of numbers, at most.
+    numbers: usize,
+    /// There is room for names at the ends of lines.
+    has_names: bool,
+}
+
+/// For pages as wide as a computer's screen, and for files.
+const WIDE: Layout = Layout {
+    size: (760, 440),
+    text: [20, 17, 16],
+    character: 8,
+    y_labels: 70,
+    columns: 2,
+    numbers: 10,
+    has_names: true,
+};
+/// For a telephone.
+const NARROW: Layout = Layout {
+    size: (360, 340),
+    text: [18, 16, 15],
+    character: 7,
+    y_labels: 60,
+    columns: 1,
+    numbers: 5,
+    has_names: false,
+};
 /// The part of the distance between two groups that bars fill.
 const GROUP: f64 = 0.8;
 
@@ -104,6 +144,7 @@ pub struct Series {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// A chart as a file of its own, with colours for light and dark backgrounds.
 pub fn standalone(svg: &str) -> String {
@@ -143,7 +184,7 @@ impl Chart {
         let headings = series.iter().map(|series| format!("{}, {}", series.name, self.y_label));
         let headings: Vec<String> = std::iter::once(self.x.label.clone()).chain(headings).collect();
         let row = |&x: &f64| {
-            let step = self.x.steps.as_ref().map(|_| self.x.show(x));
+            let step = self.x.steps.as_ref().map(|_| self.x.show(x, 1));
             let value = |series: &&Series| {
                 let here = series.points.iter().filter(|point| point.0.total_cmp(&x).is_eq());
                 here.map(|&(_, y)| exact(y)).collect::<Vec<_>>().join(", ")
@@ -159,19 +200,34 @@ impl Chart {
         out
     }
 
-    /// Draws the chart as SVG.
+    /// Draws the chart as SVG, for wide pages.
     ///
     /// # Errors
     /// `plotters` cannot draw it.
     pub fn draw(&self) -> Result<String> {
+        self.draw_as(&WIDE)
+    }
+
+    /// Draws the chart as SVG, for narrow pages.
+    ///
+    /// # Errors
+    /// `plotters` cannot draw it.
+    pub fn draw_narrow(&self) -> Result<String> {
+        self.draw_as(&NARROW)
+    }
+
+    fn draw_as(&self, layout: &Layout) -> Result<String> {
         let mut svg = String::new();
         {
-            let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            let lines = i32::try_from(self.legend().count().div_ceil(LEGEND_COLUMNS))?;
-            let head = TITLE_HEIGHT + lines * LEGEND_HEIGHT;
+            let root = SVGBackend::with_string(&mut svg, layout.size).into_drawing_area();
+            let named = self.named(layout);
+            let keys: Vec<&Series> =
+                self.legend().filter(|series| !(named && series.has_name())).collect();
+            let lines = i32::try_from(keys.len().div_ceil(layout.columns))?;
+            let head = TITLE_HEIGHT + lines * LINE_HEIGHT;
             let (above, below) = root.split_vertically(head);
-            self.draw_head(&above)?;
-            self.draw_plot(&below)?;
+            self.draw_head(&above, layout, &keys)?;
+            self.draw_plot(&below, layout, named)?;
             root.present().map_err(failed)?;
         }
         Ok(DEFAULTS
@@ -179,19 +235,59 @@ impl Chart {
             .fold(svg.replace(INK_HEX, "currentColor"), |svg, default| svg.replace(default, "")))
     }
 
-    fn draw_head(&self, area: &Area<'_>) -> Result<()> {
-        let centred = text(20).pos(Pos::new(HPos::Center, VPos::Center));
-        let middle = i32::try_from(SIZE.0 / 2)?;
-        area.draw(&Text::new(self.title.clone(), (middle, TITLE_HEIGHT / 2), centred))
+    fn draw_head(&self, area: &Area<'_>, layout: &Layout, keys: &[&Series]) -> Result<()> {
+        let [title, _, label] = layout.text;
+        // A character is about half as wide as it is high.
+        let fits = 2 * layout.size.0 / u32::try_from(self.title.chars().count().max(1))?;
+        let centred = text(title.min(fits)).pos(Pos::new(HPos::Center, VPos::Center));
+        let width = i32::try_from(layout.size.0)?;
+        area.draw(&Text::new(self.title.clone(), (width / 2, TITLE_HEIGHT / 2), centred))
             .map_err(failed)?;
-        let width = (i32::try_from(SIZE.0)? - 80) / i32::try_from(LEGEND_COLUMNS)?;
-        for (nr, series) in self.legend().enumerate() {
-            let (line, column) = (nr / LEGEND_COLUMNS, nr % LEGEND_COLUMNS);
-            let x = 70 + i32::try_from(column)? * width;
-            let y = TITLE_HEIGHT + i32::try_from(line)? * LEGEND_HEIGHT + LEGEND_HEIGHT / 2;
+        let left = i32::try_from(layout.y_labels)?;
+        let width = (width - left - 10) / i32::try_from(layout.columns)?;
+        for (nr, series) in keys.iter().enumerate() {
+            let (line, column) = (nr / layout.columns, nr % layout.columns);
+            let x = left + i32::try_from(column)? * width;
+            let y = TITLE_HEIGHT + i32::try_from(line)? * LINE_HEIGHT + LINE_HEIGHT / 2;
             series.draw_key(area, (x, y))?;
-            let style = text(16).pos(Pos::new(HPos::Left, VPos::Center));
+            let style = text(label).pos(Pos::new(HPos::Left, VPos::Center));
             area.draw(&Text::new(series.name.clone(), (x + 32, y), style)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Whether lines have their names at their ends: few short ones, at the right end of the plot.
+    fn named(&self, layout: &Layout) -> bool {
+        let lines: Vec<&Series> = self.series.iter().filter(|series| series.has_name()).collect();
+        let end = |series: &Series| self.x.scale.place(series.points[series.points.len() - 1].0);
+        let last = lines.iter().map(|line| end(line)).fold(f64::NEG_INFINITY, f64::max);
+        let right = match &self.x.steps {
+            Some(steps) => steps.len() as f64 - 1.0,
+            None => self.across().end,
+        };
+        let fits = |line: &&Series| {
+            line.name.chars().count() <= NAME_LENGTH && end(line).total_cmp(&last).is_eq()
+        };
+        layout.has_names
+            && (1..=NAMES).contains(&lines.len())
+            && last.total_cmp(&right).is_eq()
+            && lines.iter().all(fits)
+    }
+
+    /// The names of lines at their ends, apart from one another: `ends` are where the lines end.
+    fn draw_names(
+        area: &Area<'_>,
+        layout: &Layout,
+        mut ends: Vec<(&Series, (i32, i32))>,
+    ) -> Result<()> {
+        ends.sort_by_key(|(_, (_, y))| *y);
+        let places: Vec<i32> = ends.iter().map(|(_, (_, y))| *y).collect();
+        let bottom = i32::try_from(area.dim_in_pixel().1)? - LINE_HEIGHT;
+        for ((series, (x, _)), y) in ends.into_iter().zip(apart(&places, LINE_HEIGHT, bottom)) {
+            let dash = [(x + 8, y), (x + 18, y)];
+            area.draw(&PathElement::new(dash, series.colour().stroke_width(3))).map_err(failed)?;
+            let style = text(layout.text[2]).pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw(&Text::new(series.name.clone(), (x + 22, y), style)).map_err(failed)?;
         }
         Ok(())
     }
@@ -201,72 +297,89 @@ impl Chart {
         self.series.iter().filter(|series| series.marks != Marks::Intervals)
     }
 
-    fn draw_plot(&self, area: &Area<'_>) -> Result<()> {
+    fn draw_plot(&self, area: &Area<'_>, layout: &Layout, named: bool) -> Result<()> {
         let (low, high) = self.range();
-        let across = self.across();
+        let [_, description, label] = layout.text;
+        let names = self.series.iter().filter(|series| named && series.has_name());
+        let longest = names.clone().map(|series| series.name.chars().count()).max();
+        let room = longest.map_or(0, |longest| 24 + longest as i32 * layout.character);
+        let width = i32::try_from(layout.size.0 - layout.y_labels)? - 28 - room;
         let mut chart = ChartBuilder::on(area)
             .margin_left(8)
-            .margin_right(20)
+            .margin_right(20 + room)
             .margin_top(8)
             .x_label_area_size(46)
-            .y_label_area_size(70)
-            .build_cartesian_2d(across, low..high)
+            .y_label_area_size(layout.y_labels)
+            .build_cartesian_2d(self.across(), low..high)
             .map_err(failed)?;
+        let every = self.x.labelled(width, layout.character);
         chart
             .configure_mesh()
             .disable_x_mesh()
             .bold_line_style(INK.mix(0.25))
             .light_line_style(TRANSPARENT)
             .axis_style(INK)
-            .x_labels(self.x.steps.as_ref().map_or(NUMBERS, Vec::len))
-            .x_label_formatter(&|x| self.x.show(*x))
+            .x_labels(self.x.steps.as_ref().map_or(layout.numbers, Vec::len))
+            .y_labels(layout.numbers)
+            .x_label_formatter(&|x| self.x.show(*x, every))
             .y_label_formatter(&|y| self.scale.show(*y))
-            .label_style(text(16))
-            .axis_desc_style(text(17))
+            .label_style(text(label))
+            .axis_desc_style(text(description))
             .x_desc(self.x.label.clone())
             .y_desc(self.y_label.clone())
             .draw()
             .map_err(failed)?;
         for series in &self.series {
-            let own = |&(x, y): &(f64, f64)| {
-                (self.x.scale.place(x) + series.offset(), self.scale.place(y))
-            };
-            let points: Vec<(f64, f64)> = series.points.iter().map(own).collect();
-            let colour = series.colour();
-            match series.marks {
-                Marks::Intervals => {
-                    let bar = |ends: &[(f64, f64)]| {
-                        PathElement::new(ends.to_vec(), colour.stroke_width(1))
-                    };
-                    chart.draw_series(points.chunks(2).map(bar)).map_err(failed)?;
-                    let cap = |&end| Circle::new(end, 2, colour.filled());
-                    chart.draw_series(points.iter().map(cap)).map_err(failed)?;
-                }
-                Marks::Line { dashed: false, points: dots } => {
-                    let size = if dots { 3 } else { 0 };
-                    let line = LineSeries::new(points, colour.stroke_width(2)).point_size(size);
-                    chart.draw_series(line).map_err(failed)?;
-                }
-                Marks::Line { dashed: true, .. } => {
-                    let line = DashedLineSeries::new(points, 6, 4, colour.stroke_width(2));
-                    chart.draw_series(line).map_err(failed)?;
-                }
-                Marks::Rings | Marks::RingsOnBars => {
-                    let ring = |&point| Circle::new(point, 6, INK.stroke_width(2));
-                    chart.draw_series(points.iter().map(ring)).map_err(failed)?;
-                    let inside = |&point| Circle::new(point, 4, colour.filled());
-                    chart.draw_series(points.iter().map(inside)).map_err(failed)?;
-                }
-                Marks::Dots => {
-                    let dot = |&point| Circle::new(point, 3, colour.filled());
-                    chart.draw_series(points.iter().map(dot)).map_err(failed)?;
-                }
-                Marks::Bars => {
-                    let half = GROUP / series.slot.1 as f64 / 2.0;
-                    let bar =
-                        |(x, y)| Rectangle::new([(x - half, low), (x + half, y)], colour.filled());
-                    chart.draw_series(points.into_iter().map(bar)).map_err(failed)?;
-                }
+            self.draw_series(&mut chart, series, low)?;
+        }
+        let (left, top) = area.get_base_pixel();
+        let mut ends = Vec::new();
+        for series in names {
+            let (x, y) = series.points[series.points.len() - 1];
+            let (x, y) = chart.backend_coord(&(self.x.scale.place(x), self.scale.place(y)));
+            ends.push((series, (x - left, y - top)));
+        }
+        Self::draw_names(area, layout, ends)
+    }
+
+    /// Draws one of the series; bars begin at `low`.
+    fn draw_series(&self, chart: &mut Plane<'_, '_>, series: &Series, low: f64) -> Result<()> {
+        let own =
+            |&(x, y): &(f64, f64)| (self.x.scale.place(x) + series.offset(), self.scale.place(y));
+        let points: Vec<(f64, f64)> = series.points.iter().map(own).collect();
+        let colour = series.colour();
+        match series.marks {
+            Marks::Intervals => {
+                let bar =
+                    |ends: &[(f64, f64)]| PathElement::new(ends.to_vec(), colour.stroke_width(1));
+                chart.draw_series(points.chunks(2).map(bar)).map_err(failed)?;
+                let cap = |&end| Circle::new(end, 2, colour.filled());
+                chart.draw_series(points.iter().map(cap)).map_err(failed)?;
+            }
+            Marks::Line { dashed: false, points: dots } => {
+                let size = if dots { 3 } else { 0 };
+                let line = LineSeries::new(points, colour.stroke_width(2)).point_size(size);
+                chart.draw_series(line).map_err(failed)?;
+            }
+            Marks::Line { dashed: true, .. } => {
+                let line = DashedLineSeries::new(points, 6, 4, colour.stroke_width(2));
+                chart.draw_series(line).map_err(failed)?;
+            }
+            Marks::Rings | Marks::RingsOnBars => {
+                let ring = |&point| Circle::new(point, 6, INK.stroke_width(2));
+                chart.draw_series(points.iter().map(ring)).map_err(failed)?;
+                let inside = |&point| Circle::new(point, 4, colour.filled());
+                chart.draw_series(points.iter().map(inside)).map_err(failed)?;
+            }
+            Marks::Dots => {
+                let dot = |&point| Circle::new(point, 3, colour.filled());
+                chart.draw_series(points.iter().map(dot)).map_err(failed)?;
+            }
+            Marks::Bars => {
+                let half = GROUP / series.slot.1 as f64 / 2.0;
+                let bar =
+                    |(x, y)| Rectangle::new([(x - half, low), (x + half, y)], colour.filled());
+                chart.draw_series(points.into_iter().map(bar)).map_err(failed)?;
             }
         }
         Ok(())
@@ -300,8 +413,16 @@ impl Chart {
 }
 
 impl Axis {
-    /// The label of a position.
-    fn show(&self, x: f64) -> String {
+    /// The number of steps of which one is labelled, so that the labels have room in a width.
+    fn labelled(&self, width: i32, character: i32) -> usize {
+        let Some(steps) = &self.steps else { return 1 };
+        let longest = steps.iter().map(|step| step.chars().count()).max().unwrap_or(0);
+        let needed = (longest + 1) * steps.len() * character as usize;
+        needed.div_ceil(width.max(1) as usize).max(1)
+    }
+
+    /// The label of a position; of steps, one in `every` has one.
+    fn show(&self, x: f64, every: usize) -> String {
         let Some(steps) = &self.steps else {
             return match self.scale {
                 Scale::Linear => format!("{x:.0}"),
@@ -309,7 +430,7 @@ impl Axis {
             };
         };
         let at = x.round();
-        let is_step = (x - at).abs() < 1e-6 && at >= 0.0;
+        let is_step = (x - at).abs() < 1e-6 && at >= 0.0 && (at as usize).is_multiple_of(every);
         is_step.then(|| steps.get(at as usize)).flatten().cloned().unwrap_or_default()
     }
 }
@@ -338,7 +459,27 @@ impl Scale {
     }
 }
 
+/// Places in order, moved to be at least `distance` apart, and as far up as it takes for the last to be
+/// at `end` at most.
+fn apart(places: &[i32], distance: i32, end: i32) -> Vec<i32> {
+    let mut moved: Vec<i32> = Vec::with_capacity(places.len());
+    for &place in places {
+        moved.push(moved.last().map_or(place, |last| place.max(last + distance)));
+    }
+    let mut limit = end;
+    for place in moved.iter_mut().rev() {
+        *place = (*place).min(limit);
+        limit = *place - distance;
+    }
+    moved
+}
+
 impl Series {
+    /// Whether it is a line that can have its name at its end.
+    fn has_name(&self) -> bool {
+        matches!(self.marks, Marks::Line { points: true, .. }) && !self.points.is_empty()
+    }
+
     fn colour(&self) -> RGBColor {
         COLOURS[self.colour % COLOURS.len()]
     }
@@ -400,6 +541,53 @@ mod tests {
             assert!((luminance(light) + 0.05) / (own + 0.05) >= 3.0, "{colour:?} on light");
             assert!((own + 0.05) / (luminance(dark) + 0.05) >= 3.0, "{colour:?} on dark");
         }
+    }
+
+    #[test]
+    fn names_at_the_ends_of_lines_are_apart() {
+        assert_eq!(apart(&[10, 12, 80], 20, 200), [10, 30, 80]);
+        assert_eq!(apart(&[10, 190, 195], 20, 200), [10, 180, 200]);
+        assert_eq!(apart(&[], 20, 200), [0; 0]);
+    }
+
+    #[test]
+    fn lines_are_named_at_their_ends_if_all_end_at_the_right() {
+        let line = |name: &str, last: f64| Series {
+            name: name.to_owned(),
+            colour: 0,
+            slot: (0, 1),
+            marks: Marks::Line { dashed: false, points: true },
+            points: vec![(0.0, 1.0), (last, 2.0)],
+        };
+        let chart = |series| Chart {
+            title: "title".to_owned(),
+            x: Axis {
+                label: "x".to_owned(),
+                steps: Some(["one", "two", "three"].map(str::to_owned).to_vec()),
+                scale: Scale::Linear,
+            },
+            y_label: "y".to_owned(),
+            scale: Scale::Linear,
+            series,
+        };
+        let both = chart(vec![line("short", 2.0), line("other", 2.0)]);
+        assert!(both.named(&WIDE) && !both.named(&NARROW));
+        assert!(!chart(vec![line("short", 2.0), line("other", 1.0)]).named(&WIDE));
+        assert!(!chart(vec![line(&"long ".repeat(9), 2.0)]).named(&WIDE));
+        for svg in [both.draw().unwrap(), both.draw_narrow().unwrap()] {
+            assert_eq!(svg.matches("other").count(), 1, "{svg}");
+        }
+    }
+
+    #[test]
+    fn labels_of_steps_are_left_out_where_they_have_no_room() {
+        let axis = Axis {
+            label: String::new(),
+            steps: Some((0..8).map(|step| format!("step {step}")).collect()),
+            scale: Scale::Linear,
+        };
+        assert_eq!((axis.labelled(700, 8), axis.labelled(300, 7)), (1, 2));
+        assert_eq!((axis.show(2.0, 2), axis.show(3.0, 2)), ("step 2".to_owned(), String::new()));
     }
 
     #[test]

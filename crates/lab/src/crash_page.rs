@@ -18,7 +18,7 @@ const COLUMNS: u64 = 240;
 const ROWS: usize = 48;
 /// Events of the detail before the loss of power, and after it.
 const AROUND: (u64, u64) = (160, 40);
-/// Failures in the table.
+/// Rows of a table.
 const LISTED: usize = 200;
 /// Width of the plots, height of a row, and room for the names of the rows, in pixels.
 const WIDTH: f64 = 960.0;
@@ -56,8 +56,8 @@ impl Rows {
         let height = self.height() + 2.0 * ROW;
         let _ = writeln!(
             svg,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
-             viewBox=\"0 0 {WIDTH} {height}\">"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"Zones by time; the \
+             table below has the data\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">"
         );
         let names = self.zones.iter().map(|zone| format!("zone {zone}"));
         let names = names.chain(self.more.then(|| "other zones".to_owned()));
@@ -173,6 +173,7 @@ fn overview(page: &mut String, log: &Log, failed: &BTreeSet<u64>) {
     let width = events.div_ceil(COLUMNS).max(1);
     let mut columns: Vec<Column> = Vec::new();
     let (mut zones, mut marks) = (BTreeSet::new(), BTreeMap::new());
+    let mut counts: BTreeMap<u32, [u64; CLASSES.len()]> = BTreeMap::new();
     for (number, event) in (0..).zip(log.events()) {
         let at = usize::try_from(number / width).expect("few columns");
         columns.resize_with(columns.len().max(at + 1), Column::default);
@@ -181,6 +182,7 @@ fn overview(page: &mut String, log: &Log, failed: &BTreeSet<u64>) {
             Event::Started { command, .. } if class(command.op).is_some() => {
                 let zone = zone_of(&command, zone_size);
                 zones.insert(zone);
+                count(counts.entry(zone).or_default(), command.op);
                 let shown = columns[at].zones.entry(zone).or_insert(command.op);
                 // Of several, a reset says most.
                 if matches!(command.op, Op::ZoneReset | Op::ZoneFinish) {
@@ -216,22 +218,45 @@ fn overview(page: &mut String, log: &Log, failed: &BTreeSet<u64>) {
         rows.line(page, "cut", x(usize::try_from(at).expect("few columns")), &title);
     }
     rows.end(page, (1, events));
-    page.push_str("</figure>\n");
+    page::end_figure(page, &commands_of_zones(&counts));
     legend(page);
 }
 
+/// How bars look, and what they are.
+const CLASSES: [(&str, &str); 5] = [
+    ("write", "write"),
+    ("append", "append"),
+    ("reset", "reset, discard"),
+    ("finish", "finish"),
+    ("other", "open, close"),
+];
+
+/// Counts a command by how its bar looks.
+fn count(counts: &mut [u64; CLASSES.len()], op: Op) {
+    let at = CLASSES.iter().position(|(known, _)| Some(*known) == class(op));
+    at.into_iter().for_each(|at| counts[at] += 1);
+}
+
+/// The commands of each zone, as a table.
+fn commands_of_zones(counts: &BTreeMap<u32, [u64; CLASSES.len()]>) -> String {
+    let kinds = CLASSES.iter().map(|(_, name)| (*name).to_owned());
+    let headings: Vec<String> = std::iter::once("zone".to_owned()).chain(kinds).collect();
+    let row = |(zone, counts): (&u32, &[u64; CLASSES.len()])| {
+        std::iter::once(zone.to_string()).chain(counts.iter().map(u64::to_string)).collect()
+    };
+    let mut out = String::new();
+    page::table(&mut out, &headings, 1, counts.iter().take(LISTED).map(row));
+    if counts.len() > LISTED {
+        let _ = writeln!(out, "<p>and {} more</p>", counts.len() - LISTED);
+    }
+    out
+}
+
 fn legend(page: &mut String) {
-    let bars = [
-        ("write", "write"),
-        ("append", "append"),
-        ("reset", "reset, discard"),
-        ("finish", "finish"),
-        ("other", "open, close"),
-    ];
     let lines =
         [("flush", "flush"), ("mark", "mark"), ("cut", "loss of power that fails the check")];
     page.push_str("<p>");
-    for (class, name) in bars {
+    for (class, name) in CLASSES {
         let _ = write!(
             page,
             "<svg width=\"14\" height=\"10\"><rect class=\"{class}\" width=\"12\" height=\"10\" /></svg>{name} "
@@ -311,7 +336,21 @@ fn detail(page: &mut String, log: &Log, cut: u64) {
     // Between the last event before it and the next one.
     rows.line(page, "cut", x(cut) + scale / 2.0, &format!("the power fails after event {cut}"));
     rows.end(page, (first.max(1), end));
-    page.push_str("</figure>\n");
+    page::end_figure(page, &commands(&bars));
+}
+
+/// The commands around the first failure, as a table.
+fn commands(bars: &[Bar]) -> String {
+    let mut bars: Vec<&Bar> = bars.iter().collect();
+    bars.sort_by_key(|bar| bar.from);
+    let headings = ["started by event", "ended by event", "zone", "command"].map(str::to_owned);
+    let row = |bar: &&Bar| {
+        let to = bar.to.map_or("not".to_owned(), |to| to.to_string());
+        vec![bar.from.to_string(), to, bar.zone.to_string(), bar.title.clone()]
+    };
+    let mut out = String::new();
+    page::table(&mut out, &headings, 0, bars.iter().map(row));
+    out
 }
 
 fn failures(page: &mut String, report: &Report) {

@@ -2,9 +2,11 @@
 //!
 //! Simulated loads are compared with plain arithmetic on the model's parameters. The same options
 //! give the same report.
+use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::devices::{self, DeviceOptions};
 use crate::executor::Executor;
 use crate::experiment::{self, Outcome, PREPARATION, RunLength, available_cpus, parallel_map};
+use crate::page;
 use anyhow::{Context, Result};
 use std::fmt;
 use zonal_blk::{Limits, ZoneNo};
@@ -41,6 +43,8 @@ pub struct DeviceCheck {
     pub characteristics: Vec<(&'static str, String)>,
     /// Names and results of the loads.
     pub loads: Vec<(String, String)>,
+    /// Positions in percent of the capacity, and the sequential rate there in bytes per second.
+    rates: Vec<(u32, f64)>,
     /// The checks, in the order in which they were made.
     pub checks: Vec<Check>,
 }
@@ -96,6 +100,7 @@ pub fn check(options: &CheckOptions) -> Result<DeviceCheck> {
         description: spec.describe(),
         characteristics,
         loads: results.describe(limits),
+        rates: results.sequential.iter().map(|(place, outcome)| (*place, outcome.bytes)).collect(),
         checks,
     })
 }
@@ -104,6 +109,50 @@ impl DeviceCheck {
     /// Whether all checks passed.
     pub fn is_sound(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
+    }
+
+    /// The report as one self-contained page.
+    ///
+    /// # Errors
+    /// The plot cannot be drawn.
+    pub fn html(&self) -> Result<String> {
+        let mut out = page::begin(&format!("Device {}", self.device));
+        out += &format!("<p>{}</p>\n", page::escaped(&self.description));
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let of = self.characteristics.iter().map(|(name, value)| words(&[name, value]));
+        page::table(&mut out, &words(&["property", "value"]), 2, of);
+        let chart = self.chart();
+        page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
+        let of = self.loads.iter().map(|(name, value)| words(&[name, value]));
+        page::table(&mut out, &words(&["load", "result"]), 2, of);
+        let result = |ok| if ok { "ok" } else { "FAIL" };
+        let of = self.checks.iter().map(|Check { ok, text }| words(&[result(*ok), text]));
+        page::table(&mut out, &words(&["check", "what was compared"]), 2, of);
+        Ok(out + page::END)
+    }
+
+    /// The sequential rate over the place.
+    fn chart(&self) -> Chart {
+        let x = Axis {
+            label: "place, % of the capacity".to_owned(),
+            steps: None,
+            scale: Scale::Linear,
+        };
+        let points = self.rates.iter().map(|&(place, rate)| (f64::from(place), rate / 1e6));
+        let series = Series {
+            name: "sequential".to_owned(),
+            colour: 0,
+            slot: (0, 1),
+            marks: Marks::Line { dashed: false, points: true },
+            points: points.collect(),
+        };
+        Chart {
+            title: "Sequential rate by place".to_owned(),
+            x,
+            y_label: "MB/s".to_owned(),
+            scale: Scale::Linear,
+            series: vec![series],
+        }
     }
 }
 

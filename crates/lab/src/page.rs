@@ -43,12 +43,18 @@ pub fn with_command(page: &str, arguments: impl Iterator<Item = String>) -> Stri
     page.replacen(VERSION, &line, 1).replacen(END, &format!("{COPY}{END}"), 1)
 }
 
-/// A plot with its data as a table behind it.
-pub fn figure(out: &mut String, svg: &str, data: &str) {
+/// A plot for wide and for narrow pages, with its data as a table behind it.
+pub fn figure(out: &mut String, wide: &str, narrow: &str, data: &str) {
     let _ = writeln!(
         out,
-        "<figure>\n{svg}<details><summary>Data</summary>\n{data}</details>\n</figure>"
+        "<figure>\n<div class=\"wide\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>"
     );
+    end_figure(out, data);
+}
+
+/// The end of a figure: its data as a table behind it.
+pub fn end_figure(out: &mut String, data: &str) {
+    let _ = writeln!(out, "<details><summary>Data</summary>\n{data}</details>\n</figure>");
 }
 
 /// A table whose first `left` columns are aligned to the left.

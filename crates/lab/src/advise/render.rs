@@ -198,7 +198,7 @@ pub fn html(advice: &Advice) -> Result<String> {
     }
     let charts = if advice.trials.is_empty() { Vec::new() } else { charts(advice) };
     for chart in charts {
-        page::figure(&mut out, &chart.draw()?, &chart.data());
+        page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
     }
     let headings = ["rank", "configuration"].into_iter().chain(HEADINGS);
     let headings: Vec<String> =

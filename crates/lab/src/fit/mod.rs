@@ -10,6 +10,7 @@
 //!  search    which point next
 //!  solve     linear algebra
 //! ```
+mod html;
 mod model;
 mod profile;
 mod search;
@@ -19,6 +20,7 @@ mod text;
 use crate::measurements::{Cells, Metric, Predicted, RunOptions};
 use crate::progress::StepProgress;
 use anyhow::{Result, ensure};
+pub use html::html;
 use model::{Loads, RunModel};
 pub use profile::Profile;
 use search::{Linear, Model, Search, cost, linearize};

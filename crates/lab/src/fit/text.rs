@@ -27,14 +27,19 @@ pub fn render(fitted: &Fitted, cells: &Cells) -> String {
     }
     options(&mut out, &fitted.options);
     out.push('\n');
-    let used = |cell: &&Cell| counts(cell.metric) && fitted.before[cell.load].is_some();
-    let used: Vec<&Cell> = cells.cells.iter().filter(used).collect();
+    let used = used(fitted, cells);
     if used.len() <= LISTED {
         list(&mut out, fitted, &used);
         out.push('\n');
     }
     summary(&mut out, fitted, &used);
     out
+}
+
+/// The cells that took part.
+pub(super) fn used<'a>(fitted: &Fitted, cells: &'a Cells) -> Vec<&'a Cell> {
+    let used = |cell: &&Cell| counts(cell.metric) && fitted.before[cell.load].is_some();
+    cells.cells.iter().filter(used).collect()
 }
 
 fn options(out: &mut String, options: &[Adjusted]) {
@@ -60,7 +65,7 @@ fn options(out: &mut String, options: &[Adjusted]) {
 }
 
 /// By how many percent the figure of a cell differs from the measured one.
-fn error(cell: &Cell, figures: &[Option<Predicted>]) -> Option<f64> {
+pub(super) fn error(cell: &Cell, figures: &[Option<Predicted>]) -> Option<f64> {
     let predicted = figures[cell.load].as_ref()?.figure(cell);
     Some((predicted / cell.value - 1.0) * 100.0)
 }

@@ -49,7 +49,7 @@ fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
         let _ = writeln!(out, "<p>{}</p>", escaped(caveat));
     }
     for plot in plot::plots(measured)? {
-        page::figure(out, &plot.svg, &plot.data);
+        page::figure(out, &plot.svg, &plot.narrow, &plot.data);
     }
     figures(out, measured);
     for note in notes(measured) {

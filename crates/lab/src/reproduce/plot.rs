@@ -13,6 +13,8 @@ pub struct Plot {
     pub name: String,
     /// The SVG, for a page that sets a foreground colour.
     pub svg: String,
+    /// The same for a narrow page.
+    pub narrow: String,
     /// What it shows, as a table in HTML.
     pub data: String,
 }
@@ -24,7 +26,8 @@ impl Plot {
     /// It cannot be drawn.
     pub fn of(name: String, chart: &Chart) -> Result<Self> {
         let svg = chart.draw().with_context(|| format!("plot {name}"))?;
-        Ok(Plot { name, svg, data: chart.data() })
+        let narrow = chart.draw_narrow().with_context(|| format!("plot {name}"))?;
+        Ok(Plot { name, svg, narrow, data: chart.data() })
     }
 
     /// The SVG as a file of its own, with colours for light and dark backgrounds.

@@ -110,7 +110,7 @@ pub fn html(sweep: &Sweep) -> Result<String> {
         writeln!(out, "<p>Interrupted: points without figures were not reached.</p>")?;
     }
     for plot in plots(sweep)? {
-        page::figure(&mut out, &plot.svg, &plot.data);
+        page::figure(&mut out, &plot.svg, &plot.narrow, &plot.data);
     }
     let rows = sweep.points.iter().map(|point| row(&sweep.options, point));
     table(&mut out, &headings(&sweep.options), names.len(), rows);

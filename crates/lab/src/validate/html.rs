@@ -36,7 +36,7 @@ pub fn page(validation: &Validation) -> Result<String> {
     }
     out += "<h2>Predicted against measured</h2>\n<p>The line is where both are the same.</p>\n";
     for plot in plots(validation)? {
-        page::figure(&mut out, &plot.svg, &plot.data);
+        page::figure(&mut out, &plot.svg, &plot.narrow, &plot.data);
     }
     out += "<h2>Largest errors</h2>\n";
     let headings = ["cell", "measured", "predicted", "error"];
@@ -71,9 +71,9 @@ mod tests {
         let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
         let named = |name| document.descendants().filter(move |node| node.has_tag_name(name));
         let svg = ("http://www.w3.org/2000/svg", "svg");
-        assert_eq!(named(svg).count(), 2, "iops and lat_mean");
+        assert_eq!(named(svg).count(), 2 * 2, "iops and lat_mean, wide and narrow");
         let rings = named(("http://www.w3.org/2000/svg", "circle")).count();
-        assert!(rings >= 4 + 3, "four cells and the legend: {rings}");
+        assert!(rings >= 2 * (4 + 3), "four cells and the legend: {rings}");
         assert!(page.contains("naive") && page.contains("Largest errors"), "{page}");
     }
 }
