@@ -15,8 +15,8 @@ const WIDE: Layout = Layout { width: 760.0, left: 170.0, above: 0.0 };
 const NARROW: Layout = Layout { width: 360.0, left: 0.0, above: 18.0 };
 /// Height of a bar.
 const BAR: f64 = 30.0;
-/// A part of a bar that is as wide has its name inside.
-const LABELLED: f64 = 62.0;
+/// Width of a letter. A part of a bar that is as wide as its name has it inside.
+const LETTER: f64 = 9.0;
 
 /// The page of all devices. `lacks` says why not all I/Os are explained.
 pub(super) fn page(devices: &[Explained], lacks: Option<&str>) -> String {
@@ -90,12 +90,12 @@ fn bars(out: &mut String, rows: &[Row], layout: &Layout) {
                 top + 3.0,
                 BAR - 6.0
             );
-            if width >= LABELLED {
+            let name = plain(part);
+            if width >= LETTER * (name.len() + 1) as f64 {
                 let middle = x + width / 2.0;
                 let _ = writeln!(
                     out,
-                    "<text class=\"inside\" x=\"{middle:.1}\" y=\"{text}\">{}</text>",
-                    plain(part)
+                    "<text class=\"inside\" x=\"{middle:.1}\" y=\"{text}\">{name}</text>"
                 );
             }
             x += width;
