@@ -12,7 +12,7 @@ fuzz_target!(|text: &str| {
         .with_variable("SIZE", "64k");
     match parse_str("fuzz.fio", text, &source) {
         Ok(set) => assert!(!set.jobs.is_empty()),
-        Err(JobError::NoJobs) => {}
+        Err(JobError::NoJobs { .. }) => {}
         Err(error) => assert!(error.to_string().contains(".fio"), "{error}"),
     }
 });
