@@ -61,11 +61,11 @@ pub fn get() -> Option<&'static Config> {
 }
 
 /// Reads the file that `--config FILE` before the command names, `ZONAL_CONFIG` or the user's own, and
-/// adds its defaults to the arguments.
+/// adds its defaults to the arguments. The command line is defined only if there is a file.
 ///
 /// # Errors
 /// The file cannot be read, though it exists or was named, or something in it is wrong.
-pub fn apply(mut args: Vec<OsString>, definition: &Command) -> Result<Vec<OsString>> {
+pub fn apply(mut args: Vec<OsString>, definition: fn() -> Command) -> Result<Vec<OsString>> {
     let named = take_option(&mut args)?;
     ensure!(take_option(&mut args)?.is_none(), "--config: found two files, expected one");
     let named = named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
@@ -76,7 +76,7 @@ pub fn apply(mut args: Vec<OsString>, definition: &Command) -> Result<Vec<OsStri
         let name = file.display().to_string();
         let text = text_file::read_string(file)
             .with_context(|| format!("{name}: cannot read the configuration"))?;
-        config = Parser::new(&name, &text, definition).parse()?;
+        config = Parser::new(&name, &text, &definition()).parse()?;
     }
     config.file = file;
     let added = config.add_defaults(&mut args);

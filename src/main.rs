@@ -26,7 +26,7 @@ const EXIT_BAD_INPUT: u8 = 2;
 const EXIT_BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
-    let args = match config::apply(std::env::args_os().collect(), &cli::definition()) {
+    let args = match config::apply(std::env::args_os().collect(), cli::definition) {
         Ok(args) => args,
         Err(error) => {
             print_error(format_args!("zonal: {}", describe(&error)));
