@@ -7,6 +7,9 @@ use zonal_blk::{Sector, ZoneCondition, ZoneNo};
 
 /// Size of a metadata block.
 pub const BLOCK: usize = 4096;
+/// Generations, and numbers of lists of regions, are below this: more than any writer counts to, and
+/// the next one can be computed.
+pub(super) const GENERATIONS: u64 = 1 << 63;
 /// Size of a block's header.
 const HEADER: usize = 64;
 /// Entries of a full block.
@@ -89,7 +92,8 @@ pub(super) fn encode_block(block: &mut [u8], header: &Header, entries: &[ZoneEnt
     put(block, 4, &crc.to_le_bytes());
 }
 
-/// The header of a block; `None` unless the checksum, the kind and the image are right.
+/// The header of a block; `None` unless the checksum, the kind and the image are right, and the
+/// generation and the number of entries are possible.
 pub(super) fn decode_block(block: &[u8], kind: Kind, image: u64) -> Option<Header> {
     let whole = block[..4] == kind.magic() && u32_at(block, 4) == checksum(block, 4);
     let header = Header {
@@ -102,7 +106,8 @@ pub(super) fn decode_block(block: &[u8], kind: Kind, image: u64) -> Option<Heade
         part: u32_at(block, 36),
         parts: u32_at(block, 40),
     };
-    (whole && header.image == image && header.count as usize <= ENTRIES).then_some(header)
+    let possible = header.generation < GENERATIONS && header.count as usize <= ENTRIES;
+    (whole && header.image == image && possible).then_some(header)
 }
 
 /// The encoded entries of a block.
@@ -196,6 +201,28 @@ impl ZoneEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_generation_without_a_next_one_is_none() {
+        let decoded = |generation| {
+            let header = Header {
+                kind: Kind::Root,
+                image: 7,
+                generation,
+                index: 0,
+                count: 0,
+                batch: 0,
+                part: 0,
+                parts: 0,
+            };
+            let mut block = [0; BLOCK];
+            encode_block(&mut block, &header, &[]);
+            decode_block(&block, Kind::Root, 7).map(|header| header.generation)
+        };
+        assert_eq!(decoded(GENERATIONS - 1), Some(GENERATIONS - 1));
+        assert_eq!(decoded(GENERATIONS), None);
+        assert_eq!(decoded(u64::MAX), None);
+    }
 
     #[test]
     fn an_entry_covers_no_more_data_than_recovery_may_read() {

@@ -8,7 +8,7 @@
 //!
 //! There are two lists, each twice, written in turn: whatever writes are lost or torn, one of them is
 //! that before or that after.
-use super::block::{BLOCK, checksum, put, u32_at, u64_at};
+use super::block::{BLOCK, GENERATIONS, checksum, put, u32_at, u64_at};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::store::{ImageStore, ReadAt};
@@ -78,11 +78,12 @@ fn encode(image: u64, number: u64, regions: impl ExactSizeIterator<Item = Region
     both
 }
 
-/// The number of a list; `None` unless the checksum and the image are right.
+/// The number of a list; `None` unless the checksum and the image are right, and the numbers possible.
 fn number_of(block: &[u8], image: u64) -> Option<u64> {
     let intact = block[..4] == *MAGIC
         && u32_at(block, 4) == checksum(block, 4)
         && u64_at(block, 8) == image
+        && u64_at(block, 16) < GENERATIONS
         && u32_at(block, 24) as usize <= MAX;
     intact.then(|| u64_at(block, 16))
 }
@@ -312,5 +313,7 @@ mod tests {
             block[at] ^= 1;
             assert_eq!(number_of(&block, 5), None, "byte {at}");
         }
+        let last = encode(5, u64::MAX, regions.iter().copied());
+        assert_eq!(number_of(&last[..BLOCK], 5), None, "no list can follow");
     }
 }
