@@ -48,13 +48,15 @@ fn device_that_is_not_recorded_has_no_such_command() {
 }
 
 #[test]
-fn refused_server_leaves_an_older_log_as_it_was() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("d.zlog");
-    fs::write(&log, "older").expect("a file");
-    let record = ["serve", SMALL, "--record", log.to_str().expect("UTF-8")];
-    let (code, _, errors) = ran(&[&record[..], &["--nvme-tcp", "192.0.2.1:4420"]].concat());
-    assert_eq!(code, 2, "{errors}");
-    assert_eq!(fs::read_to_string(&log).expect("a file"), "older");
-    assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 1);
+fn refused_server_leaves_an_older_log_and_trace_as_they_were() {
+    for option in ["--record", "--trace"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("d");
+        fs::write(&file, "older").expect("a file");
+        let serve = ["serve", SMALL, option, file.to_str().expect("UTF-8")];
+        let (code, _, errors) = ran(&[&serve[..], &["--nvme-tcp", "192.0.2.1:4420"]].concat());
+        assert_eq!(code, 2, "{option}: {errors}");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "older", "{option}");
+        assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 1, "{option}");
+    }
 }

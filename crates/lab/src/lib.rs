@@ -50,6 +50,10 @@ pub mod sweep;
 pub mod validate;
 pub mod zone;
 
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+
 /// An error for people, with its causes. Some errors of libraries contain their cause, which is not
 /// repeated.
 pub fn describe(error: &anyhow::Error) -> String {
@@ -61,6 +65,12 @@ pub fn describe(error: &anyhow::Error) -> String {
         }
     }
     words
+}
+
+/// Checks that a file can be written at the end of a run, and creates it if need be. An older one keeps
+/// its contents until then.
+fn check_writable(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
 }
 
 #[cfg(doctest)]

@@ -10,13 +10,13 @@ mod lives;
 mod perfetto;
 mod timeline;
 
+use crate::check_writable;
 use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use collect::{Budget, Collector, Log};
 use lives::Life;
 use serde_json::{Value, json};
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zonal_blk::{Bytes, Nanos};
@@ -124,7 +124,7 @@ impl IoTrace {
                 Format::Blktrace => blktrace::name(path, 0),
                 Format::Perfetto | Format::Json => path.clone(),
             };
-            File::create(first).with_context(|| format!("--trace {}", path.display()))?;
+            check_writable(&first).with_context(|| format!("--trace {}", path.display()))?;
         }
         let budget = Arc::new(Budget::new(settings.limit));
         let start = |device: &AttachedDevice| {

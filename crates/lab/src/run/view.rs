@@ -1,8 +1,8 @@
 //! The devices of a run as a page shows them: while it runs, or recorded.
+use crate::check_writable;
 use crate::devices::{AttachedDevice, Devices};
 use crate::progress::{JobProgress, PhaseProgress};
 use anyhow::{Context, Result};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::Nanos;
@@ -57,7 +57,7 @@ impl ViewRecording {
     /// The file cannot be created.
     pub fn start(devices: &Devices, path: &Path) -> Result<Self> {
         let context = || format!("--record-view {}", path.display());
-        File::create(path).with_context(context)?;
+        check_writable(path).with_context(context)?;
         let sampler = |watched| Sampler::new(watched, MAX_CELLS, SampleClock::Device);
         let recorder = Recorder::start(watched(devices.iter()).into_iter().map(sampler).collect());
         let state = State { recorder: Some(recorder), last: Nanos(0), path: path.to_owned() };
