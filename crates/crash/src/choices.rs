@@ -286,16 +286,17 @@ impl Drive {
             ZoneFate::Data { kept, appends } => {
                 let model = &self.zones[zone as usize];
                 let (durable, end) = (model.durable, model.end());
-                let mut text = format!(
-                    "zone {zone}: {kept} blocks, of {end} that were written and {durable} that were durable"
-                );
+                let mut text = format!("zone {zone}: {kept} blocks kept");
+                if *kept > end {
+                    text.push_str(&format!(", {} of them of writes in flight", kept - end));
+                }
                 for append in appends {
                     text.push_str(&format!(", then append {}", append.id));
                     if let Some(blocks) = append.blocks {
                         text.push_str(&format!(" (its first {blocks} blocks)"));
                     }
                 }
-                text
+                text + &format!("; {end} were written, {durable} of them durable")
             }
         };
         let write = |(&id, fate): (&u64, &WriteFate)| match self.in_flight.get(&id) {
