@@ -236,7 +236,7 @@ impl Channel {
         match self.fast_path.zone_of(&bio) {
             Some(zone) => {
                 let request = self.request_in_zone(zone, bio, None);
-                self.enter_plug(now, request);
+                self.pass_plug(now, request);
             }
             None => self.check_and_split(now, bio),
         }
@@ -303,8 +303,15 @@ impl Channel {
         }
     }
 
+    /// [`Channel::pass_plug`] where it is one of many.
+    #[inline(never)]
+    fn enter_plug(&mut self, now: Nanos, request: Box<Request>) {
+        self.pass_plug(now, request);
+    }
+
     /// Passes a request through the plug of its zone, if it has one.
-    fn enter_plug(&mut self, now: Nanos, mut request: Box<Request>) {
+    #[inline(always)]
+    fn pass_plug(&mut self, now: Nanos, mut request: Box<Request>) {
         let plugged = self.trace.as_ref().and_then(|trace| trace.before_plug(&mut request));
         match self.queue.enter(now, request, &mut self.aborted) {
             PlugResult::Issue(request) => self.issue(now, request),
@@ -312,11 +319,17 @@ impl Channel {
             PlugResult::Failed(request, status) => self.plug_refused(now, request, status),
         }
         if !self.aborted.is_empty() {
-            let mut ended = std::mem::take(&mut self.ended);
-            self.deliver_aborted(&mut ended);
-            self.ended = ended;
-            self.send_mail();
+            self.end_aborted();
         }
+    }
+
+    /// The aborted bios of this channel complete in the next poll.
+    #[cold]
+    fn end_aborted(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.deliver_aborted(&mut ended);
+        self.ended = ended;
+        self.send_mail();
     }
 
     /// The plug refused a request. Merged bios are retried one by one: one that is not at the write
@@ -363,24 +376,24 @@ impl Channel {
         }
         self.collect_mail(now, completions);
         let mut budget = POLL_BUDGET;
-        let mut done = std::mem::take(&mut self.done);
         let mut starts = self.hctx.with(|hctx| {
-            hctx.reap(now, &mut done);
+            hctx.reap(now, &mut self.done);
             hctx.starts()
         });
-        while !done.is_empty() {
-            budget = budget.saturating_sub(done.len());
+        while !self.done.is_empty() {
+            budget = budget.saturating_sub(self.done.len());
             // On a shared hardware queue they may belong to other channels and to a newer
             // configuration than this channel's, which cannot change again while they are inside.
             if self.is_config_stale() {
                 self.reload_config();
             }
             if let Some(sched) = &mut self.sched {
-                sched.completed(now, &done);
+                sched.completed(now, &self.done);
             }
-            done.reverse();
-            while let Some(request) = done.pop() {
-                self.complete(now, request, completions);
+            match self.done.pop() {
+                Some(only) if self.done.is_empty() => self.complete(now, only, completions),
+                Some(last) => self.complete_all(now, last, completions),
+                None => {}
             }
             self.hctx.with(|hctx| hctx.run(now));
             if let Some(sched) = &mut self.sched {
@@ -391,12 +404,11 @@ impl Channel {
             }
             starts = self.hctx.with(|hctx| {
                 if hctx.may_have_more(now, starts) {
-                    hctx.reap(now, &mut done);
+                    hctx.reap(now, &mut self.done);
                 }
                 hctx.starts()
             });
         }
-        self.done = done;
         let leaving = self.is_leaving();
         if let Some(sched) = &mut self.sched
             && !leaving
@@ -416,10 +428,15 @@ impl Channel {
     }
 
     /// Admits held bios if the queue is no longer frozen.
+    #[inline(always)]
     fn admit_held(&mut self, now: Nanos) {
-        if self.held.is_empty() || self.queue.gate().is_frozen() {
-            return;
+        if !self.held.is_empty() && !self.queue.gate().is_frozen() {
+            self.admit_all(now);
         }
+    }
+
+    #[cold]
+    fn admit_all(&mut self, now: Nanos) {
         if self.nr_bios > 0 || self.usage.enter(self.queue.gate()) && self.refresh_config() {
             mark!(Unfrozen if true);
             if mutant!(HeldOutOfOrder) {
@@ -431,10 +448,15 @@ impl Channel {
         }
     }
 
+    #[inline(always)]
     fn collect_mail(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
-        if !self.has_mail() {
-            return;
+        if self.has_mail() {
+            self.take_mail(now, completions);
         }
+    }
+
+    #[inline(never)]
+    fn take_mail(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         let mut mail = std::mem::take(&mut self.mail);
         self.mailbox.take(&mut mail);
         for request in mail.drain(..) {
@@ -447,9 +469,21 @@ impl Channel {
         self.mail = mail;
     }
 
+    /// Completes all requests that are done, in their order; `last` is the last one.
+    #[inline(never)]
+    fn complete_all(&mut self, now: Nanos, last: Box<Request>, completions: &mut Vec<Completion>) {
+        let mut done = std::mem::take(&mut self.done);
+        done.push(last);
+        done.reverse();
+        while let Some(request) = done.pop() {
+            self.complete(now, request, completions);
+        }
+        self.done = done;
+    }
+
     /// The device has completed a request: issues the next write of its plug, then completes the
     /// bios.
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, now: Nanos, request: Box<Request>, completions: &mut Vec<Completion>) {
         if let Some(iostat) = &self.iostat {
             iostat.count(&request);
@@ -467,6 +501,7 @@ impl Channel {
     }
 
     /// Issues a write that waited in a plug, or has its channel do so.
+    #[inline(never)]
     fn issue_next(&mut self, now: Nanos, mut next: Box<Request>) {
         if let Some(trace) = &mut self.trace {
             trace.event(TraceAction::Unplug, &mut next);
@@ -568,6 +603,7 @@ impl Channel {
     /// When to call [`Channel::poll`] next. Holds until then unless the channel is woken
     /// ([`Channel::set_waker`]): what other channels do can bring the time forward. Follow it also
     /// without bios outstanding, as a write of another channel may be in flight here.
+    #[inline]
     pub fn next_event(&mut self) -> Wake {
         let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();
         if admits || !self.ended.is_empty() || self.has_mail() {
@@ -655,6 +691,7 @@ impl Channel {
     }
 
     /// Whether another channel has left requests here for the next [`Channel::poll`].
+    #[inline]
     pub fn has_mail(&self) -> bool {
         !self.mailbox.is_empty()
     }

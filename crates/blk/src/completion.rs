@@ -47,6 +47,7 @@ impl Mailbox {
         &self.sleeper
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         !self.full.load(Ordering::Acquire)
     }

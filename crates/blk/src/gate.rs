@@ -94,6 +94,7 @@ impl ChannelUsage {
     }
 
     /// Tries to enter with the channel's first bio.
+    #[inline]
     pub(crate) fn enter(&self, gate: &Gate) -> bool {
         self.0.swap(true, Ordering::SeqCst);
         store_before_load();

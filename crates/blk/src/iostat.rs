@@ -111,6 +111,7 @@ impl IoHistograms {
     }
 
     /// The range of a time.
+    #[inline]
     fn range_of(time: Nanos) -> usize {
         let log = time.0.max(256).ilog2();
         let quarter = (time.0.max(256) >> (log - 2)) & 3;
@@ -155,7 +156,7 @@ impl IoCounters {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn add(&self, request: &Request) {
         let succeeded = request.status() == Status::Ok;
         let sectors = if succeeded { u64::from(request.nr_sectors()) } else { 0 };
@@ -260,6 +261,7 @@ impl HctxTimes {
     }
 
     /// A request is back that was started at this time.
+    #[inline]
     pub(crate) fn count(&self, op: Op, started: Nanos, now: Nanos) {
         let time = Nanos(now.0.saturating_sub(started.0));
         let (sum, histogram) = match op {

@@ -587,6 +587,7 @@ impl Queue {
     }
 
     /// Releases what `request`, which has completed, held in its plug. Returns the write to issue next.
+    #[inline]
     pub(crate) fn release(
         &self,
         now: Nanos,
@@ -595,7 +596,8 @@ impl Queue {
     ) -> Option<Box<Request>> {
         let plugs = self.plugs.as_ref()?;
         if request.plugged {
-            return plugs.complete(now, request, self.zone_write() == ZoneWrite::Qd1, aborted);
+            let policy = self.zone_write.load(Ordering::Relaxed);
+            return plugs.complete(now, request, policy == ZoneWrite::Qd1 as u8, aborted);
         }
         if request.op() == Op::ZoneResetAll && self.zone_write().plugs() {
             mark!(ResetAllCompleted if request.status() == Status::Ok);

@@ -141,6 +141,14 @@ impl Storage {
         }
     }
 
+    /// Applies a write; see [`apply`].
+    #[inline]
+    pub(crate) fn write(&self, request: &mut Request) -> Result<(), Status> {
+        let Some(zones) = &self.zones else { return self.apply_regular(request) };
+        let (zone, sector, nr_sectors) = (request.zone(), request.sector(), request.nr_sectors());
+        zones.write(zone, sector, nr_sectors, || self.data.write(request))
+    }
+
     fn apply_regular(&self, request: &mut Request) -> Result<(), Status> {
         match request.op() {
             Op::Write => self.data.write(request),
@@ -219,6 +227,12 @@ impl ModelStorage {
     /// The storage; [`Status::NotSupported`] in a model of time.
     pub(crate) fn get(&self) -> Result<&Storage, Status> {
         self.own.as_ref().ok_or(Status::NotSupported)
+    }
+
+    /// The storage, if there is any and nobody observes it.
+    #[inline]
+    pub(crate) fn unobserved(&self) -> Option<&Storage> {
+        self.own.as_ref().filter(|_| self.observer.get().is_none())
     }
 
     /// Applies a command of hardware queue `queue` with `apply`, which gets the storage if there is

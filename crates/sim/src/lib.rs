@@ -347,7 +347,7 @@ impl SimThread {
 
 impl Timing {
     /// Steps the runner, or interrupts the busy thread.
-    #[inline]
+    #[inline(always)]
     fn step<R: SteppedBy<VirtualClock> + ?Sized>(
         &mut self,
         runner: &mut R,
@@ -374,7 +374,7 @@ impl Timing {
 
     /// When the thread's work is done or the device interrupts it. Immediate completions of a device
     /// without latency do not interrupt.
-    #[inline]
+    #[inline(always)]
     fn keep_busy<R: SteppedBy<VirtualClock> + ?Sized>(&self, runner: &mut R, now: Nanos) -> Nanos {
         // Alone, with nothing in flight: there is nobody else's I/O, either.
         if self.busy_until <= now || self.is_alone && runner.is_idle() {

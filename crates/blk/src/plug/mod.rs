@@ -162,7 +162,7 @@ pub(crate) struct ZonePlugs {
 impl ZonePlugs {
     /// Passes a write through the plug of its zone: the fast path of [`ZonePlugs::enter`]. `Err`
     /// hands back a request that needs the slow path.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter_write<const ONE_PER_DISK: bool>(
         &self,
         now: Nanos,
@@ -284,7 +284,24 @@ impl ZonePlugs {
 
     /// A request that went through its plug has completed. Returns the write to issue next; waiting
     /// writes that have become impossible go to `aborted`.
+    #[inline(always)]
     pub(crate) fn complete(
+        &self,
+        now: Nanos,
+        request: &Request,
+        one_per_disk: bool,
+        aborted: &mut RequestList,
+    ) -> Option<Box<Request>> {
+        if request.op() == Op::Write && request.status() == Status::Ok && !one_per_disk {
+            let zone = request.zone;
+            return self.next_write(now, zone, &mut self.lock(zone));
+        }
+        self.complete_any(now, request, one_per_disk, aborted)
+    }
+
+    /// The same for every kind of request.
+    #[inline(never)]
+    fn complete_any(
         &self,
         now: Nanos,
         request: &Request,
@@ -317,14 +334,24 @@ impl ZonePlugs {
                 return None;
             }
         }
-        let mut next = plug.next(now, self.merge_max_sectors());
-        if one_per_disk && next.is_none() {
-            plug.delist();
-            self.update_alive(zone, &mut plug);
-            drop(plug);
-            next = self.next_plug(now);
-        } else if next.is_none() && !(mutant!(FullPlugKept) && plug.wp() == self.capacity(zone)) {
-            self.update_alive(zone, &mut plug);
+        if !one_per_disk {
+            return self.next_write(now, zone, &mut plug);
+        }
+        if let Some(next) = plug.next(now, self.merge_max_sectors()) {
+            return Some(next);
+        }
+        plug.delist();
+        self.update_alive(zone, &mut plug);
+        drop(plug);
+        self.next_plug(now)
+    }
+
+    /// The write in flight in a zone is back: returns the next one.
+    #[inline(always)]
+    fn next_write(&self, now: Nanos, zone: ZoneNo, plug: &mut ZonePlug) -> Option<Box<Request>> {
+        let next = plug.next(now, self.merge_max_sectors());
+        if next.is_none() && !(mutant!(FullPlugKept) && plug.wp() == self.capacity(zone)) {
+            self.update_alive(zone, plug);
         }
         next
     }

@@ -85,7 +85,10 @@ impl NullDevice {
     /// Executes a command and sets its status.
     #[inline]
     fn execute(&self, request: &mut Request) {
-        let result = self.storage.apply(request, |_| {});
+        let result = match request.op() {
+            Op::Write => self.storage.write(request),
+            _ => self.storage.apply(request, |_| {}),
+        };
         match result {
             Ok(()) => request.set_status(Status::Ok),
             Err(status) => request.refuse(status),

@@ -71,6 +71,7 @@ impl Buffer {
         }
     }
 
+    #[inline]
     pub(super) fn zone(&mut self, zone: ZoneNo) -> &mut ZoneBuffer {
         &mut self.zones[zone.index()]
     }
@@ -88,6 +89,7 @@ impl Buffer {
     }
 
     /// Reserves space; false if there is not enough.
+    #[inline]
     pub(super) fn reserve(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.size.saturating_sub(self.used);
         if fits {
@@ -102,6 +104,7 @@ impl Buffer {
 
     /// Bytes have arrived in a zone, in reserved space. `send` gets each unit that can be programmed
     /// now, by its number and the bytes that it has in the buffer.
+    #[inline(always)]
     pub(super) fn arrive(&mut self, zone: ZoneNo, bytes: u64, mut send: impl FnMut(u64, u64)) {
         let (unit, capacity) = (self.unit, self.capacity);
         let state = &mut self.zones[zone.index()];

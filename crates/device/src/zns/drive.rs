@@ -252,6 +252,7 @@ impl Drive {
     }
 
     /// Accepts a command from a hardware queue.
+    #[inline]
     pub(super) fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
         self.advance(now);
         let id = self.free.pop().unwrap_or_else(|| {
@@ -279,6 +280,7 @@ impl Drive {
     }
 
     /// Appends the commands of a hardware queue that have completed by `now` to `done`.
+    #[inline]
     pub(super) fn poll(&mut self, now: Nanos, queue: usize, done: &mut Vec<Box<Request>>) {
         self.advance(now);
         let state = &mut self.queues[queue];
@@ -334,8 +336,16 @@ impl Drive {
     }
 
     /// Processes all events up to `now`.
+    #[inline]
     fn advance(&mut self, now: Nanos) {
         self.advances_to = now;
+        if self.events.next().is_some_and(|at| at <= now) {
+            self.process_events(now);
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn process_events(&mut self, now: Nanos) {
         while let Some((at, event)) = self.events.pop(now) {
             self.now = self.now.max(at);
             match event {
@@ -356,7 +366,6 @@ impl Drive {
             }
             self.run_controller(self.now);
         }
-        self.now = self.now.max(now);
     }
 
     fn command(&mut self, id: CommandId) -> &mut Command {
@@ -432,6 +441,7 @@ impl Drive {
     }
 
     /// The controller fetches a command, which takes effect.
+    #[inline]
     fn execute(&mut self, id: CommandId, now: Nanos) {
         let command = &mut self.commands[id.0 as usize];
         let request = command.request.as_deref_mut().expect("the command is outstanding");
@@ -448,12 +458,16 @@ impl Drive {
         let sector = request.sector();
         match op {
             Op::Write | Op::WriteZeroes | Op::ZoneAppend => {
-                self.command(id).generation = self.buffer.zone(zone).generation;
+                command.generation = self.buffer.zone(zone).generation;
+                let buffer_bytes = command.effect.buffer_bytes;
                 let (pages, is_part) = self.partial_pages(sector, length);
                 self.takes_turns = pages > 0 || !self.second_turns.is_empty();
                 let ready = now + Nanos(self.config.partial_time.0 * pages);
                 match (pages, is_part) {
-                    (0, _) => self.write(id, now),
+                    (0, _) => {
+                        let bytes = Sector(length.into()).to_bytes().0;
+                        self.take_over(id, (op, zone), [bytes, buffer_bytes], now);
+                    }
                     // A part of a block is merged with the rest, which is fetched in the same turn.
                     (_, true) => {
                         self.write(id, ready);
@@ -482,15 +496,29 @@ impl Drive {
         }
     }
 
-    /// The controller takes a write's data over, or leaves it to wait for space in the buffer.
+    /// [`Drive::take_over`] of a write.
     fn write(&mut self, id: CommandId, now: Nanos) {
         let command = self.command(id);
-        let (op, zone) = (command.request().op(), command.request().zone());
-        let bytes = command.effect.buffer_bytes;
+        let (request, buffer_bytes) = (command.request(), command.effect.buffer_bytes);
+        let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
+        let what = (request.op(), request.zone());
+        self.take_over(id, what, [bytes, buffer_bytes], now);
+    }
+
+    /// The controller takes the data of a write over, or leaves it to wait for space in the buffer:
+    /// that of the second number of bytes.
+    #[inline(always)]
+    fn take_over(
+        &mut self,
+        id: CommandId,
+        (op, zone): (Op, ZoneNo),
+        [bytes, buffer_bytes]: [u64; 2],
+        now: Nanos,
+    ) {
         let decided = now + self.time_of_command(op, zone);
         self.last_zone = Some(zone);
-        if self.stalled.is_empty() && self.buffer.reserve(bytes) {
-            self.transfer(id, decided);
+        if self.stalled.is_empty() && self.buffer.reserve(buffer_bytes) {
+            self.transfer_bytes(id, zone, bytes, decided);
         } else {
             self.stalled.push_back((id, decided));
             self.free_at = decided;
@@ -507,11 +535,16 @@ impl Drive {
 
     /// In the format with LBAs of 512 bytes, the number of pages that a write writes in part, and
     /// whether it writes a part of 4 KiB.
+    #[inline(always)]
     fn partial_pages(&self, sector: Sector, nr_sectors: u32) -> (u64, bool) {
-        const BLOCK: u64 = 4096;
         if self.config.lba == 4096 || self.config.partial_time == Nanos(0) {
             return (0, false);
         }
+        self.cut_pages(sector, nr_sectors)
+    }
+
+    fn cut_pages(&self, sector: Sector, nr_sectors: u32) -> (u64, bool) {
+        const BLOCK: u64 = 4096;
         let zone_size = self.config.zone_size.to_sectors().0;
         let from = Sector(sector.0 % zone_size).to_bytes().0;
         let to = from + Sector(nr_sectors.into()).to_bytes().0;
@@ -543,6 +576,7 @@ impl Drive {
         }
     }
 
+    #[inline(always)]
     fn time_of_command(&self, op: Op, zone: ZoneNo) -> Nanos {
         let write = |time: Nanos| {
             let switches = self.last_zone.is_some_and(|last| last != zone);
@@ -561,6 +595,11 @@ impl Drive {
         let request = self.command(id).request();
         let zone = request.zone();
         let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
+        self.transfer_bytes(id, zone, bytes, from);
+    }
+
+    #[inline(always)]
+    fn transfer_bytes(&mut self, id: CommandId, zone: ZoneNo, bytes: u64, from: Nanos) {
         let moved = from + self.link.time(bytes);
         let end = if self.config.zone_rate.0 == 0 {
             moved
@@ -761,12 +800,17 @@ impl Drive {
     }
 
     /// Data of a zone have arrived in the buffer; units that are full now are programmed.
+    #[inline]
     fn arrive(&mut self, zone: ZoneNo, bytes: u64) {
-        let generation = self.buffer.zone(zone).generation;
         self.buffer.arrive(zone, bytes, |unit, bytes| self.full.push((unit, bytes)));
-        if self.full.is_empty() {
-            return;
+        if !self.full.is_empty() {
+            self.program_full(zone);
         }
+    }
+
+    #[inline(never)]
+    fn program_full(&mut self, zone: ZoneNo) {
+        let generation = self.buffer.zone(zone).generation;
         let mut full = std::mem::take(&mut self.full);
         for (unit, bytes) in full.drain(..) {
             self.program(zone, unit, bytes, generation);

@@ -192,7 +192,7 @@ impl Generator {
     }
 
     /// What to do next.
-    #[inline]
+    #[inline(always)]
     pub fn next_io(&mut self) -> NextIo {
         if let Some(dir) = self.only
             && let Pattern::Zbd(zbd) = &mut self.pattern
@@ -203,6 +203,7 @@ impl Generator {
     }
 
     /// The same for every kind of job.
+    #[inline(never)]
     fn next_of_any(&mut self) -> NextIo {
         match &mut self.pattern {
             Pattern::Replay(replay) => return replay.next(),

@@ -149,7 +149,7 @@ impl ZbdJob {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> NextIo {
         if self.keeps && self.table.is_shared() {
             self.stop_keeping();
@@ -179,7 +179,6 @@ impl ZbdJob {
     }
 
     /// The zone that the next write or trim falls in.
-    #[inline]
     fn pick(&mut self, dir: DataDir) -> u32 {
         // A zone waited for may be full by now: as in fio, a random job then picks another one.
         if let Some(zone) = self.wanted.take()
@@ -215,7 +214,28 @@ impl ZbdJob {
         self.conventional_at = 0;
     }
 
+    #[inline(always)]
     fn write(&mut self, len: u64) -> NextIo {
+        match self.write_on(len) {
+            Some(io) => NextIo::Io(io),
+            None => self.write_anywhere(len),
+        }
+    }
+
+    /// The next write of a sequential job to the zone that it is in.
+    #[inline(always)]
+    fn write_on(&mut self, len: u64) -> Option<Io> {
+        let zone = self.write_zone;
+        let is_usual = !self.random && self.wanted.is_none() && self.resets.is_none();
+        if !is_usual || !self.owned.contains(zone) || self.owned.get(zone).managing {
+            return None;
+        }
+        let (op, offset, len) = self.place_write(zone, len)?;
+        Some(Self::io(op, DataDir::Write, offset, len, zone))
+    }
+
+    #[inline(never)]
+    fn write_anywhere(&mut self, len: u64) -> NextIo {
         let attempts = if self.random { ATTEMPTS } else { self.count() + 1 };
         let mut unusable = 0;
         for _ in 0..attempts {
@@ -276,7 +296,7 @@ impl ZbdJob {
     }
 
     /// Operation, offset and length of the next write to a zone of the job; `None` if the zone is full.
-    #[inline]
+    #[inline(always)]
     fn place_write(&mut self, zone: u32, len: u64) -> Option<(Op, u64, u64)> {
         let slot = self.owned.get(zone);
         let OwnedZone { start, capacity, wp, .. } = slot.owned;

@@ -183,17 +183,13 @@ impl JobRunner {
     }
 
     /// Start delay, ramp and samples; returns how to wait for the start.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, now: Nanos, is_virtual: bool) -> Option<Step> {
-        if now < self.pace.start_after() {
-            return Some(Step::Wait(Some(self.pace.start_after())));
-        }
-        if now >= self.next_sample {
-            if self.waits_for_job() {
-                // In virtual time the end of that job wakes this one.
-                return Some(Step::Wait((!is_virtual).then_some(now + WAIT_FOR_PERIOD)));
-            }
-            self.sample(now);
+        // The first sample is due from the beginning and starts the job.
+        if now >= self.next_sample
+            && let Some(wait) = self.begin_sample(now, is_virtual)
+        {
+            return Some(wait);
         }
         if self.pace.ramp_ends(now, self.done.1) {
             self.stats.reset(now);
@@ -202,7 +198,20 @@ impl JobRunner {
         None
     }
 
+    /// Takes the samples that are due, unless the job is still to start.
     #[cold]
+    fn begin_sample(&mut self, now: Nanos, is_virtual: bool) -> Option<Step> {
+        if now < self.pace.start_after() {
+            return Some(Step::Wait(Some(self.pace.start_after())));
+        }
+        if self.waits_for_job() {
+            // In virtual time the end of that job wakes this one.
+            return Some(Step::Wait((!is_virtual).then_some(now + WAIT_FOR_PERIOD)));
+        }
+        self.sample(now);
+        None
+    }
+
     fn waits_for_job(&mut self) -> bool {
         let waits = |order: &CloneOrder| order.waits();
         self.is_waiting = self.pace.is_pending() && self.order.as_deref().is_some_and(waits);
@@ -210,7 +219,6 @@ impl JobRunner {
     }
 
     /// Samples what is due. The first call starts the job.
-    #[cold]
     fn sample(&mut self, now: Nanos) {
         if self.pace.begin(now) {
             self.stats.start(now);
@@ -289,6 +297,7 @@ impl JobRunner {
         }
     }
 
+    #[inline(always)]
     fn take_completions(&mut self, now: Nanos) -> u32 {
         let max = self.job.iodepth_batch_complete_max.max(1) as usize;
         if self.completions.len() < max {
@@ -318,7 +327,7 @@ impl JobRunner {
         count
     }
 
-    #[inline]
+    #[inline(always)]
     fn account(
         &mut self,
         now: Nanos,
@@ -433,12 +442,23 @@ impl JobRunner {
         has_more_work
     }
 
-    /// Submits until the queue is full or nothing may be submitted; with `once`, one I/O or batch.
-    fn fill(&mut self, now: Nanos, once: bool) -> u32 {
+    /// Submits the zone management that is due.
+    #[cold]
+    fn submit_zone_mgmt(&mut self, now: Nanos) -> u32 {
         let mut submitted = 0;
         while let Some(mgmt) = self.zone_mgmt.pop() {
             self.submit(now, &mgmt, IoRole::ZoneMgmt);
             submitted += 1;
+        }
+        submitted
+    }
+
+    /// Submits until the queue is full or nothing may be submitted; with `once`, one I/O or batch.
+    #[inline(always)]
+    fn fill(&mut self, now: Nanos, once: bool) -> u32 {
+        let mut submitted = 0;
+        if !self.zone_mgmt.is_empty() {
+            submitted += self.submit_zone_mgmt(now);
         }
         if self.run_state.as_ref().is_some_and(|run_state| run_state.is_past_running()) {
             return submitted + self.fill_past_running(now, once);
@@ -446,13 +466,11 @@ impl JobRunner {
         if self.in_flight <= self.job.iodepth_low {
             self.refilling = true;
         }
-        self.drains &= self.in_flight > 0;
         if self.in_flight == 0 {
+            self.drains = false;
             self.pace.drained(now);
         }
-        let drains =
-            self.contended || self.drains || self.flow_waits && self.job.zonemode == ZoneMode::Zbd;
-        if self.owed > 0 || !self.refilling || drains && self.in_flight > 0 {
+        if self.owed > 0 || !self.refilling || self.in_flight > 0 && self.waits_to_drain() {
             return submitted;
         }
         while self.in_flight < self.depth && self.pace.may_submit(now) {
@@ -468,7 +486,7 @@ impl JobRunner {
             match &next {
                 NextIo::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
-                    self.submit(now, io, IoRole::Plain);
+                    self.submit_inline(now, io, IoRole::Plain);
                     self.pace.issued(now, self.in_flight >= self.depth);
                     submitted += 1;
                     if once && self.bios.is_empty() {
@@ -500,6 +518,12 @@ impl JobRunner {
         submitted
     }
 
+    /// Whether nothing may be submitted before what is in flight has completed.
+    #[inline]
+    fn waits_to_drain(&self) -> bool {
+        self.contended || self.drains || self.flow_waits && self.job.zonemode == ZoneMode::Zbd
+    }
+
     /// The same after the job's own I/O.
     #[cold]
     fn fill_past_running(&mut self, now: Nanos, once: bool) -> u32 {
@@ -519,8 +543,14 @@ impl JobRunner {
         submitted
     }
 
-    #[inline]
+    /// [`JobRunner::submit_inline`] for what is rare.
+    #[inline(never)]
     fn submit(&mut self, now: Nanos, io: &Io, role: IoRole) {
+        self.submit_inline(now, io, role);
+    }
+
+    #[inline(always)]
+    fn submit_inline(&mut self, now: Nanos, io: &Io, role: IoRole) {
         let slot = self.free.pop().expect("a slot for each I/O up to the depth");
         match self.run_state {
             // Each has a bio of its own: where one is lent out, both would be built in memory.
@@ -591,6 +621,7 @@ impl JobRunner {
         }
     }
 
+    #[inline(never)]
     fn submit_bios(&mut self, now: Nanos) {
         let count = u32::try_from(self.bios.len()).expect("at most the depth");
         self.channel.submit_batch(now, &mut self.bios);
@@ -610,6 +641,7 @@ impl JobRunner {
     }
 
     /// When to step again after a step without work.
+    #[inline(never)]
     fn wait(&mut self, now: Nanos) -> Step {
         let device = self.channel.next_event().at();
         let pace = if self.in_flight > 0 {
@@ -627,6 +659,7 @@ impl JobRunner {
     }
 
     /// The job has finished; plugged writes of other channels may still need this one.
+    #[cold]
     fn end(&mut self, now: Nanos) -> Step {
         if !self.draining {
             self.draining = true;
@@ -702,6 +735,7 @@ impl Runner for JobRunner {
         self.next_interrupt()
     }
 
+    #[inline]
     fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
@@ -710,10 +744,12 @@ impl Runner for JobRunner {
         self.channel.poll(now, &mut self.completions) > 0
     }
 
+    #[inline]
     fn next_interrupt(&mut self) -> Option<Nanos> {
         self.channel.next_event().at()
     }
 
+    #[inline]
     fn idle_until(&self, from: Nanos, device: Nanos) -> Option<Nanos> {
         let is_full = self.in_flight >= self.depth && !self.filling;
         let has_none = self.completions.is_empty() && self.zone_mgmt.is_empty();
@@ -747,6 +783,7 @@ impl Runner for JobRunner {
 impl<C: Clock> SteppedBy<C> for JobRunner {
     /// Reaps completions, then fills the queue. The latency of an I/O runs from the clock reading before
     /// its batch was prepared to the one after its completion.
+    #[inline(always)]
     fn step(&mut self, clock: &C) -> Step {
         let now = clock.now();
         if let Some(wait) = self.begin(now, C::IS_VIRTUAL) {
@@ -755,9 +792,9 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         let filling = std::mem::take(&mut self.filling);
         let completed = if filling { 0 } else { self.take_completions(now) };
         let bytes = std::mem::take(&mut self.step_bytes);
-        if !filling
+        if self.in_flight == 0
+            && !filling
             && self.pace.is_over(now)
-            && self.in_flight == 0
             && self.zone_mgmt.is_empty()
             && !self.has_more_work(now)
         {

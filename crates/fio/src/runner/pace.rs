@@ -156,6 +156,7 @@ impl Pace {
     }
 
     /// Whether the ramp has ended; true once. `bytes` are those that the clone has done.
+    #[inline]
     pub fn ramp_ends(&mut self, now: Nanos, bytes: u64) -> bool {
         self.ramping && self.ramp_ends_now(now, bytes)
     }
@@ -179,6 +180,7 @@ impl Pace {
     }
 
     /// Whether what is done is not measured yet.
+    #[inline]
     pub fn is_ramping(&self) -> bool {
         self.ramping
     }
@@ -234,6 +236,7 @@ impl Pace {
     }
 
     /// When the gate opens, if it is closed and that is known.
+    #[inline]
     pub fn opens(&self, now: Nanos) -> Option<Nanos> {
         (self.gate > now && self.gate != Nanos(u64::MAX)).then_some(self.gate)
     }
