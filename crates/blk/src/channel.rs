@@ -16,7 +16,7 @@ use crate::request::{Request, RequestList, RequestPool};
 use crate::sched::{MergeLimit, SchedHandle};
 use crate::split::{self, FastPath};
 use crate::status::Status;
-use crate::trace::{ChannelTrace, TraceAction};
+use crate::trace::{ChannelTrace, TraceAction, TraceEvent};
 use crate::units::{Nanos, ZoneNo};
 use crate::wake::{Wake, WakeUp};
 use std::collections::VecDeque;
@@ -313,23 +313,33 @@ impl Channel {
     #[inline(always)]
     fn pass_plug(&mut self, now: Nanos, mut request: Box<Request>) {
         let plugged = self.trace.as_ref().and_then(|trace| trace.before_plug(&mut request));
-        match self.queue.enter(now, request, &mut self.aborted) {
+        match self.queue.enter(now, request) {
+            Ok(Some(request)) => self.issue(now, request),
+            Ok(None) => self.trace.iter_mut().for_each(|trace| trace.send(plugged)),
+            Err(unusual) => self.pass_plug_unusual(now, unusual, plugged),
+        }
+    }
+
+    /// The same for what is neither a read nor a write at the write pointer.
+    #[inline(never)]
+    fn pass_plug_unusual(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+        plugged: Option<TraceEvent>,
+    ) {
+        match self.queue.enter_unusual(now, request, &mut self.aborted) {
             PlugResult::Issue(request) => self.issue(now, request),
             PlugResult::Parked => self.trace.iter_mut().for_each(|trace| trace.send(plugged)),
             PlugResult::Failed(request, status) => self.plug_refused(now, request, status),
         }
         if !self.aborted.is_empty() {
-            self.end_aborted();
+            // The aborted bios of this channel complete in the next poll.
+            let mut ended = std::mem::take(&mut self.ended);
+            self.deliver_aborted(&mut ended);
+            self.ended = ended;
+            self.send_mail();
         }
-    }
-
-    /// The aborted bios of this channel complete in the next poll.
-    #[cold]
-    fn end_aborted(&mut self) {
-        let mut ended = std::mem::take(&mut self.ended);
-        self.deliver_aborted(&mut ended);
-        self.ended = ended;
-        self.send_mail();
     }
 
     /// The plug refused a request. Merged bios are retried one by one: one that is not at the write
@@ -353,15 +363,15 @@ impl Channel {
     /// Sends a request that has passed its plug to the scheduler or the device.
     #[inline(always)]
     fn issue(&mut self, now: Nanos, mut request: Box<Request>) {
-        if let Some(trace) = &mut self.trace
-            && self.sched.is_some()
-        {
+        let Some(sched) = &mut self.sched else {
+            return self.hctx.with(|hctx| hctx.dispatch(now, request));
+        };
+        if let Some(trace) = &mut self.trace {
             trace.event(TraceAction::Insert, &mut request);
         }
-        match &mut self.sched {
-            None => self.hctx.with(|hctx| hctx.dispatch(now, request)),
-            Some(sched) if self.batching => sched.add_to_batch(request),
-            Some(sched) => sched.issue(now, request, &mut self.hctx),
+        match self.batching {
+            true => sched.add_to_batch(request),
+            false => sched.issue(now, request, &mut self.hctx),
         }
     }
 

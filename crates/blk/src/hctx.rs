@@ -177,19 +177,26 @@ impl Hctx {
         if let Some(trace) = &mut self.trace {
             trace.issue(now, &mut request);
         }
-        let started = self.hw.start(now, request).map_err(|mut request| {
-            mark!(BusyRequeue if true);
-            self.free_tags.push(tag);
-            self.refused_at = now;
-            if let Some(trace) = &mut self.trace {
-                trace.event(now, TraceAction::Requeue, &mut request);
-            }
-            request
-        });
+        let started = match self.hw.start(now, request) {
+            Ok(()) => Ok(()),
+            Err(request) => Err(self.requeue(now, tag, request)),
+        };
         if let Some(times) = &self.times {
             times.set_in_flight(self.depth - self.free_tags.len());
         }
         started
+    }
+
+    /// The device was too busy for a request.
+    #[cold]
+    fn requeue(&mut self, now: Nanos, tag: Tag, mut request: Box<Request>) -> Box<Request> {
+        mark!(BusyRequeue if true);
+        self.free_tags.push(tag);
+        self.refused_at = now;
+        if let Some(trace) = &mut self.trace {
+            trace.event(now, TraceAction::Requeue, &mut request);
+        }
+        request
     }
 
     /// Moves completed requests to the end of `done`.

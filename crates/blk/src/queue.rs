@@ -526,9 +526,36 @@ impl Queue {
         &self.gate
     }
 
-    /// Passes a request through the plug of its zone, if the policy has plugs.
+    /// Passes a read, or a write at the write pointer, through the plug of its zone, if the policy has
+    /// plugs. Returns the request to issue, or `None` if it waits. `Err` hands back what needs
+    /// [`Queue::enter_unusual`].
     #[inline(always)]
     pub(crate) fn enter(
+        &self,
+        now: Nanos,
+        request: Box<Request>,
+    ) -> Result<Option<Box<Request>>, Box<Request>> {
+        let Some(plugs) = &self.plugs else {
+            return Ok(Some(request));
+        };
+        match request.op() {
+            Op::Read => Ok(Some(request)),
+            Op::Write => {
+                let policy = self.zone_write.load(Ordering::Relaxed);
+                if policy == ZoneWrite::Plug as u8 {
+                    plugs.enter_write::<false>(now, request)
+                } else if policy == ZoneWrite::Qd1 as u8 {
+                    plugs.enter_write::<true>(now, request)
+                } else {
+                    Err(request)
+                }
+            }
+            _ => Err(request),
+        }
+    }
+
+    /// [`Queue::enter`] of any request.
+    pub(crate) fn enter_unusual(
         &self,
         now: Nanos,
         request: Box<Request>,
@@ -537,35 +564,6 @@ impl Queue {
         let Some(plugs) = &self.plugs else {
             return PlugResult::Issue(request);
         };
-        match request.op() {
-            Op::Read => PlugResult::Issue(request),
-            Op::Write => {
-                let policy = self.zone_write.load(Ordering::Relaxed);
-                let entered = if policy == ZoneWrite::Plug as u8 {
-                    plugs.enter_write::<false>(now, request)
-                } else if policy == ZoneWrite::Qd1 as u8 {
-                    plugs.enter_write::<true>(now, request)
-                } else {
-                    Err(request)
-                };
-                match entered {
-                    Ok(entered) => entered,
-                    Err(unusual) => self.enter_other(plugs, now, unusual, aborted),
-                }
-            }
-            _ => self.enter_other(plugs, now, request, aborted),
-        }
-    }
-
-    /// The same for what is neither a read nor a write at the write pointer.
-    #[inline(never)]
-    fn enter_other(
-        &self,
-        plugs: &ZonePlugs,
-        now: Nanos,
-        request: Box<Request>,
-        aborted: &mut RequestList,
-    ) -> PlugResult {
         let (op, policy) = (request.op(), self.zone_write());
         if !policy.plugs() {
             let lacking = op == Op::ZoneAppend && self.limits.append_max_sectors == 0;

@@ -149,6 +149,16 @@ impl Storage {
         zones.write(zone, sector, nr_sectors, || self.data.write(request))
     }
 
+    /// Applies a read; see [`apply`].
+    #[inline]
+    pub(crate) fn read(&self, request: &mut Request) -> Result<(), Status> {
+        if let Some(zones) = &self.zones {
+            zones.check_read(request.zone())?;
+        }
+        self.data.read(request);
+        Ok(())
+    }
+
     fn apply_regular(&self, request: &mut Request) -> Result<(), Status> {
         match request.op() {
             Op::Write => self.data.write(request),

@@ -160,14 +160,14 @@ pub(crate) struct ZonePlugs {
 }
 
 impl ZonePlugs {
-    /// Passes a write through the plug of its zone: the fast path of [`ZonePlugs::enter`]. `Err`
-    /// hands back a request that needs the slow path.
+    /// Passes a write through the plug of its zone: the fast path of [`ZonePlugs::enter`]. Returns it if
+    /// it can be issued, `None` if it waits. `Err` hands back a request that needs the slow path.
     #[inline(always)]
     pub(crate) fn enter_write<const ONE_PER_DISK: bool>(
         &self,
         now: Nanos,
         mut request: Box<Request>,
-    ) -> Result<PlugResult, Box<Request>> {
+    ) -> Result<Option<Box<Request>>, Box<Request>> {
         let zone = request.zone;
         let mut plug = self.lock(zone);
         // A request before the zone's start would be in another zone.
@@ -183,7 +183,7 @@ impl ZonePlugs {
         if !plug.is_alive() {
             self.update_alive(zone, &mut plug);
         }
-        Ok(issue.map_or(PlugResult::Parked, PlugResult::Issue))
+        Ok(issue)
     }
 
     /// Passes a write, append, reset or finish through the plug of its zone. Waiting writes that it
@@ -471,6 +471,7 @@ impl ZonePlugs {
         report.first().copied()
     }
 
+    #[inline]
     fn update_alive(&self, zone: ZoneNo, plug: &mut ZonePlug) {
         match plug.update_alive(self.capacity(zone)) {
             Some(true) => _ = self.alive.fetch_add(1, Ordering::Relaxed),

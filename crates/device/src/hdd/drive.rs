@@ -93,6 +93,21 @@ impl Drive {
         }
     }
 
+    /// When the drive next has something to do.
+    #[inline]
+    pub(super) fn due(&self) -> Option<Nanos> {
+        match self.shared.done.is_empty() {
+            true => self.next_step().map(Nanos),
+            false => Some(Nanos(0)),
+        }
+    }
+
+    /// Nothing was due until this time, as [`Drive::due`] had said.
+    #[inline]
+    pub(super) fn was_idle_until(&mut self, polled: Nanos) {
+        self.shared.now = self.shared.now.max(polled.0);
+    }
+
     /// When a command may complete next; `None` if the host waits for none.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         if !self.shared.done.is_empty() {

@@ -41,6 +41,8 @@ struct CurrentCommand {
 /// The link to the host, with the commands that wait for it.
 pub(super) struct Link {
     rate: u64,
+    /// Length and time of the last transfer.
+    last_transfer: (u64, u64),
     command: u64,
     piece: u64,
     reserve: u64,
@@ -62,6 +64,7 @@ impl Link {
     pub(super) fn new(config: &HddConfig) -> Self {
         Link {
             rate: config.link_rate,
+            last_transfer: (0, 0),
             command: config.command.0,
             piece: config.piece.0,
             reserve: config.reserve.0,
@@ -97,8 +100,12 @@ impl Link {
         self.is_busy().then_some(self.until)
     }
 
-    fn transfer_time(&self, len: u64) -> u64 {
-        len * 1_000_000_000 / self.rate
+    /// Most transfers are as long as the one before, and divisions are slow.
+    fn transfer_time(&mut self, len: u64) -> u64 {
+        if len != self.last_transfer.0 {
+            self.last_transfer = (len, len * 1_000_000_000 / self.rate);
+        }
+        self.last_transfer.1
     }
 
     fn begin_step(&mut self, now: u64, step: LinkStep, time: u64) {

@@ -31,7 +31,9 @@ pub use geometry::{DiskLocation, Geometry};
 pub use seek::SeekCurve;
 use state::Medium;
 pub use state::{Counters, HeadActivity, HeadState, HeadTraceSink, TraceEntry};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use zonal_blk::lock::SpinLock;
 use zonal_blk::{
     Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition, ZoneNo,
 };
@@ -41,7 +43,13 @@ pub struct HddDevice {
     config: HddConfig,
     limits: Limits,
     medium: Medium,
-    drive: Mutex<Drive>,
+    drive: SpinLock<Drive>,
+    /// To be read without the lock: when the drive has something to do and when a command may complete,
+    /// `u64::MAX` for never.
+    next_step: AtomicU64,
+    next_event: AtomicU64,
+    /// The last poll that found nothing to do and took no lock.
+    polled: AtomicU64,
 }
 
 impl HddDevice {
@@ -82,28 +90,39 @@ impl HddDevice {
             config: config.clone(),
             medium: Medium::new(storage, limits.zone_size),
             limits,
-            drive: Mutex::new(Drive::new(config, entries)),
+            drive: SpinLock::new(Drive::new(config, entries)),
+            next_step: AtomicU64::new(u64::MAX),
+            next_event: AtomicU64::new(u64::MAX),
+            polled: AtomicU64::new(0),
         }
     }
 
     /// What the drive has done so far.
     pub fn counters(&self) -> Counters {
-        self.drive().counters()
+        self.with_drive(|drive| drive.counters())
     }
 
     /// Bytes and commands in the write buffer.
     pub fn buffered(&self) -> (Bytes, u32) {
-        let (bytes, commands) = self.drive().buffered();
+        let (bytes, commands) = self.with_drive(|drive| drive.buffered());
         (Bytes(bytes), commands)
     }
 
     /// The recorded activities of the head; empty without a trace.
     pub fn trace(&self) -> Vec<TraceEntry> {
-        self.drive().trace().to_vec()
+        self.with_drive(|drive| drive.trace().to_vec())
     }
 
-    fn drive(&self) -> MutexGuard<'_, Drive> {
-        self.drive.lock().expect("no thread panics in the drive")
+    /// Has the drive do something, and publishes when it is next due.
+    #[inline]
+    fn with_drive<R>(&self, f: impl FnOnce(&mut Drive) -> R) -> R {
+        let mut drive = self.drive.lock();
+        drive.was_idle_until(Nanos(self.polled.load(Ordering::Relaxed)));
+        let result = f(&mut drive);
+        let time = |at: Option<Nanos>| at.map_or(u64::MAX, |at| at.0);
+        self.next_step.store(time(drive.due()), Ordering::Release);
+        self.next_event.store(time(drive.next_event()), Ordering::Release);
+        result
     }
 }
 
@@ -126,16 +145,24 @@ struct DriveQueue(Arc<HddDevice>);
 
 impl HwQueue for DriveQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.0.drive().start(now, request, &self.0.medium);
+        self.0.with_drive(|drive| drive.start(now, request, &self.0.medium));
         Ok(())
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        self.0.drive().poll(now, done, &self.0.medium);
+        let device = &*self.0;
+        if now.0 >= device.next_step.load(Ordering::Acquire) {
+            device.with_drive(|drive| drive.poll(now, done, &device.medium));
+        } else if now.0 > device.polled.load(Ordering::Relaxed) {
+            device.polled.store(now.0, Ordering::Relaxed);
+        }
     }
 
     fn next_event(&self) -> Wake {
-        self.0.drive().next_event().map_or(Wake::Idle, Wake::At)
+        match self.0.next_event.load(Ordering::Acquire) {
+            u64::MAX => Wake::Idle,
+            at => Wake::At(Nanos(at)),
+        }
     }
 }
 
@@ -229,16 +256,16 @@ impl DeviceControl for HddDevice {
     }
 
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
-        self.drive().trace_to(sink);
+        self.with_drive(|drive| drive.trace_to(sink));
         true
     }
 
     fn head(&self) -> Option<HeadState> {
-        Some(self.drive().head())
+        Some(self.with_drive(|drive| drive.head()))
     }
 
     fn lateness(&self) -> Option<Lateness> {
-        Some(self.drive().lateness())
+        Some(self.with_drive(|drive| drive.lateness()))
     }
 
     fn stats(&self) -> DeviceStats {
@@ -288,7 +315,7 @@ impl Stored for HddDevice {
     }
 
     fn complete_pending(&self) {
-        self.drive().drain(&self.medium);
+        self.with_drive(|drive| drive.drain(&self.medium));
     }
 
     fn observe(&self, observer: Weak<dyn CommandObserver>) -> bool {

@@ -28,6 +28,9 @@ pub(super) enum Event {
 /// Pending events.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
+    /// Comes before those in `pending`, if there is one: with one command at a time its events come and
+    /// go here.
+    first: Option<(Nanos, Event)>,
     /// In order. Most are added to come soon or last, so that few have to move.
     pending: VecDeque<(Nanos, Event)>,
 }
@@ -35,13 +38,17 @@ pub(super) struct EventQueue {
 impl EventQueue {
     #[inline]
     pub(super) fn add(&mut self, at: Nanos, event: Event) {
-        match self.pending.front() {
-            Some(&(first, _)) if first <= at => self.add_behind_first(at, event),
-            _ => self.pending.push_front((at, event)),
+        match self.next() {
+            Some(first) if first <= at => self.insert(at, event),
+            _ => {
+                if let Some(second) = self.first.replace((at, event)) {
+                    self.pending.push_front(second);
+                }
+            }
         }
     }
 
-    fn add_behind_first(&mut self, at: Nanos, event: Event) {
+    fn insert(&mut self, at: Nanos, event: Event) {
         let sooner = self.pending.iter().take(SOON).take_while(|(other, _)| *other <= at).count();
         let place = match sooner {
             SOON => self.pending.partition_point(|(other, _)| *other <= at),
@@ -53,13 +60,16 @@ impl EventQueue {
     /// The time of the next event.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.pending.front().map(|&(at, _)| at)
+        self.first.as_ref().or_else(|| self.pending.front()).map(|&(at, _)| at)
     }
 
     /// Removes the next event if it is due by `now`.
     #[inline]
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
-        if self.next()? <= now { self.pending.pop_front() } else { None }
+        if self.next()? > now {
+            return None;
+        }
+        self.first.take().or_else(|| self.pending.pop_front())
     }
 }
 

@@ -58,14 +58,14 @@ impl Medium {
         request: &mut Request,
         effect: &mut Effect,
     ) -> Result<(), Status> {
-        if request.op() == Op::Write
-            && self.zrwa.is_none()
-            && let Some(storage) = self.storage.unobserved()
-        {
-            effect.buffer_bytes = bytes_of(request);
-            return storage.write(request);
+        match (request.op(), self.storage.unobserved()) {
+            (Op::Write, Some(storage)) if self.zrwa.is_none() => {
+                effect.buffer_bytes = bytes_of(request);
+                storage.write(request)
+            }
+            (Op::Read, Some(storage)) => storage.read(request),
+            _ => self.execute_any(queue, request, effect),
         }
-        self.execute_any(queue, request, effect)
     }
 
     /// The same for every kind of command.

@@ -518,6 +518,12 @@ impl JobRunner {
         submitted
     }
 
+    /// Whether the queue is full, and there is nothing else to do.
+    #[inline(always)]
+    fn only_waits(&self) -> bool {
+        self.in_flight >= self.depth && self.zone_mgmt.is_empty() && self.run_state.is_none()
+    }
+
     /// Whether nothing may be submitted before what is in flight has completed.
     #[inline]
     fn waits_to_drain(&self) -> bool {
@@ -641,9 +647,7 @@ impl JobRunner {
     }
 
     /// When to step again after a step without work.
-    #[inline(never)]
     fn wait(&mut self, now: Nanos) -> Step {
-        let device = self.channel.next_event().at();
         let pace = if self.in_flight > 0 {
             self.pace.opens(now)
         } else if self.contended || self.flow_waits {
@@ -652,7 +656,16 @@ impl JobRunner {
             Some(self.pace.next_submit())
         };
         let limits = self.limits().and_then(|limits| limits.next_sample());
-        match device.into_iter().chain(pace).chain(limits).min() {
+        let own = pace.into_iter().chain(limits).min();
+        self.wait_for_device(now, own)
+    }
+
+    /// When to step again: at the device's next event, or at this time.
+    #[inline]
+    fn wait_for_device(&mut self, now: Nanos, or_at: Option<Nanos>) -> Step {
+        let device = self.channel.next_event().at();
+        let earlier = or_at.is_some_and(|at| device.is_none_or(|device| at < device));
+        match if earlier { or_at } else { device } {
             Some(at) if at <= now => Step::NOTHING,
             at => Step::Wait(at),
         }
@@ -751,10 +764,8 @@ impl Runner for JobRunner {
 
     #[inline]
     fn idle_until(&self, from: Nanos, device: Nanos) -> Option<Nanos> {
-        let is_full = self.in_flight >= self.depth && !self.filling;
-        let has_none = self.completions.is_empty() && self.zone_mgmt.is_empty();
         let is_timed = from >= self.next_sample || self.pace.is_ramping();
-        if !is_full || !has_none || is_timed || self.run_state.is_some() {
+        if !self.only_waits() || self.filling || !self.completions.is_empty() || is_timed {
             return None;
         }
         let until = self.pace.opens(from).map_or(device, |opens| opens.min(device));
@@ -803,6 +814,9 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         if C::IS_VIRTUAL && completed > 0 {
             self.filling = true;
             return Step::Busy { submitted: 0, completed, bytes };
+        }
+        if completed == 0 && !filling && self.only_waits() {
+            return self.wait_for_device(now, self.pace.opens(now));
         }
         let submitted = self.fill(now, C::IS_VIRTUAL);
         // Limits may make room at any time.
