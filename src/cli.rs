@@ -100,7 +100,7 @@ pub enum Command {
     Advise(AdviseArgs),
     /// Measure jobs at all combinations of job options, schedulers, policies and devices
     #[command(
-        override_usage = "zonal sweep --vary NAME=VALUE,... [OPTIONS] [JOBFILE]... [--name=JOB ...]",
+        override_usage = "zonal sweep FILE.toml [--format FORMAT] [--plot DIR]\n       zonal sweep --vary NAME=VALUE,... [OPTIONS] [JOBFILE]... [--name=JOB ...]",
         after_help = "Job options are fio's; `zonal options` lists them."
     )]
     Sweep(SweepArgs),
@@ -219,7 +219,7 @@ fn with_option(mut error: clap::Error) -> clap::Error {
         _ => return error,
     };
     let Some(name) = found.strip_prefix("--").map(str::to_owned) else { return error };
-    let mut cli = Cli::command();
+    let mut cli = definition();
     cli.build();
     let mut command = &cli;
     for word in config::words() {

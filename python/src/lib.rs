@@ -7,6 +7,7 @@
 //!  run       runs jobs
 //!  measured  validate and fit: a model beside measurements
 //!  advise    which configuration suits jobs
+//!  sweep     the file of a sweep
 //!  watch     work on a thread of its own, while Python's hears Ctrl-C and shows progress
 //!  error     errors as exceptions
 //! ```
@@ -17,6 +18,7 @@ mod error;
 mod jobs;
 mod measured;
 mod run;
+mod sweep;
 mod watch;
 
 use pyo3::prelude::*;
@@ -31,6 +33,8 @@ mod _zonal {
     use crate::measured::{fit, validate};
     #[pymodule_export]
     use crate::run::run;
+    #[pymodule_export]
+    use crate::sweep::sweep_file;
     #[pymodule_export]
     use crate::version;
 }

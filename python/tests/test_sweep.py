@@ -117,6 +117,64 @@ def test_bad_sweeps_are_refused(options: dict[str, object], text: str) -> None:
         zonal.sweep(**arguments)
 
 
+FILE = """
+jobs = '''
+[w]
+rw=write
+bs=64k
+zonemode=zbd
+'''
+device = "zns-1t"
+time = 0.005
+repetitions = 2
+output = "OUTPUT"
+[space]
+iodepth = { from = 1, to = 16, factor = 4 }
+zone_write = ["plug", "qd1"]
+"""
+
+
+def test_file_is_the_sweep_of_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.toml"
+    path.write_text(FILE.replace("OUTPUT", str(tmp_path / "kept")))
+    found = zonal.sweep(path, engine="local")
+    assert found.measured == len(found.rows) == 12
+    assert pyarrow.parquet.read_table(tmp_path / "kept.parquet").num_rows == 12
+    point = {"iodepth": 4, "zone_write": "qd1"}
+    rows = [row for row in found.rows if json.loads(row["point"]) == point]
+    assert [json.loads(row["call"])["options"]["seed"] for row in rows] == [0, 1]
+    job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", iodepth=4, time_based=1)
+    job = job.replace(ramp_time="500us", runtime="4500us")
+    for seed, row in enumerate(rows):
+        result = zonal.run(job, device="zns-1t", zone_write="qd1", seed=seed, io_cost=1000)
+        assert result.bandwidth == row["bandwidth"]
+    assert zonal.sweep(str(path)).measured == 0
+
+
+def test_file_can_search(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.toml"
+    text = FILE.replace('output = "OUTPUT"', 'search = "random"\npoints = 4')
+    path.write_text(text)
+    first = zonal.sweep(path)
+    assert len(first.rows) == 8 and zonal.sweep(path).rows[0]["key"] == first.rows[0]["key"]
+    path.write_text(text.replace("random", "bayesian").replace("repetitions = 2", ""))
+    points = [json.loads(row["point"]) for row in zonal.sweep(path, workers=1).rows]
+    assert points and all(1 <= point["iodepth"] <= 16 for point in points)
+
+
+def test_bad_files_are_refused_with_the_texts_of_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.toml"
+    for text, expected in [
+        (FILE.replace("repetitions", "repetition"), "unknown key `repetition`.* did you mean"),
+        ('clock = "real"\n' + FILE, "`clock`: found real, expected virtual"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(zonal.InputError, match=expected):
+            zonal.sweep(path)
+    with pytest.raises(zonal.InputError, match="device: found .*sweep.toml as well"):
+        zonal.sweep(path, device="zns-1t")
+
+
 def test_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     other = tmp_path / "other.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), other)

@@ -1,28 +1,30 @@
-//! `zonal sweep`.
+//! `zonal sweep`, by arguments or by a file.
 use super::reproduce::{prepare, write_plots};
 use crate::args::{ClockArg, ZoneWriteArg, seconds};
 use crate::cmd::reproduce::TableFormat;
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, notices};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_lab::page;
-use zonal_lab::sweep::{self, Axis, SweepOptions};
+use zonal_lab::sweep::file::{self, SweepFile};
+use zonal_lab::sweep::{self, Axis, Search, SweepOptions};
 use zonal_sim::CostModel;
 
-/// Options of `zonal sweep` that are not job options.
+/// Options of `zonal sweep` that are not job options. What says what is measured has no default here:
+/// it must not be given with a file.
 #[derive(Args, Debug)]
 pub struct SweepArgs {
     /// What to vary, and over which values; can be repeated, and all combinations are measured. NAME
     /// is a job option, device, scheduler or zone_write. Among numbers and sizes A..B doubles: 4..32
     /// is 4,8,16,32
-    #[arg(long, value_name = "NAME=VALUE,...", required = true)]
+    #[arg(long, value_name = "NAME=VALUE,...")]
     pub vary: Vec<String>,
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time any device
     /// that `zonal run` takes. Without it, each job's `filename` names its device
@@ -36,24 +38,25 @@ pub struct SweepArgs {
     /// plug]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub zone_write: Option<ZoneWriteArg>,
-    /// How often each combination is measured, each time with the next seed
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub seeds: u32,
-    /// The first seed
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// How often each combination is measured, each time with the next seed [default: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: Option<u32>,
+    /// The first seed [default: 0]
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Time for each measurement, in seconds of the clock, of which the first tenth does not count
     /// [default: as the jobs say]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
     /// Real threads and real time, one measurement after another; or discrete events in virtual time,
-    /// as many at once as there are CPUs
-    #[arg(long, value_enum, default_value_t = ClockArg::Virtual)]
-    pub clock: ClockArg,
+    /// as many at once as there are CPUs [default: virtual]
+    #[arg(long, value_enum)]
+    pub clock: Option<ClockArg>,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; `published` for what
     /// it cost the machine of the published zone write plugging tables, by scheduler and length
-    #[arg(long, value_name = "NS", default_value = "1000")]
-    pub io_cost: CostModel,
+    /// [default: 1000]
+    #[arg(long, value_name = "NS")]
+    pub io_cost: Option<CostModel>,
     /// Keep each measurement in this file, and measure only what it does not have yet
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
@@ -65,21 +68,19 @@ pub struct SweepArgs {
     pub plot: Option<PathBuf>,
 }
 
-/// Measures the jobs at all points and prints the figures. Exits with 1 if an I/O failed.
+/// Measures the jobs at all points and prints the figures. Exits with 1 if an I/O failed or a point is
+/// impossible.
 pub fn run(args: &SweepArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
-    let axis = |text: &String| Axis::parse(text).context("--vary");
-    let options = SweepOptions {
-        axes: args.vary.iter().map(axis).collect::<Result<_>>()?,
-        device: args.device.clone(),
-        scheduler: args.scheduler.clone(),
-        zone_write: args.zone_write.map(Into::into),
-        seeds: args.seeds,
-        seed: args.seed,
-        seconds: args.time,
-        clock: args.clock.into(),
-        io_cost: args.io_cost,
-        resume: args.resume.clone(),
-        notices: notices(),
+    let (job_args, options) = match file(&job_args) {
+        Some(path) => {
+            let other = job_args.iter().find(|arg| Path::new(arg) != path);
+            if let Some(other) = other {
+                let (other, path) = (other.display(), path.display());
+                bail!("found `{other}` beside {path}, expected the jobs to be named in the file");
+            }
+            of_file(args, path)?
+        }
+        None => (job_args, of_arguments(args)?),
     };
     if let Some(dir) = &args.plot {
         prepare(dir)?;
@@ -103,5 +104,60 @@ pub fn run(args: &SweepArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         Some(interrupted) => interrupted,
         None if failed => ExitCode::FAILURE,
         None => ExitCode::SUCCESS,
+    })
+}
+
+/// The file of a sweep among the arguments: job files have other names.
+fn file(job_args: &[OsString]) -> Option<&Path> {
+    let is_sweep = |path: &&Path| path.extension().is_some_and(|extension| extension == "toml");
+    job_args.iter().map(Path::new).find(is_sweep)
+}
+
+fn of_file(args: &SweepArgs, path: &Path) -> Result<(Vec<OsString>, SweepOptions)> {
+    let name = path.display();
+    let given = [
+        ("--vary", !args.vary.is_empty()),
+        ("--device", args.device.is_some()),
+        ("--scheduler", args.scheduler.is_some()),
+        ("--zone-write", args.zone_write.is_some()),
+        ("--seeds", args.seeds.is_some()),
+        ("--seed", args.seed.is_some()),
+        ("--time", args.time.is_some()),
+        ("--clock", args.clock.is_some()),
+        ("--io-cost", args.io_cost.is_some()),
+        ("--resume", args.resume.is_some()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
+        bail!("{option}: found {name} as well, expected it to say what is measured");
+    }
+    let SweepFile { job_args, mut options, bayesian, output, .. } = file::read(path)?;
+    ensure!(
+        bayesian.is_none(),
+        "{name}: `search`: Bayesian search is done by the Python package: \
+         python3 -c 'import zonal; print(zonal.sweep(\"{name}\").best)'; expected grid or random here"
+    );
+    options.resume = output.map(|output| output.with_added_extension("jsonl"));
+    options.notices = notices();
+    Ok((job_args, options))
+}
+
+fn of_arguments(args: &SweepArgs) -> Result<SweepOptions> {
+    let axis = |text: &String| Axis::parse(text).context("--vary");
+    Ok(SweepOptions {
+        axes: args.vary.iter().map(axis).collect::<Result<_>>()?,
+        device: args.device.clone(),
+        scheduler: args.scheduler.clone(),
+        zone_write: args.zone_write.map(Into::into),
+        seeds: args.seeds.unwrap_or(1),
+        seed: args.seed.unwrap_or(0),
+        seconds: args.time,
+        clock: args.clock.unwrap_or(ClockArg::Virtual).into(),
+        io_cost: args.io_cost.unwrap_or(file::IO_COST),
+        search: Search::Grid,
+        metric: None,
+        job_text: None,
+        goes_on: false,
+        resume: args.resume.clone(),
+        notices: notices(),
     })
 }

@@ -48,6 +48,7 @@ fn file_that_cannot_be_used_is_refused_by_every_command() {
     };
     refused(&["--config", "c.toml", "devices"], "c.toml: line 2: `zonal run` has no option `clok`");
     refused(&["--config=none.toml", "devices"], "none.toml: cannot read the configuration");
+    refused(&["--confg", "c.toml", "devices"], "'--config'");
     refused(&["--config"], "found no file");
     refused(&["--config", "", "--config", "c.toml", "devices"], "found two files");
     refused(&["run", "--config", "c.toml"], "config");

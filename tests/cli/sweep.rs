@@ -32,6 +32,65 @@ fn sweep_resumes_and_writes_plots() {
     assert!(dir.read("plots/sweep-throughput.svg").contains("<svg"));
 }
 
+const FILE: &str = "jobs = \"\"\"\n[a]\nrw=write\nzonemode=zbd\nsize=4z\n\"\"\"\n\
+                    device = 'null:zones=8,zone_size=1M,latency=10us'\nrepetitions = 2\n\
+                    metric = 'bandwidth'\noutput = 'kept'\n[space]\n\
+                    bs = { from = '4k', to = '16k', factor = 2 }\nzone_write = ['plug', 'qd1']\n";
+
+#[test]
+fn sweep_file_is_the_same_sweep_goes_on_and_says_how_to_repeat_a_point() {
+    let dir = TestDir::new().with("sweep.toml", FILE);
+    let by_file = dir.zonal(&["sweep", "sweep.toml", "--format=json"]).expect_ok();
+    assert_eq!(dir.read("kept.jsonl").lines().count(), 12);
+    let document: serde_json::Value = serde_json::from_str(&by_file).unwrap();
+    assert_eq!(document["best"], serde_json::json!({ "bs": "16k", "zone_write": "plug" }));
+    for point in document["points"].as_array().unwrap() {
+        let words = point["repeat"].as_str().unwrap().replace(['\'', '"'], "");
+        let words: Vec<&str> = words.split_whitespace().skip(1).collect();
+        let again = zonal(&[&words[..], &["--format=json"]].concat()).expect_ok();
+        let again: serde_json::Value = serde_json::from_str(&again).unwrap();
+        assert_eq!(again["points"][0]["samples"], point["samples"]);
+    }
+    assert_eq!(dir.zonal(&["sweep", "sweep.toml", "--format=json"]).expect_ok(), by_file);
+    assert_eq!(dir.read("kept.jsonl").lines().count(), 12, "nothing was measured again");
+}
+
+#[test]
+fn sweep_file_with_an_impossible_point_goes_on_and_exits_with_1() {
+    let text = FILE.replace("bs = {", "iodepth = [1, 0]\nbs = {");
+    let dir = TestDir::new().with("sweep.toml", &text);
+    let ran = dir.zonal(&["sweep", "sweep.toml", "--format=csv"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let failed = ran.out.lines().filter(|line| line.contains("expected 1 to 1048576")).count();
+    assert_eq!((ran.out.lines().count(), failed), (13, 6), "{}", ran.out);
+}
+
+#[test]
+fn bad_sweep_files_are_refused() {
+    let bayesian = format!("search = 'bayesian'\npoints = 4\n{FILE}");
+    for (args, text, message) in [
+        (
+            &[][..],
+            "jobs = 1\n[space]\nbs = [1]",
+            "sweep.toml: line 1: `jobs`: found an integer, expected a text",
+        ),
+        (&[], &FILE.replace("repetitions", "repetition"), "line 7: unknown key `repetition`"),
+        (&[], &FILE.replace("repetitions", "repetition"), "did you mean `repetitions`?"),
+        (&["--seeds=2"], FILE, "--seeds: found sweep.toml as well"),
+        (&["--bs=4k"], FILE, "found `--bs=4k` beside sweep.toml"),
+        (&[], &bayesian, "Bayesian search is done by the Python package: python3 -c"),
+        (&[], &FILE.replace("rw=write", "rw=wirte"), "<jobs>:2"),
+    ] {
+        let dir = TestDir::new().with("sweep.toml", text);
+        let ran = dir.zonal(&[&["sweep", "sweep.toml"], args].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+        assert!(ran.err.contains(message), "{}\nexpected {message}", ran.err);
+    }
+    let ran = zonal(&["sweep", "no.toml"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("no.toml: No such file"), "{}", ran.err);
+}
+
 #[test]
 fn sweep_with_failures_exits_with_1_and_says_which_rule_was_broken() {
     let job = ["--name=a", "--rw=write", "--bs=4k", "--size=64k"];

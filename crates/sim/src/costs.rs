@@ -100,6 +100,18 @@ impl fmt::Display for CostModel {
 }
 
 impl CostModel {
+    /// The text that is parsed as this; `None` for a host without a name.
+    pub fn argument(self) -> Option<String> {
+        match self {
+            CostModel::Flat(io) => Some(io.to_string()),
+            CostModel::Published => Some("published".to_owned()),
+            CostModel::Host(host) => {
+                let known = HOSTS.iter().find(|(_, known)| *known == host);
+                known.map(|&(name, _)| name.to_owned())
+            }
+        }
+    }
+
     /// The CPU time of an I/O with a scheduler.
     ///
     /// The published costs are derived from the null_blk table of the zone write plugging patches,

@@ -289,11 +289,18 @@ class Sweep:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The best point."""
-        good = [row for row in self.rows if row["error"] is None]
+        """The best point; of repetitions, the first row of that with the best mean."""
+        points: dict[str, list[dict[str, Any]]] = {}
+        for row in self.rows:
+            points.setdefault(row["point"], []).append(row)
+        good = [rows for rows in points.values() if all(row["error"] is None for row in rows)]
         if not good:
-            raise Error(f"all {len(self.rows)} points failed, the first: {self.rows[0]['error']}")
-        return (max if self.maximize else min)(good, key=lambda row: row[self.metric])
+            raise Error(f"all {len(self.rows)} points failed, the first: {self.failed[0]['error']}")
+
+        def mean(rows: list[dict[str, Any]]) -> float:
+            return math.fsum(row[self.metric] for row in rows) / len(rows)
+
+        return (max if self.maximize else min)(good, key=mean)[0]
 
     @property
     def failed(self) -> list[dict[str, Any]]:
@@ -310,14 +317,17 @@ def repeat(row: Mapping[str, Any]) -> Result:
     return _run(json.loads(row["call"]), None)
 
 
-def _content(jobs: Jobs, fixed: dict[str, Any], point: Point) -> dict[str, Any]:
+def _content(
+    jobs: Jobs, fixed: dict[str, Any], point: Point, replace: Mapping[str, Value]
+) -> dict[str, Any]:
     """All that the result of a point depends on."""
     own = {name: value for name, value in point.items() if name in RUN_OPTIONS}
     options = run_options(**(fixed | own))
     if isinstance(jobs, os.PathLike):
         # The text and not the path: a machine of a cluster need not have the file.
         jobs = Path(jobs).read_text(encoding="utf-8")
-    replaced = {name: value for name, value in point.items() if name not in RUN_OPTIONS}
+    of_point = {name: value for name, value in point.items() if name not in RUN_OPTIONS}
+    replaced = {**replace, **of_point}
     device = options["device"]
     profile = None
     if device is not None and device.endswith(".toml"):
@@ -332,11 +342,82 @@ def _content(jobs: Jobs, fixed: dict[str, Any], point: Point) -> dict[str, Any]:
     }
 
 
-def _tasks(
-    points: Iterator[tuple[Point, Tell]], jobs: Jobs, fixed: dict[str, Any]
-) -> Iterator[_Task]:
-    for point, tell in points:
-        yield _Task(point, _content(jobs, fixed, point), tell)
+def _mean(tell: Tell, count: int) -> Tell:
+    """Tells the mean of so many figures, or None if one is missing."""
+    told: list[float | None] = []
+
+    def tell_one(figure: float | None) -> None:
+        told.append(figure)
+        if len(told) == count:
+            figures = [figure for figure in told if figure is not None]
+            tell(math.fsum(figures) / count if len(figures) == count else None)
+
+    return tell_one
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a sweep measures."""
+
+    jobs: Jobs
+    #: Options of every run.
+    fixed: dict[str, Any]
+    metric: str
+    points: Iterator[tuple[Point, Tell]]
+    #: How many points there are.
+    total: int
+    #: Runs of each point, with one seed after the other.
+    repetitions: int
+    #: Job options of every run.
+    replace: Mapping[str, Value]
+
+    def tasks(self) -> Iterator[_Task]:
+        for point, tell in islice(self.points, self.total):
+            tell = _mean(tell, self.repetitions)
+            for number in range(self.repetitions):
+                fixed = self.fixed | {"seed": self.fixed["seed"] + number}
+                yield _Task(point, _content(self.jobs, fixed, point, self.replace), tell)
+
+
+def _value(text: str) -> Value:
+    """A value of a file: a number where it is written as one."""
+    return int(text) if text.isdecimal() else text
+
+
+def _of_file(path: str | os.PathLike[str]) -> tuple[_Plan, Path | None]:
+    """The plan of a file, and where the results go."""
+    file = _zonal.sweep_file(path)
+    name = os.fspath(path)
+    if file["is_real_time"]:
+        raise InputError(f"{name}: `clock`: found real, expected virtual, or the program zonal")
+    space: dict[str, Sequence[Value] | Range] = {}
+    for axis, values, numbers in file["axes"]:
+        space[axis] = [_value(value) for value in values]
+        if numbers is not None and file["search"] == "bayesian":
+            low, high, step = numbers
+            space[axis] = Range(low, high, step=step) if step else Range(low, high, log=True)
+    metric = file["metric"] or "bandwidth"
+    chosen: Iterator[tuple[Point, Tell]]
+    if file["search"] == "bayesian":
+        chosen = _bayesian(space, file["seed"], METRICS[metric])
+    else:
+        points = [dict(zip(space, map(_value, values), strict=True)) for values in file["points"]]
+        chosen = ((point, lambda _: None) for point in points)
+    replace: dict[str, Value] = {}
+    if file["time"] is not None:
+        ramp, measured = file["time"]
+        replace = {"ramp_time": f"{ramp}us", "runtime": f"{measured}us", "time_based": 1}
+    plan = _Plan(
+        jobs=file["text"] if file["path"] is None else Path(file["path"]),
+        fixed={name: file[name] for name in (*RUN_OPTIONS, "seed")},
+        metric=metric,
+        points=chosen,
+        total=file["total"],
+        repetitions=file["repetitions"],
+        replace=replace,
+    )
+    output = file["output"]
+    return plan, None if output is None else Path(f"{output}.parquet")
 
 
 def _drive(
@@ -369,37 +450,27 @@ def _drive(
             yield task
 
 
-def sweep(
+def _of_arguments(
     space: Space,
-    jobs: Jobs,
     *,
-    metric: str = "bandwidth",
-    search: Literal["grid", "random", "bayesian"] = "grid",
-    points: int | None = None,
-    device: str | None = None,
-    scheduler: str | None = None,
-    zone_write: ZoneWrite | None = None,
-    io_cost: int | str | None = None,
-    seed: int = 0,
-    engine: Literal["local", "ray"] | Engine = "local",
-    workers: int | None = None,
-    out: str | os.PathLike[str] | None = None,
-    progress: Report = None,
-) -> Sweep:
-    """Runs jobs in virtual time at many points of a space.
-
-    ``space`` has by name the values of a job option, or of ``device``, ``scheduler``, ``zone_write`` or
-    ``io_cost``: a list, or a :class:`Range`. ``search`` takes all combinations, or ``points`` random
-    ones, or ``points`` that Optuna chooses to make ``metric`` good: bandwidth, iops (more is better),
-    clat_p50_us, clat_p99_us, clat_p99.9_us (less is).
-
-    ``out`` is a Parquet file that keeps the results; what it has already is not measured again. A point
-    that is impossible records its error, and the sweep goes on. ``engine="ray"`` runs it on the Ray
-    cluster of ``RAY_ADDRESS``, or on one of this machine.
-    """
+    jobs: Jobs | None,
+    metric: str | None,
+    search: str | None,
+    points: int | None,
+    seed: int | None,
+    repetitions: int | None,
+    **fixed: Any,
+) -> _Plan:
+    """The plan of what ``sweep`` was called with."""
+    metric, search, seed = metric or "bandwidth", search or "grid", seed or 0
+    repetitions = 1 if repetitions is None else repetitions
+    if jobs is None:
+        raise InputError("jobs: found none, expected jobs")
     if metric not in METRICS:
         near = ", ".join(METRICS)
         raise InputError(f"metric: found {metric!r}, expected one of {near}")
+    if repetitions < 1:
+        raise InputError(f"repetitions: found {repetitions}, expected 1 or more")
     if not space or any(not isinstance(v, Range) and len(v) == 0 for v in space.values()):
         raise InputError("space: expected at least one axis, and a value on each")
     chosen: Iterator[tuple[Point, Tell]]
@@ -414,10 +485,68 @@ def sweep(
         total = points
     else:
         raise InputError(f"search: found {search!r}, expected grid, random or bayesian")
-    fixed: dict[str, Any] = {"device": device, "scheduler": scheduler, "zone_write": zone_write}
-    fixed |= {"io_cost": io_cost, "seed": seed}
-    tasks = _tasks(islice(chosen, total), jobs, fixed)
-    store = _Store(None if out is None else Path(out))
+    return _Plan(
+        jobs=jobs,
+        fixed=fixed | {"seed": seed},
+        metric=metric,
+        points=chosen,
+        total=total,
+        repetitions=repetitions,
+        replace={},
+    )
+
+
+def sweep(
+    space: Space | str | os.PathLike[str],
+    jobs: Jobs | None = None,
+    *,
+    metric: str | None = None,
+    search: Literal["grid", "random", "bayesian"] | None = None,
+    points: int | None = None,
+    device: str | None = None,
+    scheduler: str | None = None,
+    zone_write: ZoneWrite | None = None,
+    io_cost: int | str | None = None,
+    seed: int | None = None,
+    repetitions: int | None = None,
+    engine: Literal["local", "ray"] | Engine = "local",
+    workers: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Report = None,
+) -> Sweep:
+    """Runs jobs in virtual time at many points of a space, or those of a file such as ``sweep.toml``.
+
+    ``space`` has by name the values of a job option, or of ``device``, ``scheduler``, ``zone_write`` or
+    ``io_cost``: a list, or a :class:`Range`. ``search`` takes all combinations, or ``points`` random
+    ones, or ``points`` that Optuna chooses to make ``metric`` good: bandwidth, iops (more is better),
+    clat_p50_us, clat_p99_us, clat_p99.9_us (less is). ``repetitions`` runs each point with so many seeds,
+    from ``seed`` on.
+
+    ``out`` is a Parquet file that keeps the results; what it has already is not measured again. A point
+    that is impossible records its error, and the sweep goes on. ``engine="ray"`` runs it on the Ray
+    cluster of ``RAY_ADDRESS``, or on one of this machine.
+    """
+    arguments: dict[str, Any] = {
+        "jobs": jobs,
+        "metric": metric,
+        "search": search,
+        "points": points,
+        "device": device,
+        "scheduler": scheduler,
+        "zone_write": zone_write,
+        "io_cost": io_cost,
+        "seed": seed,
+        "repetitions": repetitions,
+    }
+    if isinstance(space, (str, os.PathLike)):
+        for name, value in arguments.items():
+            if value is not None:
+                file = os.fspath(space)
+                raise InputError(f"{name}: found {file} as well, expected it to say what is measured")
+        plan, output = _of_file(space)
+    else:
+        plan, output = _of_arguments(space, **arguments), None
+    store = _Store(output if out is None else Path(out))
     engines: dict[str, Callable[[int | None], Engine]] = {"local": _Local, "ray": _Ray}
     if isinstance(engine, str) and engine not in engines:
         raise InputError(f"engine: found {engine!r}, expected local or ray")
@@ -426,11 +555,13 @@ def sweep(
     measured = 0
     with reporting(progress, "sweep") as report:
         try:
-            for measured, task in enumerate(_drive(tasks, runner, store, metric, seen), 1):
+            tasks = plan.tasks()
+            total = plan.total * plan.repetitions
+            for measured, task in enumerate(_drive(tasks, runner, store, plan.metric, seen), 1):
                 if report is not None:
                     report(len(seen) / total, len(seen), total, json.dumps(task.point))
         finally:
             runner.close()
             store.save()
     rows = [store.rows[key] for key in dict.fromkeys(seen)]
-    return Sweep(metric, METRICS[metric], rows, measured)
+    return Sweep(plan.metric, METRICS[plan.metric], rows, measured)

@@ -25,16 +25,19 @@ where
     A: Into<OsString>,
 {
     let mut sets = parse_variants(args, &[Vec::new()], env)?;
-    Ok(sets.pop().expect("one variant"))
+    sets.pop().expect("one variant")
 }
 
 /// [`parse_args`] for several variants of the jobs. The options of a variant, with their values, come
 /// last in every job, so they replace its own. Files are read once.
+///
+/// # Errors
+/// What is wrong with all variants; what is wrong with one is its result.
 pub fn parse_variants<A>(
     args: impl IntoIterator<Item = A>,
     variants: &[Vec<(&str, &str)>],
     env: &dyn Environment,
-) -> Result<Vec<JobSet>, JobError>
+) -> Result<Vec<Result<JobSet, JobError>>, JobError>
 where
     A: Into<OsString>,
 {
@@ -54,7 +57,7 @@ where
         }
         builder.finish(&files)
     };
-    variants.iter().map(variant).collect()
+    Ok(variants.iter().map(variant).collect())
 }
 
 /// The jobs of the arguments as arguments without job files (fio's `--showcmd`), each quoted for a

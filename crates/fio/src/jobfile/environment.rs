@@ -77,6 +77,44 @@ fn memory_in(info: &str) -> Option<u64> {
     Some(kib / 1024)
 }
 
+/// The environment of the running program, with a job file that is no file.
+#[derive(Clone, Debug)]
+pub struct WithText<'a> {
+    /// What the job file is called, in arguments and in errors.
+    pub name: &'a str,
+    /// Its text; `None` if there is none.
+    pub text: Option<&'a str>,
+}
+
+impl Environment for WithText<'_> {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        match self.text {
+            Some(text) if path == Path::new(self.name) => Ok(text.as_bytes().to_owned()),
+            _ => SystemEnvironment.read(path),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        SystemEnvironment.variable(name)
+    }
+
+    fn page_size(&self) -> u64 {
+        SystemEnvironment.page_size()
+    }
+
+    fn mb_memory(&self) -> u64 {
+        SystemEnvironment.mb_memory()
+    }
+
+    fn cpus(&self) -> u64 {
+        SystemEnvironment.cpus()
+    }
+
+    fn random_seed(&self) -> u64 {
+        SystemEnvironment.random_seed()
+    }
+}
+
 /// An environment in memory, for tests and fuzzing: pages of 4 KiB, 1 GiB of memory, four CPUs and a
 /// constant seed.
 #[derive(Clone, Debug, Default)]

@@ -25,7 +25,7 @@ mod error;
 mod sections;
 
 pub use args::{command_line, parse_args, parse_variants};
-pub use environment::{Environment, MemoryEnvironment, SystemEnvironment};
+pub use environment::{Environment, MemoryEnvironment, SystemEnvironment, WithText};
 pub use error::{JobError, Origin};
 
 use crate::job::Job;

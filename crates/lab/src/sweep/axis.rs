@@ -8,7 +8,7 @@ use zonal_fio::options::{self, FioOption, format_size, parse_size};
 /// Axes that are no job options.
 const OWN: [&str; 3] = ["device", "scheduler", "zone_write"];
 /// Most values of an axis.
-const MAX_VALUES: usize = 1000;
+pub(super) const MAX_VALUES: usize = 1000;
 
 /// What an axis sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Axis {
 
 impl Axis {
     /// Parses `NAME=VALUE,...`. `A..B` among the values of a job option stands for A, 2A, 4A and so
-    /// on up to B.
+    /// on up to B; a value with commas is in double quotes.
     ///
     /// # Errors
     /// What is wrong, with the nearest right name.
@@ -46,13 +46,26 @@ impl Axis {
         let values = match target {
             Target::Device => devices(values),
             Target::Option(_) => {
-                let each = values.split(',').map(doubled);
+                let each = parts(values).into_iter().map(doubled);
                 each.collect::<Result<Vec<_>>>()?.concat()
             }
             Target::Scheduler | Target::ZoneWrite => values.split(',').map(str::to_owned).collect(),
         };
+        ensure!(
+            values.iter().all(|value| !value.is_empty()),
+            "found `{text}`, expected no empty value"
+        );
+        Axis::of(name, values)
+    }
+
+    /// The axis of this name with these values.
+    ///
+    /// # Errors
+    /// What is wrong, with the nearest right name.
+    pub fn of(name: &str, values: Vec<String>) -> Result<Self> {
+        let target = Target::named(name)?;
         for (at, value) in values.iter().enumerate() {
-            ensure!(!value.is_empty(), "found `{values}`, expected no empty value", values = text);
+            ensure!(!value.is_empty(), "found an empty value, expected none");
             ensure!(!values[..at].contains(value), "`{value}` is given twice, expected once");
             match target {
                 Target::Scheduler => drop(value.parse::<Scheduler>()?),
@@ -60,12 +73,21 @@ impl Axis {
                 Target::Option(_) | Target::Device => {}
             }
         }
+        let count = values.len();
         ensure!(
-            values.len() <= MAX_VALUES,
-            "found {} values, expected at most {MAX_VALUES}",
-            values.len()
+            (1..=MAX_VALUES).contains(&count),
+            "found {count} values, expected 1 to {MAX_VALUES}"
         );
         Ok(Axis { target, values })
+    }
+
+    /// `NAME=VALUE` for one of its values, as [`Axis::parse`] takes it.
+    pub fn with_value(&self, at: usize) -> String {
+        let value = &self.values[at];
+        match self.target {
+            Target::Option(name) if value.contains(',') => format!("{name}=\"{value}\""),
+            _ => format!("{}={value}", self.name()),
+        }
     }
 
     /// Its name.
@@ -124,8 +146,21 @@ fn devices(text: &str) -> Vec<String> {
     devices
 }
 
+/// Splits a list of values. Commas within double quotes belong to the value.
+fn parts(text: &str) -> Vec<&str> {
+    let mut is_quoted = false;
+    let is_comma = |c: char| {
+        is_quoted ^= c == '"';
+        c == ',' && !is_quoted
+    };
+    text.split(is_comma).collect()
+}
+
 /// A value, or all values of `A..B`.
 fn doubled(text: &str) -> Result<Vec<String>> {
+    if let Some(quoted) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        return Ok(vec![quoted.to_owned()]);
+    }
     let Some((first, last)) = text.split_once("..") else { return Ok(vec![text.to_owned()]) };
     let number = |end: &str| {
         let number = parse_size(end).ok().filter(|&number| number > 0);
@@ -162,6 +197,14 @@ mod tests {
         assert_eq!(values("bs=4k..32k,1m"), ["4k", "8k", "16k", "32k", "1m"]);
         assert_eq!(values("blocksize=512..1k"), ["512", "1k"]);
         assert_eq!(values("iodepth=7..7"), ["7"]);
+    }
+
+    #[test]
+    fn value_with_commas_is_in_quotes_and_read_back() {
+        let axis = Axis::parse("bs=\"4k,8k\",1m").unwrap();
+        assert_eq!(axis.values, ["4k,8k", "1m"]);
+        assert_eq!(Axis::parse(&axis.with_value(0)).unwrap().values, ["4k,8k"]);
+        assert_eq!(axis.with_value(1), "bs=1m");
     }
 
     #[test]

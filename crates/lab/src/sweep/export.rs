@@ -1,9 +1,10 @@
 //! A sweep as CSV, as JSON, as a page and as plots.
-use super::text::{headings, row, settings};
-use super::{Axis, PERCENTILES, Point, Sample, Sweep};
+use super::text::{best, headings, row, settings};
+use super::{Axis, Metric, PERCENTILES, Point, Sample, Sweep, SweepOptions};
 use crate::chart::{Axis as ChartAxis, Scale};
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
+use crate::executor::ClockKind;
 use crate::page::{self, escaped, table};
 use crate::reproduce::Plot;
 use anyhow::Result;
@@ -65,21 +66,20 @@ pub fn json(sweep: &Sweep) -> String {
     let axis = |axis: &Axis| json!({ "name": axis.name(), "values": axis.values });
     let estimate = |estimate: Estimate| json!({ "mean": estimate.mean, "ci95": estimate.margin });
     let point = |point: &Point| {
-        let values: Map<String, Value> = (options.axes.iter().zip(options.values(&point.at)))
-            .map(|(axis, value)| (axis.name().to_owned(), json!(value)))
-            .collect();
         let figures: Map<String, Value> = figures()
             .into_iter()
             .map(|figure| (figure.name, json!(point.estimate(figure.of).map(estimate))))
             .collect();
         let samples: Vec<Value> = point.samples.iter().map(Sample::to_json).collect();
         json!({
-            "values": values,
+            "values": of_axes(sweep, point),
             "figures": figures,
             "samples": samples,
             "failed": point.failure,
+            "repeat": again(sweep, point),
         })
     };
+    let best = options.metric.and_then(|metric| metric.best(sweep));
     let document = json!({
         "zonal version": env!("CARGO_PKG_VERSION"),
         "clock": options.clock.name(),
@@ -93,9 +93,42 @@ pub fn json(sweep: &Sweep) -> String {
         "percentiles": PERCENTILES,
         "axes": options.axes.iter().map(axis).collect::<Vec<_>>(),
         "interrupted": sweep.is_interrupted,
+        "metric": options.metric.map(Metric::name),
+        "best": best.map(|(best, _)| of_axes(sweep, best)),
         "points": sweep.points.iter().map(point).collect::<Vec<_>>(),
     });
     format!("{document:#}\n")
+}
+
+/// The values of a point by the names of their axes.
+fn of_axes(sweep: &Sweep, point: &Point) -> Map<String, Value> {
+    let axes = sweep.options.axes.iter().map(|axis| axis.name().to_owned());
+    axes.zip(sweep.options.values(&point.at).map(Value::from)).collect()
+}
+
+/// The command that measures a point again, for a shell; `None` if the jobs are not known any more.
+fn again(sweep: &Sweep, point: &Point) -> Option<String> {
+    let SweepOptions {
+        device, scheduler, zone_write, seeds, seed, seconds, clock, io_cost, ..
+    } = &sweep.options;
+    let mut words = vec!["zonal".to_owned(), "sweep".to_owned()];
+    for (axis, &value) in sweep.options.axes.iter().zip(&point.at) {
+        words.extend(["--vary".to_owned(), axis.with_value(value)]);
+    }
+    for (option, value) in [
+        ("--device", device.clone()),
+        ("--scheduler", scheduler.clone()),
+        ("--zone-write", zone_write.map(|policy| policy.name().to_owned())),
+        ("--seeds", (*seeds > 1).then(|| seeds.to_string())),
+        ("--seed", (*seed > 0).then(|| seed.to_string())),
+        ("--time", seconds.map(|seconds| seconds.to_string())),
+        ("--clock", Some(clock.name().to_owned())),
+        ("--io-cost", (*clock == ClockKind::Virtual).then(|| io_cost.argument()).flatten()),
+    ] {
+        words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
+    }
+    let words = shlex::try_join(words.iter().map(String::as_str)).ok()?;
+    Some(format!("{words} {}", sweep.jobs.as_ref()?))
 }
 
 /// Plots and the table as one self-contained page.
@@ -106,6 +139,9 @@ pub fn html(sweep: &Sweep) -> Result<String> {
     let names: Vec<&str> = sweep.options.axes.iter().map(Axis::name).collect();
     let mut out = page::begin(&format!("Sweep over {}", names.join(", ")));
     writeln!(out, "<p>{}</p>", escaped(&settings(sweep)))?;
+    if let Some(best) = best(sweep) {
+        writeln!(out, "<p>{}</p>", escaped(&best))?;
+    }
     if sweep.is_interrupted {
         writeln!(out, "<p>Interrupted: points without figures were not reached.</p>")?;
     }

@@ -1,20 +1,25 @@
 //! Any job over any axes: queue depths, block sizes, schedulers, policies, devices.
 //!
 //! ```text
-//!  axes (--vary) ---> points ---> a load for each point and seed ---> samples ---> Sweep
-//!                                        |       ^                                   |
-//!                                        +-- journal (--resume)      text, CSV, JSON, page, plots
+//!  axes (--vary, or a file) ---> points ---> a load for each point and seed ---> samples ---> Sweep
+//!                                                   |       ^                                   |
+//!                                                   +-- journal (--resume)      text, CSV, JSON, page, plots
 //! ```
 //!
 //! Each sample has devices of its own. In virtual time it depends on the load and the seed alone, so
 //! samples are taken in parallel; in real time one after another.
 mod axis;
 mod export;
+pub mod file;
 mod journal;
+mod metric;
+mod search;
 mod text;
 
 pub use axis::{Axis, Target};
 pub use export::{csv, html, json, plots};
+pub use metric::Metric;
+pub use search::{MAX_POINTS, Search, points};
 pub use text::text;
 
 use crate::devices::{self, DeviceOptions, Notices};
@@ -25,20 +30,21 @@ use crate::progress::StepProgress;
 use anyhow::{Context, Result, bail, ensure};
 use journal::Journal;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_blk::{QueueOptions, ZoneWrite};
 use zonal_fio::job::Job;
-use zonal_fio::jobfile::{self, SystemEnvironment};
+use zonal_fio::jobfile::{self, WithText};
 use zonal_sim::CostModel;
 
 /// The percentiles of the completion latencies that are kept.
 pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// Most points of a sweep.
-const MAX_POINTS: usize = 100_000;
+/// What a job file is called that is a text of [`SweepOptions`].
+pub const JOBS: &str = "<jobs>";
 
 /// What to vary, and what stays.
 #[derive(Clone, Debug)]
@@ -62,6 +68,14 @@ pub struct SweepOptions {
     pub clock: ClockKind,
     /// What an I/O costs its thread in virtual time.
     pub io_cost: CostModel,
+    /// Which combinations are measured.
+    pub search: Search,
+    /// By what they are compared.
+    pub metric: Option<Metric>,
+    /// The text of the job file [`JOBS`], if the arguments name it.
+    pub job_text: Option<String>,
+    /// What is wrong with one point is its result, as is an I/O that fails.
+    pub goes_on: bool,
     /// A file that keeps the samples.
     pub resume: Option<PathBuf>,
     /// Receives notices about devices.
@@ -102,6 +116,8 @@ pub struct Sweep {
     pub options: SweepOptions,
     /// All points; those that were not reached have no samples.
     pub points: Vec<Point>,
+    /// The jobs as arguments; `None` if they were read from standard input.
+    pub jobs: Option<String>,
     /// It was interrupted.
     pub is_interrupted: bool,
 }
@@ -178,7 +194,7 @@ impl SweepOptions {
     fn check(&self) -> Result<()> {
         ensure!(
             !self.axes.is_empty(),
-            "found no --vary, expected one such as --vary iodepth=1..64"
+            "found no --vary, expected one such as --vary iodepth=1..64, or a file such as sweep.toml"
         );
         for (at, axis) in self.axes.iter().enumerate() {
             let name = axis.name();
@@ -210,8 +226,13 @@ pub fn sweep(
     progress: &dyn StepProgress,
 ) -> Result<Sweep> {
     options.check()?;
-    let points = points(&options.axes)?;
-    let loads = loads(job_args, &options, &points)?;
+    let points = points(&options.axes, options.search, options.seed).context("--vary")?;
+    let environment = WithText { name: JOBS, text: options.job_text.as_deref() };
+    let is_input = |arg: &OsString| arg == "-";
+    let jobs = (!job_args.iter().any(is_input))
+        .then(|| jobfile::command_line(job_args.clone(), &environment));
+    let jobs = jobs.transpose()?;
+    let loads = loads(job_args, &environment, &options, &points)?;
     let journal = options.resume.as_deref().map(|path| Journal::open(path).context("--resume"));
     let bench = Bench { options: &options, stop, journal: journal.transpose()?, progress };
     let measured = bench.measure_all(&loads)?;
@@ -224,24 +245,7 @@ pub fn sweep(
     });
     let points = points.collect();
     let is_interrupted = measured.iter().any(Option::is_none);
-    Ok(Sweep { options, points, is_interrupted })
-}
-
-/// All combinations of the axes' values, the last axis first.
-fn points(axes: &[Axis]) -> Result<Vec<Vec<usize>>> {
-    let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
-    let count = count.filter(|&count| count <= MAX_POINTS);
-    let count =
-        count.with_context(|| format!("--vary: expected at most {MAX_POINTS} combinations"))?;
-    let point = |mut number: usize| {
-        let mut at = vec![0; axes.len()];
-        for (axis, value) in axes.iter().zip(&mut at).rev() {
-            *value = number % axis.values.len();
-            number /= axis.values.len();
-        }
-        at
-    };
-    Ok((0..count).map(point).collect())
+    Ok(Sweep { options, points, jobs, is_interrupted })
 }
 
 /// What runs at a point.
@@ -253,18 +257,40 @@ struct Load {
     identity: String,
 }
 
+/// A load, or why there is none: the point is impossible.
+type Possible = Result<Load, String>;
+
 fn loads(
     job_args: Vec<OsString>,
+    environment: &WithText<'_>,
     options: &SweepOptions,
     points: &[Vec<usize>],
-) -> Result<Vec<Load>> {
+) -> Result<Vec<Possible>> {
     let variants: Vec<Vec<(&str, &str)>> = points.iter().map(|at| variant(options, at)).collect();
-    let sets = jobfile::parse_variants(job_args, &variants, &SystemEnvironment)?;
-    let loads = points.iter().zip(sets).map(|(at, set)| {
+    let sets = jobfile::parse_variants(job_args, &variants, environment)?;
+    let mut loads = Vec::with_capacity(points.len());
+    let mut first_error = None;
+    for (at, set) in points.iter().zip(sets) {
         let name = options.name(at);
-        load(options, at, &name, set.jobs).context(name)
-    });
-    loads.collect()
+        let found = set.map_err(anyhow::Error::from).and_then(|set| {
+            // What would change a job is refused.
+            set.notices(false)?;
+            load(options, at, &name, set.jobs)
+        });
+        match found {
+            Ok(load) => loads.push(Ok(load)),
+            Err(error) if options.goes_on => {
+                loads.push(Err(crate::describe(&error)));
+                first_error.get_or_insert(error.context(name));
+            }
+            Err(error) => return Err(error.context(name)),
+        }
+    }
+    match first_error {
+        // Nothing to go on with.
+        Some(error) if loads.iter().all(Result::is_err) => Err(error),
+        _ => Ok(loads),
+    }
 }
 
 /// The job options of a point.
@@ -328,53 +354,81 @@ struct Bench<'a> {
     progress: &'a dyn StepProgress,
 }
 
+/// A load with a seed, and the key of what it comes to.
+struct Turn<'a> {
+    load: &'a Load,
+    seed: u64,
+    key: String,
+}
+
 impl Bench<'_> {
-    /// A sample of each load with each seed, load by load; `None` once `stop` is set.
-    fn measure_all(&self, loads: &[Load]) -> Result<Vec<Option<Measured>>> {
+    /// A sample of each load with each seed, load by load; `None` once `stop` is set. What is the same
+    /// by all that the result depends on is measured once.
+    fn measure_all(&self, loads: &[Possible]) -> Result<Vec<Option<Measured>>> {
         let seeds = (0..self.options.seeds).map(|at| self.options.seed.wrapping_add(at.into()));
-        let turns: Vec<(&Load, u64)> =
-            loads.iter().flat_map(|load| seeds.clone().map(move |seed| (load, seed))).collect();
-        self.progress.start("", turns.len() as u64);
+        let turn = |load, seed| Turn { load, seed, key: key(&format!("{} {seed}", load.identity)) };
+        let turns: Vec<Result<Turn<'_>, &String>> = (loads.iter())
+            .flat_map(|load| seeds.clone().map(move |seed| load.as_ref().map(|it| turn(it, seed))))
+            .collect();
+        let mut places = BTreeMap::new();
+        let mut different: Vec<&Turn<'_>> = Vec::new();
+        for turn in turns.iter().flatten() {
+            places.entry(&turn.key).or_insert_with(|| {
+                different.push(turn);
+                different.len() - 1
+            });
+        }
+        self.progress.start("", different.len() as u64);
+        let measured = self.measure_each(&different);
+        self.progress.finish();
+        let measured = measured?;
+        let result = |turn: &Result<Turn<'_>, &String>| match turn {
+            Ok(turn) => measured[places[&turn.key]].clone(),
+            Err(impossible) => Some(Err((*impossible).clone())),
+        };
+        Ok(turns.iter().map(result).collect())
+    }
+
+    fn measure_each(&self, turns: &[&Turn<'_>]) -> Result<Vec<Option<Measured>>> {
         let stop = || Arc::clone(self.stop);
-        let measured = match self.options.clock {
+        match self.options.clock {
             ClockKind::Real => {
                 let mut executor = Executor::real_time(stop(), Box::new(()));
                 turns.iter().map(|turn| self.measure(turn, &mut executor)).collect()
             }
-            ClockKind::Virtual => parallel_map(available_cpus(), &turns, |turn| {
+            ClockKind::Virtual => parallel_map(available_cpus(), turns, |turn| {
                 let costs = self.options.io_cost;
                 self.measure(turn, &mut Executor::interruptible(costs, stop(), Box::new(())))
             }),
-        };
-        self.progress.finish();
-        measured
+        }
     }
 
-    fn measure(
-        &self,
-        &(load, seed): &(&Load, u64),
-        executor: &mut Executor,
-    ) -> Result<Option<Measured>> {
+    fn measure(&self, turn: &Turn<'_>, executor: &mut Executor) -> Result<Option<Measured>> {
+        let Turn { load, seed, key } = turn;
         if self.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
         self.progress.message(&load.name);
-        let key = key(&format!("{} {seed}", load.identity));
-        let known = self.journal.as_ref().and_then(|journal| journal.get(&key));
+        let known = self.journal.as_ref().and_then(|journal| journal.get(key));
         let measured = match known {
             Some(known) => known.clone(),
             None => {
-                let measured =
-                    take(load, seed, self.options, executor).with_context(|| load.name.clone());
+                let measured = take(load, *seed, self.options, executor);
                 if executor.is_stopped() {
                     return Ok(None);
                 }
-                let measured = measured?;
-                if let Some(journal) = &self.journal {
-                    let about = format!("{}, seed {seed}", load.name);
-                    journal.add(&key, &about, &measured).context("--resume")?;
+                match measured {
+                    Ok(measured) => {
+                        if let Some(journal) = &self.journal {
+                            let about = format!("{}, seed {seed}", load.name);
+                            journal.add(key, &about, &measured).context("--resume")?;
+                        }
+                        measured
+                    }
+                    // Not kept: it costs nothing to find again, and may be mended.
+                    Err(error) if self.options.goes_on => Err(crate::describe(&error)),
+                    Err(error) => return Err(error.context(load.name.clone())),
                 }
-                measured
             }
         };
         self.progress.advance(1);

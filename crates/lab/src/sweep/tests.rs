@@ -22,6 +22,10 @@ fn options(axes: &[&str]) -> SweepOptions {
         seconds: None,
         clock: ClockKind::Virtual,
         io_cost: "1000".parse().unwrap(),
+        search: Search::Grid,
+        metric: None,
+        job_text: None,
+        goes_on: false,
         resume: None,
         notices: Notices::default(),
     }
@@ -60,6 +64,65 @@ fn failed_io_is_a_result() {
     let failure = sweep.points[1].failure.as_deref().unwrap();
     assert!(failure.starts_with("job a: I/O error (Write of 8 sectors at sector 8: "), "{failure}");
     assert!(text(&sweep).lines().last().unwrap().ends_with(failure));
+}
+
+#[test]
+fn impossible_point_has_its_error_and_the_others_their_figures() {
+    let with = |axes: &[&str]| SweepOptions { goes_on: true, ..options(axes) };
+    let sweep =
+        run(with(&["device=null:zones=8,zone_size=1M,null:zones=8,zone_size=3K", "iodepth=1,0"]));
+    let sweep = sweep.unwrap();
+    let failures: Vec<Option<&str>> = sweep.points.iter().map(|p| p.failure.as_deref()).collect();
+    assert_eq!(failures[0], None);
+    assert!(failures[1].unwrap().contains("iodepth: expected 1 to 1048576"), "{failures:?}");
+    assert!(failures[2].unwrap().contains("does not hold one whole zone"), "{failures:?}");
+    assert!(sweep.points[1..].iter().all(|point| point.samples.is_empty()));
+    // With nothing possible there is nothing to go on with.
+    let error = run(with(&["iodepth=0"])).unwrap_err();
+    assert!(format!("{error:#}").contains("expected 1 to 1048576"), "{error:#}");
+}
+
+#[test]
+fn points_with_the_same_content_are_measured_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let devices =
+        "device=null:zones=8,zone_size=1M,null:zone_size=1024K,zones=8,null:zones=9,zone_size=1M";
+    let sweep = run(SweepOptions { resume: Some(path.clone()), ..options(&[devices]) }).unwrap();
+    assert_eq!(sweep.points[0].samples, sweep.points[1].samples);
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4, "two points, two seeds each");
+}
+
+#[test]
+fn point_is_repeated_by_the_command_that_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.fio");
+    fs::write(&file, "[global]\nrw=write\nzonemode=zbd\n[a]\nsize=1z\n").unwrap();
+    let device = "null:zones=8,zone_size=1M,latency=10us";
+    let options = SweepOptions {
+        device: Some(device.to_owned()),
+        seconds: Some(0.01),
+        ..options(&["bs=4k,16k", "zone_write=plug,qd1"])
+    };
+    let sweep = sweep(vec![file.into()], options, &Arc::default(), &()).unwrap();
+    let document: Value = serde_json::from_str(&json(&sweep)).unwrap();
+    assert_eq!(
+        document["points"][3]["repeat"],
+        "zonal sweep --vary 'bs=16k' --vary 'zone_write=qd1' --device \
+         'null:zones=8,zone_size=1M,latency=10us' --seeds 2 --time 0.01 --clock virtual --io-cost 1000 \
+         --rw=write --zonemode=zbd --name=a --size=1z"
+    );
+}
+
+#[test]
+fn metric_names_the_best_point() {
+    for (metric, best) in [("bandwidth", "64k"), ("clat_p50_us", "4k")] {
+        let metric = Some(Metric::from_name(metric).unwrap());
+        let sweep = run(SweepOptions { metric, ..options(&["bs=4k,64k"]) }).unwrap();
+        let document: Value = serde_json::from_str(&json(&sweep)).unwrap();
+        assert_eq!(document["best"]["bs"], best, "{metric:?}");
+        assert!(text(&sweep).trim_end().ends_with(&format!(" at bs={best}")), "{}", text(&sweep));
+    }
 }
 
 #[test]

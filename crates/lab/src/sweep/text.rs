@@ -1,5 +1,5 @@
 //! A sweep as text: a row for each point.
-use super::{PERCENTILES, Point, Sweep, SweepOptions};
+use super::{Metric, PERCENTILES, Point, Sweep, SweepOptions};
 use crate::columns;
 use crate::estimate::Estimate;
 use crate::executor::ClockKind;
@@ -48,6 +48,19 @@ pub(super) fn settings(sweep: &Sweep) -> String {
     format!("{clock}, {length}, {seeds}")
 }
 
+/// The best point by the metric, in a line.
+pub(super) fn best(sweep: &Sweep) -> Option<String> {
+    let metric = sweep.options.metric?;
+    let (point, figure) = metric.best(sweep)?;
+    let more = if metric.is_more_better() { "highest" } else { "lowest" };
+    let figure = match metric {
+        Metric::Bandwidth => format!("{:.1} MB/s", figure / 1e6),
+        Metric::Iops => format!("{figure:.0}"),
+        Metric::Latency(_) => format!("{figure:.1} us"),
+    };
+    Some(format!("{more} {}: {figure} at {}", metric.name(), sweep.options.name(&point.at)))
+}
+
 /// All points as a table.
 pub fn text(sweep: &Sweep) -> String {
     let mut rows = vec![headings(&sweep.options)];
@@ -60,6 +73,9 @@ pub fn text(sweep: &Sweep) -> String {
     // Failures, in the last column, are sentences.
     for line in columns::lines(&rows, &[columns - 1]) {
         text += &format!("  {line}\n");
+    }
+    if let Some(best) = best(sweep) {
+        text += &format!("\n{best}\n");
     }
     if sweep.is_interrupted {
         text.push_str("\ninterrupted: points without figures were not reached\n");
