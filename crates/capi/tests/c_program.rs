@@ -1,4 +1,4 @@
-//! The library as C programs use it: installed, compiled against, and run with the address sanitizer.
+//! The library as programs in C and C++ use it: installed, compiled against, and run with the address sanitizer.
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -38,8 +38,8 @@ fn succeeds(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A command that runs the example, compiled with the flags of the pkg-config file.
-fn example(linking: Linking, options: &[&str]) -> Command {
+/// A command that runs an example, compiled with the flags of the pkg-config file.
+fn example(language: Language, linking: Linking, options: &[&str]) -> Command {
     let text = std::fs::read_to_string(prefix().join("lib/pkgconfig/zonal.pc")).expect("a file");
     let flags = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}: ")));
@@ -53,14 +53,23 @@ fn example(linking: Linking, options: &[&str]) -> Command {
             (format!("{archive} {}", flags("Libs.private")), "static")
         }
     };
-    let program = prefix().join(name);
-    let mut cc = Command::new("cc");
-    cc.args(["-Wall", "-Wextra", "-Werror", "-g"]).args(options);
-    cc.arg(xtask::root().join("examples/c/zones.c")).args(flags("Cflags").split(' '));
+    let (compiler, standard, source) = match language {
+        Language::C => ("cc", "-std=gnu11", "examples/c/zones.c"),
+        Language::Cpp => ("c++", "-std=c++17", "examples/cpp/zones.cpp"),
+    };
+    let program = prefix().join(format!("{name}-{compiler}"));
+    let mut cc = Command::new(compiler);
+    cc.args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-g"]).args(options);
+    cc.arg(xtask::root().join(source)).args(flags("Cflags").split(' '));
     succeeds(cc.args(library.split(' ')).arg("-o").arg(&program));
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", prefix().join("lib"));
     command
+}
+
+enum Language {
+    C,
+    Cpp,
 }
 
 enum Linking {
@@ -99,10 +108,23 @@ fn check_output(text: &str) {
     assert_eq!(zones, EMPTY);
 }
 
+const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+#[test]
+fn example_in_cpp_does_the_same_and_its_errors_are_exceptions() {
+    let mut command = example(Language::Cpp, Linking::Shared, &SANITIZERS);
+    check_output(&succeeds(command.arg(DEVICE)));
+    let mut command = Command::new(command.get_program());
+    command.env("LD_LIBRARY_PATH", prefix().join("lib")).arg("null:zons=4");
+    let output = run(&mut command);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.starts_with("null:zons=4: ") && errors.contains("did you mean"), "{errors}");
+}
+
 #[test]
 fn example_does_what_it_says_under_the_address_sanitizer() {
-    let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    let mut command = example(Linking::Shared, &options);
+    let mut command = example(Language::C, Linking::Shared, &SANITIZERS);
     check_output(&succeeds(command.arg(DEVICE)));
     let output = run(command.arg("another"));
     assert_eq!(output.status.code(), Some(2));
@@ -117,7 +139,7 @@ fn example_does_what_it_says_under_the_address_sanitizer() {
 
 #[test]
 fn example_is_linked_with_the_archive() {
-    check_output(&succeeds(example(Linking::Static, &[]).arg(DEVICE)));
+    check_output(&succeeds(example(Language::C, Linking::Static, &[]).arg(DEVICE)));
 }
 
 #[test]
