@@ -1,4 +1,4 @@
-//! The commands in the README and in the pages of `docs/` do what the pages say.
+//! The commands in the README and in the pages of `docs/` and `docs/tutorials/` do what the pages say.
 //!
 //! The line before each block with a command is a mark, which says how it is checked:
 //!
@@ -30,11 +30,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// The README and the pages of `docs/`.
+/// The README and the pages of `docs/` and its tutorials.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let docs = fs::read_dir(root.join("docs")).expect("the pages");
-    let mut pages: Vec<PathBuf> = docs.map(|entry| entry.expect("an entry").path()).collect();
+    let folders = ["docs", "docs/tutorials"].map(|folder| fs::read_dir(root.join(folder)));
+    let entries = folders.into_iter().flat_map(|folder| folder.expect("the pages"));
+    let mut pages: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
     pages.push(root.join("README.md"));
     pages.sort();
