@@ -1,6 +1,7 @@
 //! What the commands of `cargo xtask` and tests have in common.
 #![forbid(unsafe_code)]
 pub mod capi;
+pub mod full;
 pub mod site;
 
 use std::path::Path;

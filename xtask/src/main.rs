@@ -1,15 +1,16 @@
-//! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a merge;
+//! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a release;
 //! `cargo xtask docs`: the commands in the documents; `cargo xtask capi`: the C library;
 //! `cargo xtask site`: the documents as a site.
 #![forbid(unsafe_code)]
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use xtask::{capi, root, site};
+use xtask::{capi, full, root, site};
 
 const USAGE: &str = "\
 usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
-       cargo xtask full    all checks, as in CI (.ci/run)
+       cargo xtask full [--list | NAME...]    all checks, with the time that each is expected to
+                           take: `ci`, as in CI (.ci/run), and what CI leaves out
        cargo xtask docs [--update]    the commands in the documents, compared with what a release
                            build prints; or the documents with what it prints now
        cargo xtask capi PREFIX    builds libzonal for C and installs it below PREFIX
@@ -23,9 +24,13 @@ const PURE: [&str; 6] = ["blk", "device", "nvme", "fio", "fsmodel", "sim"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((first, names)) = arguments.split_first()
+        && first == "full"
+    {
+        return full::run(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    }
     let passed = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["fast"] => fast(),
-        ["full"] => run(Command::new(root().join(".ci/run"))),
         ["docs"] => docs(false),
         ["docs", "--update"] => docs(true),
         ["capi", prefix] => install_capi(Path::new(prefix)),

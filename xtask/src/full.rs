@@ -1,0 +1,195 @@
+//! `cargo xtask full`: all checks one after another, those of CI and those that it leaves out because
+//! they take long, need root or the network.
+use super::root;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// A check: a script or a command, in the root of the repository.
+struct Check {
+    name: &'static str,
+    what: &'static str,
+    /// How long it takes on two cores, in minutes, with what it needs installed and nothing built.
+    minutes: u64,
+    variables: &'static [(&'static str, &'static str)],
+    command: &'static [&'static str],
+}
+
+const fn check(
+    name: &'static str,
+    what: &'static str,
+    minutes: u64,
+    command: &'static [&'static str],
+) -> Check {
+    Check { name, what, minutes, variables: &[], command }
+}
+
+/// Builds the packages, and uses them.
+const PACKAGES: &str = "packaging/build target/full/packages && \
+                        tests/packages/run target/full/packages && \
+                        tests/packages/image target/full/packages";
+
+const CHECKS: [Check; 15] = [
+    check("ci", "what CI runs for each change", 40, &[".ci/run"]),
+    check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
+    check("site", "the documents as a site", 12, &["cargo", "xtask", "site", "target/full/site"]),
+    check(
+        "packages",
+        "packages on a bare Debian system, and the OCI image; root, buildah",
+        25,
+        &["bash", "-c", PACKAGES],
+    ),
+    check("fuzz", "each fuzz target for a minute", 25, &["fuzz/smoke", "60"]),
+    Check {
+        name: "soak",
+        what: "an honest host beside hostile ones for half an hour",
+        minutes: 40,
+        variables: &[("ZONAL_SOAK_SECONDS", "1800")],
+        command: &["cargo", "test", "--release", "--locked", "--test", "hostile_hosts", "soak"],
+    },
+    check(
+        "advisories",
+        "known faults of the libraries; network",
+        1,
+        &["cargo", "deny", "check", "advisories"],
+    ),
+    check("guest", "a Linux guest over NVMe/TCP, at length", 10, &["tests/guest/run", "nvme-tcp"]),
+    check(
+        "guest-6.1",
+        "the same with an older kernel",
+        10,
+        &["tests/guest/run", "--kernel", "6.1", "nvme-tcp"],
+    ),
+    check(
+        "zero-copy",
+        "ublk devices with zero copy, in a guest",
+        5,
+        &["tests/guest/run", "--kernel", "7", "zero-copy"],
+    ),
+    check(
+        "fio-zbd",
+        "fio's tests of zoned devices, in a guest",
+        15,
+        &["tests/guest/run", "fio-zbd"],
+    ),
+    check(
+        "crash-btrfs",
+        "btrfs after losses of power, in a guest",
+        40,
+        &["tests/guest/run", "crash-btrfs"],
+    ),
+    check("crash-f2fs", "F2FS after losses of power", 40, &["tests/guest/run", "crash-f2fs"]),
+    check(
+        "crash-xfs",
+        "XFS after losses of power",
+        40,
+        &["tests/guest/run", "--kernel", "7", "crash-xfs"],
+    ),
+    check(
+        "blktests",
+        "the zoned tests of the checkout BLKTESTS, in a guest",
+        15,
+        &["tests/guest/run", "blktests"],
+    ),
+];
+
+/// What a script ends with that cannot run on this machine.
+const CANNOT_RUN: i32 = 2;
+
+/// Lists the checks, or runs those of these names, or all.
+pub fn run(arguments: &[&str]) -> ExitCode {
+    let wanted: Vec<&Check> = match arguments {
+        ["--list"] => {
+            list(&CHECKS.iter().collect::<Vec<_>>());
+            return ExitCode::SUCCESS;
+        }
+        [] => CHECKS.iter().collect(),
+        names => match names.iter().map(|name| named(name)).collect() {
+            Ok(checks) => checks,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(2);
+            }
+        },
+    };
+    list(&wanted);
+    let results: Vec<_> = wanted.iter().map(|check| (*check, carry_out(check))).collect();
+    println!("\n== summary");
+    for (check, (outcome, time)) in &results {
+        println!("{outcome:12} {:12} {}", check.name, minutes(*time));
+    }
+    let passed = results.iter().all(|(_, (outcome, _))| *outcome == PASSED);
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+const PASSED: &str = "passed";
+
+fn named(name: &str) -> Result<&'static Check, String> {
+    let known = CHECKS.iter().find(|check| check.name == name);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+        format!("cargo xtask full: found `{name}`, expected --list or some of {}", names.join(", "))
+    })
+}
+
+fn list(checks: &[&Check]) {
+    for check in checks {
+        println!("{:12} {:3} min  {}", check.name, check.minutes, check.what);
+    }
+    let all: u64 = checks.iter().map(|check| check.minutes).sum();
+    println!("{:12} {all:3} min, expected on two cores", "in all");
+}
+
+/// Runs a check. Returns what came of it, and how long it took.
+fn carry_out(check: &Check) -> (&'static str, Duration) {
+    let variables = check.variables.iter().map(|(name, value)| format!("{name}={value} "));
+    let line = variables.collect::<String>() + &check.command.join(" ");
+    println!("\n== {}: {line} (expected: {} min)", check.name, check.minutes);
+    let begun = Instant::now();
+    let mut command = Command::new(check.command[0]);
+    command.args(&check.command[1..]).envs(check.variables.iter().copied()).current_dir(root());
+    let outcome = match command.status() {
+        Ok(status) if status.success() => PASSED,
+        Ok(status) if status.code() == Some(CANNOT_RUN) => "cannot run",
+        Ok(_) => "failed",
+        Err(error) => {
+            eprintln!("{}: {error}", check.command[0]);
+            "cannot run"
+        }
+    };
+    let time = begun.elapsed();
+    println!("== {}: {outcome} after {}", check.name, minutes(time));
+    (outcome, time)
+}
+
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{} min {:02} s", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_have_different_names_and_their_scripts_are_there() {
+        for (at, check) in CHECKS.iter().enumerate() {
+            assert!(CHECKS[..at].iter().all(|other| other.name != check.name), "{}", check.name);
+            let script = check.command[0];
+            assert!(
+                ["bash", "cargo"].contains(&script) || root().join(script).is_file(),
+                "{script}"
+            );
+            if script == "tests/guest/run" {
+                let suite = check.command.last().expect("a suite");
+                let file = root().join(format!("tests/guest/suites/{suite}.sh"));
+                assert!(file.is_file(), "{}", file.display());
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_name_is_refused() {
+        assert_eq!(named("python").map(|check| check.name), Ok("python"));
+        assert!(named("pyton").is_err_and(|error| error.contains("expected --list or some of ci")));
+    }
+}
