@@ -74,7 +74,7 @@ fn bad_sweep_files_are_refused() {
             "jobs = 1\n[space]\nbs = [1]",
             "sweep.toml: line 1: `jobs`: found an integer, expected a text",
         ),
-        (&[], &FILE.replace("repetitions", "repetition"), "line 7: unknown key `repetition`"),
+        (&[], &FILE.replace("repetitions", "repetition"), "line 8: unknown key `repetition`"),
         (&[], &FILE.replace("repetitions", "repetition"), "did you mean `repetitions`?"),
         (&["--seeds=2"], FILE, "--seeds: found sweep.toml as well"),
         (&["--bs=4k"], FILE, "found `--bs=4k` beside sweep.toml"),

@@ -425,7 +425,7 @@ impl Bench<'_> {
                         }
                         measured
                     }
-                    // Not kept: it costs nothing to find again, and may be mended.
+                    // Not kept: it costs nothing to find again, and may be fixed.
                     Err(error) if self.options.goes_on => Err(crate::describe(&error)),
                     Err(error) => return Err(error.context(load.name.clone())),
                 }
