@@ -1,4 +1,5 @@
-//! The lock of a zone: held for a few dozen instructions, taken several times for each I/O.
+//! The lock of a zone: held for a few dozen instructions, taken several times for each I/O. Models of
+//! drives use it, too, for a few hundred.
 //!
 //! A mutex of the standard library costs two atomic read-modify-writes each time; a spin lock is
 //! unlocked with a plain store, which is half. It is held so briefly that threads hardly ever wait;
