@@ -28,10 +28,14 @@ values! {
         INVALID_NAMESPACE = 0x00b,
         /// Command Sequence Error.
         SEQUENCE = 0x00c,
+        /// Invalid Number of SGL Descriptors.
+        SGL_COUNT = 0x00d,
         /// Data SGL Length Invalid.
         SGL_LENGTH = 0x00f,
         /// SGL Descriptor Type Invalid.
         SGL_TYPE = 0x011,
+        /// PRP Offset Invalid.
+        PRP_OFFSET = 0x013,
         /// Operation Denied.
         DENIED = 0x015,
         /// SGL Offset Invalid.
@@ -52,6 +56,8 @@ values! {
         CAPACITY_EXCEEDED = 0x081,
         /// Namespace Not Ready.
         NOT_READY = 0x082,
+        /// Completion Queue Invalid.
+        INVALID_CQ = 0x100,
         /// Invalid Queue Identifier.
         INVALID_QUEUE = 0x101,
         /// Invalid Queue Size.
@@ -60,8 +66,12 @@ values! {
         ABORT_LIMIT = 0x103,
         /// Asynchronous Event Request Limit Exceeded.
         EVENT_LIMIT = 0x105,
+        /// Invalid Interrupt Vector.
+        INVALID_VECTOR = 0x108,
         /// Invalid Log Page.
         INVALID_LOG = 0x109,
+        /// Invalid Queue Deletion.
+        INVALID_QUEUE_DELETION = 0x10c,
         /// Feature Identifier Not Saveable.
         NOT_SAVEABLE = 0x10d,
         /// Feature Not Changeable.

@@ -7,7 +7,9 @@ use super::features::Features;
 use super::queue_auth::QueueAuth;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD, Response, SqHead, check_form};
 use super::subsystem::Subsystem;
-use super::{MAX_EVENT_REQUESTS, MAX_MARK, MAX_QUEUE, VERSION, identify, logs};
+use super::{
+    MAX_EVENT_REQUESTS, MAX_IO_QUEUES, MAX_MARK, MAX_QUEUE, Transport, VERSION, identify, logs,
+};
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::wire::Sqe;
@@ -23,9 +25,10 @@ pub struct Controller {
     pub(super) subsystem: Arc<Subsystem>,
     pub(super) association: Arc<Association>,
     pub(super) features: Features,
+    pub(super) transport: Transport,
     queue_auth: QueueAuth,
     cc: Cc,
-    csts: u32,
+    pub(super) csts: u32,
     head: SqHead,
     /// CIDs of the outstanding Asynchronous Event Requests.
     event_requests: Vec<u16>,
@@ -46,6 +49,7 @@ impl Controller {
             subsystem,
             association,
             features: Features::new(now, kato),
+            transport: Transport::Fabrics,
             queue_auth,
             cc: Cc::default(),
             csts: 0,
@@ -103,7 +107,8 @@ impl Controller {
             self.features.alive(now);
             return Some(outcome);
         }
-        if sqe.opcode == FABRICS {
+        let invalid = NvmeStatus::INVALID_OPCODE.do_not_retry();
+        if sqe.opcode == FABRICS && self.transport == Transport::Fabrics {
             return Some(self.fabrics(sqe));
         }
         if self.csts & CSTS_READY == 0 {
@@ -112,7 +117,11 @@ impl Controller {
         if let Err(status) = check_form(sqe) {
             return Some(Err(status));
         }
-        Some(match AdminOpcode(sqe.opcode) {
+        let opcode = AdminOpcode(sqe.opcode);
+        if !self.transport.has_command(opcode) {
+            return Some(Err(invalid));
+        }
+        Some(match opcode {
             AdminOpcode::IDENTIFY => identify::identify(self, &(*sqe).into()),
             AdminOpcode::GET_LOG_PAGE => logs::page(self, &(*sqe).into()),
             AdminOpcode::SET_FEATURES => self.set_feature(now, &(*sqe).into(), data),
@@ -130,7 +139,7 @@ impl Controller {
                 Err(NvmeStatus::EVENT_LIMIT.do_not_retry())
             }
             AdminOpcode::MARK => self.mark(sqe.nsid.get(), data),
-            _ => Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
+            _ => Err(invalid),
         })
     }
 
@@ -176,7 +185,7 @@ impl Controller {
             FabricsType::PROPERTY_SET if property == Property::CC && command.attributes == 0 => {
                 // The value of a property of four bytes is in the lower ones.
                 #[allow(clippy::cast_possible_truncation)]
-                self.configure(Cc(command.value.get() as u32));
+                self.configure(Cc(command.value.get() as u32), true);
                 Ok(CommandOutput::EMPTY)
             }
             FabricsType::PROPERTY_SET => Err(INVALID_FIELD),
@@ -195,8 +204,9 @@ impl Controller {
         }
     }
 
-    /// CC changed: enables, disables or shuts down (Base sections 3.1.3.5 and 3.6).
-    fn configure(&mut self, cc: Cc) {
+    /// CC changed: enables, disables or shuts down (Base sections 3.1.3.5 and 3.6). `usable` if
+    /// nothing else prevents that it is enabled.
+    pub(super) fn configure(&mut self, cc: Cc, usable: bool) {
         let before = std::mem::replace(&mut self.cc, cc);
         if cc.shutdown() && !before.shutdown() {
             self.stop();
@@ -204,7 +214,7 @@ impl Controller {
         }
         if cc.enabled() && !before.enabled() {
             // Entries of 64 and 16 bytes; the NVM Command Set, or all supported ones.
-            let fits = cc.0 >> 16 & 0xff == 0x46 && matches!(cc.css(), 0 | 0b110);
+            let fits = usable && cc.0 >> 16 & 0xff == 0x46 && matches!(cc.css(), 0 | 0b110);
             self.csts = if fits { CSTS_READY } else { CSTS_FATAL };
             if fits {
                 self.association.set_ready();
@@ -219,6 +229,15 @@ impl Controller {
     fn stop(&mut self) {
         self.association.stop();
         self.aborted.append(&mut self.event_requests);
+    }
+
+    /// Resets the controller of a function: commands that are outstanding get no completion.
+    pub(super) fn reset(&mut self, now: Nanos) {
+        self.stop();
+        self.aborted.clear();
+        self.association.grant(MAX_IO_QUEUES);
+        self.features = Features::new(now, 0);
+        (self.cc, self.csts) = (Cc::default(), 0);
     }
 
     /// Completes Asynchronous Event Requests that have an event, or were aborted.

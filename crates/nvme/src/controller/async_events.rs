@@ -15,6 +15,10 @@ const MAX_ZONES: usize = 511;
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EventType {
+    /// A doorbell of no queue was written.
+    InvalidDoorbell,
+    /// A doorbell got a value that its queue does not have.
+    DoorbellValue,
     Namespaces,
     /// Zones of a namespace.
     Zones(u32),
@@ -24,19 +28,23 @@ pub(super) enum EventType {
 }
 
 impl EventType {
-    /// The bit of the Asynchronous Event Configuration that enables events of this type.
-    fn enabled_by(self) -> u32 {
-        match self {
+    /// The bit of the Asynchronous Event Configuration that enables events of this type; `None` for
+    /// errors, which always are.
+    fn enabled_by(self) -> Option<u32> {
+        Some(match self {
+            EventType::InvalidDoorbell | EventType::DoorbellValue => return None,
             EventType::Namespaces => notice::NAMESPACE_ATTRIBUTE,
             EventType::Zones(_) => notice::ZONE_DESCRIPTOR,
             EventType::Discovery => notice::DISCOVERY_LOG,
             EventType::Temperature => notice::TEMPERATURE,
-        }
+        })
     }
 
     /// The result of the Asynchronous Event Request. Dword 1 is the namespace (ZNS section 3.1.1.1).
     pub fn result(self) -> u64 {
         match self {
+            EventType::InvalidDoorbell => event::INVALID_DOORBELL.into(),
+            EventType::DoorbellValue => event::DOORBELL_VALUE.into(),
             EventType::Namespaces => event::NAMESPACE_ATTRIBUTE.into(),
             EventType::Zones(nsid) => u64::from(nsid) << 32 | u64::from(event::ZONE_DESCRIPTOR),
             EventType::Discovery => event::DISCOVERY_LOG.into(),
@@ -77,14 +85,21 @@ impl AsyncEvents {
         self.due.insert(EventType::Discovery);
     }
 
+    /// A host has written a doorbell wrongly: `event` says how.
+    pub fn doorbell_error(&mut self, event: EventType) {
+        self.due.insert(event);
+    }
+
     pub fn temperature_warning(&mut self) {
         self.due.insert(EventType::Temperature);
     }
 
     /// The next event that is enabled by `enabled`, the Asynchronous Event Configuration.
     pub fn next(&mut self, enabled: u32) -> Option<EventType> {
-        let open =
-            |event: &&EventType| event.enabled_by() & enabled != 0 && !self.masked.contains(event);
+        let open = |event: &&EventType| {
+            let enabled = event.enabled_by().is_none_or(|bit| bit & enabled != 0);
+            enabled && !self.masked.contains(event)
+        };
         let event = *self.due.iter().find(open)?;
         self.due.remove(&event);
         self.masked.insert(event);

@@ -32,6 +32,16 @@ pub(super) struct Features {
     /// By namespace.
     error_recovery: BTreeMap<u32, u32>,
     write_atomicity: u32,
+    interrupt_coalescing: u32,
+    /// Configurations that the host has set, by vector.
+    interrupt_vectors: BTreeMap<u16, u32>,
+}
+
+/// The vector of Interrupt Vector Configuration: one for each I/O queue, after that of the admin queue.
+fn vector(value: u32) -> Result<u16, NvmeStatus> {
+    let [low, high, ..] = value.to_le_bytes();
+    let vector = u16::from_le_bytes([low, high]);
+    if vector <= MAX_IO_QUEUES { Ok(vector) } else { Err(INVALID_FIELD) }
 }
 
 /// A keep alive timeout in milliseconds, rounded up to the granularity KAS (Base section 5.27.1.12).
@@ -69,6 +79,8 @@ impl Features {
             temperature_thresholds: [WARNING_TEMPERATURE, 0],
             error_recovery: BTreeMap::new(),
             write_atomicity: 0,
+            interrupt_coalescing: 0,
+            interrupt_vectors: BTreeMap::new(),
         }
     }
 
@@ -116,6 +128,9 @@ impl Controller {
             return Err(NvmeStatus::NOT_NAMESPACE_SPECIFIC.do_not_retry());
         }
         let value = command.value.get();
+        if !self.transport.has_feature(fid) {
+            return Err(INVALID_FIELD);
+        }
         match fid {
             // Weights in bits 31:8, which nothing uses, and the burst in bits 2:0.
             FeatureId::ARBITRATION => self.features.arbitration = check_bits(value, !0xf8)?,
@@ -127,6 +142,15 @@ impl Controller {
             FeatureId::ERROR_RECOVERY => self.set_error_recovery(nsid, value)?,
             FeatureId::WRITE_ATOMICITY => self.features.write_atomicity = check_bits(value, 1)?,
             FeatureId::NUMBER_OF_QUEUES => return self.set_queues(value),
+            // A threshold and a time, both at most: interrupts may come sooner.
+            FeatureId::INTERRUPT_COALESCING => {
+                self.features.interrupt_coalescing = check_bits(value, 0xffff)?;
+            }
+            // CD in bit 16: the vector's interrupts are not coalesced.
+            FeatureId::INTERRUPT_VECTOR => {
+                let value = check_bits(value, 0x1_ffff)?;
+                self.features.interrupt_vectors.insert(vector(value)?, value);
+            }
             FeatureId::ASYNC_EVENT => {
                 let discovery = self.subsystem.is_discovery();
                 self.features.events = check_bits(value, logs::events(discovery) | notice::HEALTH)?;
@@ -214,7 +238,8 @@ impl Controller {
         /// For a namespace, not for the controller.
         const NAMESPACE_SPECIFIC: u64 = 1 << 1;
         let fid = FeatureId(command.fid);
-        let known = FeatureId::NAMED.iter().any(|(known, _)| *known == fid);
+        let known = FeatureId::NAMED.iter().any(|(known, _)| *known == fid)
+            && self.transport.has_feature(fid);
         match command.select & 0b111 {
             0 if known => {}
             3 if known => {
@@ -242,6 +267,11 @@ impl Controller {
             }
             FeatureId::ERROR_RECOVERY => self.error_recovery(command.nsid.get())?,
             FeatureId::WRITE_ATOMICITY => features.write_atomicity,
+            FeatureId::INTERRUPT_COALESCING => features.interrupt_coalescing,
+            FeatureId::INTERRUPT_VECTOR => {
+                let vector = vector(command.value.get() & 0xffff)?;
+                features.interrupt_vectors.get(&vector).copied().unwrap_or(vector.into())
+            }
             FeatureId::ASYNC_EVENT => features.events,
             FeatureId::KEEP_ALIVE_TIMER => features.kato,
             // Volatile Write Cache: writes may stay in a cache until a flush.

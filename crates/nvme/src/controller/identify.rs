@@ -1,10 +1,11 @@
 //! Identify.
 use super::admin::Controller;
 use super::namespace::append_shift;
+use super::pcie::VENDOR;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{
     CRITICAL_TEMPERATURE, ERROR_ENTRIES, IN_CAPSULE, KAS, MAX_EVENT_REQUESTS, MAX_NAMESPACES,
-    MAX_QUEUE, VERSION, WARNING_TEMPERATURE, logs,
+    MAX_QUEUE, Transport, VERSION, WARNING_TEMPERATURE, logs,
 };
 use crate::NvmeStatus;
 use crate::wire::admin::IdentifyCommand;
@@ -119,9 +120,20 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.lpa = 1 << 1 | 1 << 2;
     id.elpe = zero_based(ERROR_ENTRIES);
     (id.wctemp, id.cctemp) = (WARNING_TEMPERATURE.into(), CRITICAL_TEMPERATURE.into());
-    id.kas = KAS.into();
-    id.maxcmd = MAX_QUEUE.into();
-    id.sgls = (1 | 1 << 20 | 1 << 21).into();
+    match controller.transport {
+        Transport::Fabrics => {
+            id.kas = KAS.into();
+            id.maxcmd = MAX_QUEUE.into();
+            id.sgls = (1 | 1 << 20 | 1 << 21).into();
+        }
+        Transport::Pcie => {
+            (id.vid, id.ssvid) = (VENDOR.into(), VENDOR.into());
+            // Doorbell Buffer Config.
+            id.oacs = (1 << 8).into();
+            // SGLs without alignment.
+            id.sgls = 1.into();
+        }
+    }
     if discovery {
         return id;
     }
@@ -132,8 +144,10 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.oncs = COMMANDS.into();
     // A write cache; Flush may name all namespaces.
     id.vwc = 0b11 << 1 | 1;
-    id.ioccsz = (IN_CAPSULE / 16 + 4).into();
-    id.iorcsz = 1.into();
-    id.msdbd = 1;
+    if controller.transport == Transport::Fabrics {
+        id.ioccsz = (IN_CAPSULE / 16 + 4).into();
+        id.iorcsz = 1.into();
+        id.msdbd = 1;
+    }
     id
 }

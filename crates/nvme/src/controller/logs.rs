@@ -50,6 +50,11 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
     Ok(match lid {
         LogId::SUPPORTED => supported(discovery),
         LogId::ERROR => {
+            if !retain {
+                let mut events = association.async_events();
+                events.read(EventType::InvalidDoorbell);
+                events.read(EventType::DoorbellValue);
+            }
             association.errors().1.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect()
         }
         // LPA bit 0: of the controller only (Base section 5.16.1.3).
@@ -66,7 +71,10 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
         }
         LogId::EFFECTS => {
             let marks = controller.subsystem.takes_marks();
-            effects(Csi(command.csi), marks)?.as_bytes().to_vec()
+            let has = |opcode| {
+                (marks || opcode != AdminOpcode::MARK) && controller.transport.has_command(opcode)
+            };
+            effects(Csi(command.csi), has)?.as_bytes().to_vec()
         }
         LogId::CHANGED_ZONES => {
             let nsid = command.nsid.get();
@@ -125,10 +133,10 @@ fn smart(controller: &Controller) -> SmartLog {
     log
 }
 
-/// The Commands Supported and Effects log page of a command set; `marks`: with that for marks.
-fn effects(csi: Csi, marks: bool) -> Result<EffectsLog, NvmeStatus> {
+/// The Commands Supported and Effects log page of a command set, with the admin commands that the
+/// controller `has`.
+fn effects(csi: Csi, has: impl Fn(AdminOpcode) -> bool) -> Result<EffectsLog, NvmeStatus> {
     let mut log = EffectsLog::zeroed();
-    let has = |opcode| marks || opcode != AdminOpcode::MARK;
     for (opcode, _) in AdminOpcode::NAMED.iter().filter(|&&(opcode, _)| has(opcode)) {
         log.admin[usize::from(opcode.0)] = effect::SUPPORTED.into();
     }

@@ -10,6 +10,9 @@
 //!                    Response       a completion, and data for the host
 //! ```
 //!
+//! Over PCIe there is no Connect: [`pcie::Function`] has the registers and the queues in memory, and
+//! a controller of its own.
+//!
 //! A `Controller` is the admin queue of an association, an `IoQueue` one of its I/O queues; each
 //! belongs to one thread. They share a [`Subsystem`], whose locks no I/O takes. Every command gets one
 //! response; responses are in any order. [`Controller::poll`] and [`IoQueue::poll`] return those of
@@ -23,6 +26,7 @@ mod identify;
 mod io;
 mod logs;
 mod namespace;
+pub mod pcie;
 mod queue_auth;
 mod response;
 mod subsystem;
@@ -33,6 +37,44 @@ pub use io::IoQueue;
 pub use namespace::{Namespace, NamespaceError, OfflineZones, PutMark};
 pub use response::{Data, Response};
 pub use subsystem::{AddNamespaceError, Subsystem, SubsystemConfig};
+
+use crate::wire::opcode::{AdminOpcode, FeatureId};
+
+/// What brings the commands of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    /// Connections, of which each is a queue.
+    Fabrics,
+    /// Queues in memory.
+    Pcie,
+}
+
+impl Transport {
+    /// Whether the transport has an admin command.
+    fn has_command(self, opcode: AdminOpcode) -> bool {
+        match opcode {
+            AdminOpcode::CREATE_SQ
+            | AdminOpcode::DELETE_SQ
+            | AdminOpcode::CREATE_CQ
+            | AdminOpcode::DELETE_CQ
+            | AdminOpcode::DOORBELL_BUFFER_CONFIG => self == Transport::Pcie,
+            // A function whose host is gone is reset by whoever has the bus.
+            AdminOpcode::KEEP_ALIVE => self == Transport::Fabrics,
+            _ => true,
+        }
+    }
+
+    /// Whether the transport has a feature.
+    fn has_feature(self, feature: FeatureId) -> bool {
+        match feature {
+            FeatureId::INTERRUPT_COALESCING | FeatureId::INTERRUPT_VECTOR => {
+                self == Transport::Pcie
+            }
+            FeatureId::KEEP_ALIVE_TIMER => self == Transport::Fabrics,
+            _ => true,
+        }
+    }
+}
 
 /// The version that controllers report: 1.4, as older hosts expect it of a target with I/O command
 /// sets.

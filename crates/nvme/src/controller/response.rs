@@ -91,6 +91,11 @@ pub(super) struct SqHead {
 }
 
 impl SqHead {
+    /// For a queue in memory, whose owner knows the head.
+    pub const fn unknown() -> Self {
+        SqHead { head: 0, size: 1, disabled: true }
+    }
+
     /// For the queue of a Connect, which is its first entry.
     pub fn connected(command: &ConnectCommand) -> Self {
         let disabled = command.attributes & DISABLE_SQ_FLOW != 0;

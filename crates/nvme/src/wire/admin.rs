@@ -128,6 +128,10 @@ pub mod notice {
 /// Dword 0 of the completion of an Asynchronous Event Request (Base section 5.2.1): the type in
 /// bits 2:0, the information in bits 15:8, the log page in bits 23:16.
 pub mod event {
+    /// Error status: Write to Invalid Doorbell Register; see log page 01h.
+    pub const INVALID_DOORBELL: u32 = 0x01_00_00;
+    /// Error status: Invalid Doorbell Write Value; see log page 01h.
+    pub const DOORBELL_VALUE: u32 = 0x01_01_00;
     /// SMART / Health status: Temperature Threshold; see log page 02h.
     pub const TEMPERATURE: u32 = 0x02_01_01;
     /// Notice: Attached Namespace Attribute Changed; see log page 04h.

@@ -14,6 +14,7 @@ pub mod identify;
 pub mod io;
 pub mod log;
 pub mod opcode;
+pub mod pcie;
 pub mod queue;
 pub mod zone;
 

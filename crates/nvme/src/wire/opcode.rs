@@ -7,8 +7,16 @@ pub const FABRICS: u8 = 0x7f;
 values! {
     /// Opcodes of admin commands (Base section 5).
     pub struct AdminOpcode(u8) {
+        /// Delete I/O Submission Queue (5.7); over PCIe, like those of queues below.
+        DELETE_SQ = 0x00,
+        /// Create I/O Submission Queue (5.5).
+        CREATE_SQ = 0x01,
         /// Get Log Page (5.16).
         GET_LOG_PAGE = 0x02,
+        /// Delete I/O Completion Queue (5.6).
+        DELETE_CQ = 0x04,
+        /// Create I/O Completion Queue (5.4).
+        CREATE_CQ = 0x05,
         /// Identify (5.17).
         IDENTIFY = 0x06,
         /// Abort (5.1).
@@ -21,6 +29,8 @@ values! {
         ASYNC_EVENT_REQUEST = 0x0c,
         /// Keep Alive (5.18).
         KEEP_ALIVE = 0x18,
+        /// Doorbell Buffer Config (5.9); over PCIe.
+        DOORBELL_BUFFER_CONFIG = 0x7c,
         /// Mark: vendor specific, with data from the host, which are a text for the log of a
         /// recording. Changes nothing.
         MARK = 0xc1,
@@ -130,6 +140,10 @@ values! {
         VOLATILE_WRITE_CACHE = 0x06,
         /// Number of Queues.
         NUMBER_OF_QUEUES = 0x07,
+        /// Interrupt Coalescing; over PCIe.
+        INTERRUPT_COALESCING = 0x08,
+        /// Interrupt Vector Configuration; over PCIe.
+        INTERRUPT_VECTOR = 0x09,
         /// Write Atomicity Normal (NVM section 4.1.3.3).
         WRITE_ATOMICITY = 0x0a,
         /// Asynchronous Event Configuration.

@@ -18,8 +18,10 @@ use crate::auth::AuthState;
 use crate::buffer_pool::BufferPool;
 use crate::slab::Slab;
 use crate::wire::Sqe;
+use crate::wire::io::{DsmCommand, DsmRange, RwCommand};
 use crate::wire::opcode::{FABRICS, IoOpcode};
 use crate::wire::queue::NSID_ALL;
+use crate::wire::zone::ZoneReceive;
 use long::{MAX_BIOS, Remaining};
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
@@ -137,6 +139,29 @@ impl IoQueue {
     pub fn open(&mut self) -> bool {
         self.open = self.open || self.association.open_queue(self.qid, self.resets);
         self.open
+    }
+
+    /// Bytes of data that a command transfers, as its other fields say: over PCIe the data pointer
+    /// does not. 0 if they do not say either, and the command fails.
+    pub(super) fn transfer_len(&mut self, sqe: &Sqe) -> u64 {
+        let blocks = |queue: &mut Self| {
+            let nsid = sqe.nsid.get();
+            let lba =
+                queue.attach(nsid).map(|()| queue.attached[&nsid].namespace.limits().lba_size);
+            u64::from(RwCommand::from(*sqe).blocks()) * u64::from(lba.unwrap_or(0))
+        };
+        match IoOpcode(sqe.opcode) {
+            IoOpcode::READ | IoOpcode::WRITE | IoOpcode::COMPARE | IoOpcode::ZONE_APPEND => {
+                blocks(self)
+            }
+            IoOpcode::DATASET_MANAGEMENT => {
+                (u64::from(DsmCommand::from(*sqe).nr) + 1) * DsmRange::SIZE as u64
+            }
+            IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
+                (u64::from(ZoneReceive::from(*sqe).ndw.get()) + 1) * 4
+            }
+            _ => 0,
+        }
     }
 
     /// Commands in flight.

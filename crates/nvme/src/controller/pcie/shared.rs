@@ -1,0 +1,175 @@
+//! What a function and its workers share: doorbells, mail, and what has ended.
+//!
+//! A worker that is about to sleep says so and then looks for work; whoever has work for it puts it
+//! there and then looks whether it sleeps. Fences between the two make one of them see the other.
+use super::ring::SqRing;
+use crate::controller::MAX_IO_QUEUES;
+use crate::controller::association::Association;
+use crate::controller::async_events::EventType;
+use crate::controller::io::IoQueue;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use zonal_blk::WakeUp;
+
+/// The doorbells of a queue identifier, as last written and checked.
+#[derive(Debug, Default)]
+pub(super) struct Doorbell {
+    pub tail: AtomicU16,
+    pub head: AtomicU16,
+}
+
+/// Shared by a function and its workers.
+pub(super) struct Shared {
+    pub association: Arc<Association>,
+    /// By queue identifier.
+    doorbells: Box<[Doorbell]>,
+    /// A queue is not in guest memory: CSTS.CFS.
+    fatal: AtomicBool,
+    /// What has ended and the function does not know yet.
+    ended: Mutex<Vec<Ended>>,
+    waker: OnceLock<Arc<dyn WakeUp>>,
+}
+
+/// What a worker reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// A submission queue was deleted.
+    Submission(u16),
+    /// The worker of a completion queue has ended.
+    Completion(u16),
+}
+
+impl Shared {
+    pub fn new(association: Arc<Association>) -> Arc<Self> {
+        Arc::new(Shared {
+            association,
+            doorbells: (0..=MAX_IO_QUEUES).map(|_| Doorbell::default()).collect(),
+            fatal: AtomicBool::new(false),
+            ended: Mutex::default(),
+            waker: OnceLock::new(),
+        })
+    }
+
+    /// The doorbells of a queue identifier up to [`MAX_IO_QUEUES`].
+    pub fn doorbell(&self, qid: u16) -> &Doorbell {
+        &self.doorbells[usize::from(qid)]
+    }
+
+    pub fn set_waker(&self, waker: Arc<dyn WakeUp>) {
+        // A function has one thread.
+        let _ = self.waker.set(waker);
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake();
+        }
+    }
+
+    pub fn set_fatal(&self, fatal: bool) {
+        self.fatal.store(fatal, Ordering::Release);
+    }
+
+    pub fn is_fatal(&self) -> bool {
+        self.fatal.load(Ordering::Acquire)
+    }
+
+    fn lock_ended(&self) -> MutexGuard<'_, Vec<Ended>> {
+        self.ended.lock().expect("ended lock")
+    }
+
+    pub fn report(&self, ended: Ended) {
+        self.lock_ended().push(ended);
+        self.wake();
+    }
+
+    pub fn take_ended(&self) -> Vec<Ended> {
+        std::mem::take(&mut *self.lock_ended())
+    }
+
+    /// Tells the host of a doorbell that it wrote wrongly.
+    pub fn doorbell_error(&self, event: EventType) {
+        self.association.raise(|events| events.doorbell_error(event));
+    }
+}
+
+/// A new submission queue.
+pub(super) struct SqSetup {
+    pub qid: u16,
+    pub ring: SqRing,
+    pub io: IoQueue,
+}
+
+/// What a function has for a worker.
+pub(super) enum Mail {
+    Add(Box<SqSetup>),
+    /// To delete the submission queue.
+    Delete(u16),
+    /// Shadow doorbells and event indices.
+    DoorbellBuffers([u64; 2]),
+    /// The completion queue is deleted, and has no submission queues.
+    End,
+}
+
+/// The mailbox of a worker.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    mail: Mutex<Vec<Mail>>,
+    has_mail: AtomicBool,
+    /// The controller was reset: the worker touches guest memory no more.
+    aborted: AtomicBool,
+    asleep: AtomicBool,
+    waker: OnceLock<Arc<dyn WakeUp>>,
+}
+
+impl Mailbox {
+    pub fn send(&self, mail: Mail) {
+        self.mail.lock().expect("mail lock").push(mail);
+        self.has_mail.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    pub fn abort(&self) {
+        self.aborted.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// There is something to do, such as a doorbell that was written before the call.
+    pub fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed)
+            && let Some(waker) = self.waker.get()
+        {
+            waker.wake();
+        }
+    }
+
+    pub fn set_waker(&self, waker: Arc<dyn WakeUp>) {
+        // A worker has one thread.
+        let _ = self.waker.set(waker);
+    }
+
+    pub fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::Acquire)
+    }
+
+    pub fn take(&self) -> Vec<Mail> {
+        let mut mail = self.mail.lock().expect("mail lock");
+        self.has_mail.store(false, Ordering::Release);
+        std::mem::take(&mut *mail)
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+
+    /// The worker is about to sleep, and then looks for work.
+    pub fn fall_asleep(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+}
