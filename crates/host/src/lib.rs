@@ -2,7 +2,8 @@
 //! the operating system, and ways to offer a device to other programs.
 //!
 //! ```text
-//!  frontend   what a device is offered as: ublk, NVMe/TCP target, files (zonefs over FUSE)
+//!  frontend   what a device is offered as: ublk, NVMe/TCP target, a virtual machine's controller
+//!             (vfio-user), files (zonefs over FUSE)
 //!  poll       the loop that drives any frontend over any backend, and the only code that sleeps
 //!  backend    what storage is reached through: block devices, NVMe pass-through, images, NVMe/TCP
 //!  control    a running server: its socket, metrics, log
@@ -32,6 +33,7 @@ mod jobs;
 mod memory;
 pub mod poll;
 pub mod secrets;
+mod unix_socket;
 pub mod uuid;
 pub mod web;
 

@@ -5,10 +5,9 @@
 //! disconnected.
 use super::command::Command;
 use super::manager::DeviceManager;
+use crate::unix_socket::BoundSocket;
 use serde_json::{Value, json};
-use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,19 +37,10 @@ impl ControlServer {
     /// # Errors
     /// The path is in use, or the socket cannot be created.
     pub fn start(path: &Path, manager: Arc<DeviceManager>) -> io::Result<Self> {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there"));
-        }
-        match fs::symlink_metadata(path) {
-            Ok(found) if is_socket(&found) => fs::remove_file(path)?,
-            Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file")),
-            Err(_) => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        let socket = BoundSocket::new(path)?;
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
-        let accept = move || accept(&listener, &manager, &stop);
+        let accept = move || accept(&socket.listener, &manager, &stop);
         let acceptor = thread::Builder::new().name("control".to_owned()).spawn(accept)?;
         Ok(ControlServer { path: path.to_owned(), stopping, acceptor: Some(acceptor) })
     }
@@ -69,13 +59,7 @@ impl Drop for ControlServer {
         if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
             let _ = acceptor.join();
         }
-        let _ = fs::remove_file(&self.path);
     }
-}
-
-fn is_socket(found: &fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    found.file_type().is_socket()
 }
 
 fn accept(listener: &UnixListener, manager: &Arc<DeviceManager>, stopping: &AtomicBool) {

@@ -1,0 +1,148 @@
+//! Mapped memory whose file a client can truncate, or cannot fill.
+//!
+//! An access then gets SIGBUS, which would end the program. A handler puts zeroed pages in place of the
+//! whole mapping instead, and marks it as lost: the access goes on, and the client is disconnected. That
+//! costs nothing while nothing happens, and needs no seals, which clients may lack. A SIGBUS elsewhere is
+//! left to the handler of before.
+use libc::{c_int, c_void, siginfo_t};
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+/// Mappings of all clients.
+const SLOTS: usize = 4096;
+
+static MAPPINGS: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
+/// Mappings that are lost.
+static LOST: AtomicUsize = AtomicUsize::new(0);
+/// What SIGBUS did before.
+static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+
+struct Slot {
+    taken: AtomicBool,
+    start: AtomicUsize,
+    /// 0 while there is no mapping.
+    len: AtomicUsize,
+    lost: AtomicBool,
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Slot {
+            taken: AtomicBool::new(false),
+            start: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            lost: AtomicBool::new(false),
+        }
+    }
+}
+
+/// A mapping that survives SIGBUS while this lives.
+#[derive(Debug)]
+pub struct Guard(usize);
+
+impl Guard {
+    /// Guards the mapping of `len` bytes at `start`. `None` if there are too many.
+    ///
+    /// # Safety
+    /// Until the guard is dropped, the memory is a mapping of the caller's, of which only raw pointers
+    /// exist: it may be replaced by another at any time.
+    pub unsafe fn new(start: usize, len: usize) -> Option<Self> {
+        static INSTALL: Once = Once::new();
+        INSTALL.call_once(install);
+        let found = MAPPINGS.iter().position(|slot| {
+            slot.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })?;
+        let slot = &MAPPINGS[found];
+        slot.start.store(start, Ordering::Relaxed);
+        slot.len.store(len, Ordering::Release);
+        Some(Guard(found))
+    }
+
+    /// Whether the mapping has lost its memory.
+    pub fn is_lost(&self) -> bool {
+        MAPPINGS[self.0].lost.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let slot = &MAPPINGS[self.0];
+        slot.len.store(0, Ordering::Release);
+        if slot.lost.swap(false, Ordering::AcqRel) {
+            LOST.fetch_sub(1, Ordering::AcqRel);
+        }
+        slot.taken.store(false, Ordering::Release);
+    }
+}
+
+/// Whether any mapping is lost.
+pub fn any_lost() -> bool {
+    LOST.load(Ordering::Relaxed) > 0
+}
+
+fn install() {
+    // SAFETY: a structure of integers and a null pointer.
+    let [mut action, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_bus_error as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: asks for the present action; both pointers are valid or null.
+    unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) };
+    BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
+    // SAFETY: the handler does what a handler may: it reads atomics, calls mmap and sigaction.
+    unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
+}
+
+extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid siginfo_t, and SIGBUS has an address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    // SAFETY: the calling thread's errno.
+    let errno = unsafe { *libc::__errno_location() };
+    if !replace(address) {
+        leave_to_others(signal, info, context);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Puts zeroed pages where the mapping with `address` is. Returns false if there is none.
+fn replace(address: usize) -> bool {
+    for slot in &MAPPINGS {
+        let len = slot.len.load(Ordering::Acquire);
+        let start = slot.start.load(Ordering::Relaxed);
+        if address < start || address - start >= len {
+            continue;
+        }
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: `Guard::new` was promised that the mapping may be replaced.
+        let mapped = unsafe { libc::mmap(start as *mut c_void, len, prot, flags, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return false;
+        }
+        if !slot.lost.swap(true, Ordering::AcqRel) {
+            LOST.fetch_add(1, Ordering::AcqRel);
+        }
+        return true;
+    }
+    false
+}
+
+fn leave_to_others(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let before = BEFORE.load(Ordering::Acquire);
+    // SAFETY: the structure is never freed, and the first handler that runs finds it there.
+    let Some(before) = (unsafe { before.as_ref() }) else { return };
+    let handler = before.sa_sigaction;
+    if handler != libc::SIG_DFL
+        && handler != libc::SIG_IGN
+        && before.sa_flags & libc::SA_SIGINFO != 0
+    {
+        type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+        // SAFETY: with SA_SIGINFO it is a function of this type.
+        let handler = unsafe { std::mem::transmute::<libc::sighandler_t, Handler>(handler) };
+        return handler(signal, info, context);
+    }
+    // The access is repeated, and has its effect as if there had been no handler.
+    // SAFETY: a valid structure, or null.
+    unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+}

@@ -1,0 +1,75 @@
+//! The frontend of a completion queue.
+use super::bus_error;
+use super::session::Shared;
+use crate::RealClock;
+use crate::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
+use std::convert::Infallible;
+use std::sync::Arc;
+use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
+use zonal_nvme::controller::pcie::IoWorker;
+
+/// A completion queue and its submission queues.
+pub struct Worker {
+    queue: IoWorker,
+    shared: Shared,
+    /// Of the thread that has the client.
+    server: Arc<Waker>,
+}
+
+impl Worker {
+    pub fn new(queue: IoWorker, shared: Shared, server: Arc<Waker>) -> Self {
+        Worker { queue, shared, server }
+    }
+
+    /// Serves the queue until it is deleted, or the controller is reset.
+    pub fn run(mut self, clock: &RealClock, mut poller: Poller) {
+        self.queue.set_waker(poller.waker());
+        let Ok(()) = serve(&mut self, clock, &mut poller);
+    }
+}
+
+impl Frontend for Worker {
+    type Error = Infallible;
+
+    fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
+        // Held for the whole of a poll: memory that was unmapped is not accessed any more.
+        let memory = self.shared.memory.read().expect("memory lock");
+        let polled = self.queue.poll(clock.now(), &*memory);
+        drop(memory);
+        if let Some(vector) = polled.interrupt {
+            self.shared.vectors.interrupt(vector);
+        }
+        if bus_error::any_lost() {
+            self.server.wake();
+        }
+        Ok(match polled {
+            _ if polled.done => Progress::Done,
+            _ if polled.worked => Progress::Worked,
+            _ => Progress::Idle,
+        })
+    }
+
+    /// The queue is done when nothing depends on its channels.
+    fn drain(&mut self, _now: Nanos) -> bool {
+        true
+    }
+
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        self.queue.for_each_channel(visit);
+    }
+
+    fn wait_fds(&mut self, _set: &mut WaitSet) {}
+
+    fn next_event(&mut self, _now: Nanos) -> Wake {
+        self.queue.next_event()
+    }
+
+    fn prepare_to_sleep(&mut self) -> bool {
+        let memory = self.shared.memory.read().expect("memory lock");
+        self.queue.prepare_to_sleep(&*memory)
+    }
+
+    fn awake(&mut self) {
+        self.queue.awake();
+    }
+}
