@@ -83,6 +83,25 @@ fn weights_of_jobs_divide_the_device_under_bfq() {
     assert!((2.85..=3.15).contains(&ratio), "{} to {}", ios(&report, 1), ios(&report, 0));
 }
 
+/// Each job's next write often waits in a plug for one of the other's, which the scheduler holds back
+/// while the device idles for the first.
+#[test]
+fn bfq_does_not_idle_for_a_process_whose_writes_wait_for_anothers() {
+    let device = "--device=null:zones=8,zone_size=16M,latency=20us,max_open=8";
+    let writes = ["--zonemode=zbd", "--rw=randwrite", "--iodepth=16", "--runtime=1"];
+    let done = |report: &Value, job: usize| {
+        report["jobs"][job]["write"]["total_ios"].as_f64().expect("a count")
+    };
+    let one = ["--name=one", "--weight=100"];
+    let bfq = [&["--scheduler=bfq", device], &writes[..]].concat();
+    let alone = done(&json(&[&bfq[..], &one].concat()), 0);
+    for two in [["--name=two", "--weight=300"], ["--name=two", "--prioclass=1"]] {
+        let report = json(&[&bfq[..], &one, &two].concat());
+        let both = done(&report, 0) + done(&report, 1);
+        assert!(both > alone / 4.0, "{both} writes of two jobs, {alone} of one");
+    }
+}
+
 #[test]
 fn an_idle_class_is_not_starved_beyond_its_aging() {
     let aging = "--sched-opt=prio_aging_expire=100";

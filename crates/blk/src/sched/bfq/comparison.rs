@@ -96,6 +96,24 @@ fn any_options() -> impl Strategy<Value = BfqOptions> {
     )
 }
 
+/// Some processes that go on soon after their reads end: one reads, time passes, commands end.
+fn any_round() -> impl Strategy<Value = [Step; 5]> {
+    let spec = (0..60u64, prop_oneof![6 => Just(8), 1 => Just(64)], 0..3u32, 0..20u32);
+    let spec = spec.prop_map(|(sector, len, process, odd)| Spec {
+        sector: sector * 8,
+        len,
+        process,
+        is_async: odd == 0,
+        ..Spec::default()
+    });
+    let ends = (any::<usize>(), any::<usize>());
+    (spec, 0..5u64, ends, 1..4usize).prop_map(|(spec, halves, ends, count)| {
+        let pause = Step::Advance(halves * MS / 2);
+        let last = if ends.1 % 2 == 0 { Step::End(ends.1 / 2) } else { pause.clone() };
+        [Step::Pass(spec), pause, Step::End(ends.0), Step::Dispatch(count), last]
+    })
+}
+
 /// The scheduler and its model, at one time.
 struct Pair {
     sched: Bfq,
@@ -212,6 +230,23 @@ impl Pair {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Long enough for the limit on what is injected to rise, fall and begin anew.
+    #[test]
+    fn what_is_injected_is_the_models(
+        weights in prop::array::uniform3(1..1001u16),
+        low_latency in any::<bool>(),
+        rounds in prop::collection::vec(any_round(), 200..1000),
+    ) {
+        let options = BfqOptions { low_latency, ..BfqOptions::default() };
+        let weights = (0..).zip(weights).map(|(process, weight)| Step::Weight(process, weight));
+        let mut pair = Pair::new(options, 40, false);
+        let same = pair.run(weights.chain(rounds.into_iter().flatten()).collect());
+        if same.is_err() {
+            std::mem::forget(pair);
+        }
+        same?;
+    }
 
     #[test]
     fn order_and_waiting_are_the_models(

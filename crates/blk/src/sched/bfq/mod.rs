@@ -3,7 +3,8 @@
 //! Dispatches the requests of one process at a time, in the order of sectors, then those of the
 //! process that [`service`] chooses. Processes that always have requests waiting share the device
 //! in proportion to their weights. A process that is about to continue does not lose its slot
-//! because it has nothing waiting at the moment.
+//! because it has nothing waiting at the moment; meanwhile, as many commands of others are injected
+//! as do not delay it ([`inject`]).
 //!
 //! ```text
 //!   process --> Queue: budget, weight, sectors in order      one is in service:
@@ -19,6 +20,7 @@
 //! Documentation/block/bfq-iosched.rst); `docs/schedulers.md` lists what differs.
 #[cfg(test)]
 mod comparison;
+mod inject;
 mod queue;
 mod rate;
 #[cfg(test)]
@@ -29,10 +31,11 @@ mod tests;
 
 use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit, OpClass};
 use super::options::BfqOptions;
-use super::waiting::Store;
+use super::waiting::{Store, TakenCommand};
 use crate::bio::{BioFlags, PrioClass};
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
+use inject::Sampling;
 use queue::Queue;
 use rate::Rate;
 use service::Tree;
@@ -43,15 +46,28 @@ use std::collections::BTreeSet;
 const RAISE_FOR_ROTATING: Nanos = Nanos(7_000_000_000);
 const RAISE_FOR: Nanos = Nanos(3_000_000_000);
 
+/// While the device idles for a process, commands of this many sectors or more are injected only if
+/// none is in flight (Linux 6.12 `BFQQ_SECT_THR_NONROT`).
+const LARGE: u32 = 64;
+
 /// The service slot of the queue in service.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     queue: usize,
     since: Nanos,
-    /// Sectors charged.
+    /// Sectors charged, those that were injected before the slot included.
     served: u64,
+    /// Nothing was sent in it yet.
+    fresh: bool,
     /// Nothing waits, and the device idles for the process until then.
     idle_until: Option<Nanos>,
+}
+
+/// Where the next command comes from.
+enum Source {
+    InService(Service),
+    /// The device idles for the process in service; this is another's queue.
+    Injected(usize),
 }
 
 /// Why a service slot is over.
@@ -81,6 +97,7 @@ pub(super) struct Bfq {
     service: Option<Service>,
     rate: Rate,
     in_flight: u32,
+    sampling: Sampling,
     waiting: usize,
     merged: [u64; 3],
 }
@@ -102,6 +119,7 @@ impl Bfq {
             service: None,
             rate: Rate::new(),
             in_flight: 0,
+            sampling: Sampling::default(),
             waiting: 0,
             merged: [0; 3],
         }
@@ -129,7 +147,7 @@ impl Bfq {
         if process >= self.by_process.len() {
             self.by_process.resize(process + 1, [None; 2]);
         }
-        let mut queue = Queue::new(is_async, self.max_budget());
+        let mut queue = Queue::new(process, is_async, self.max_budget());
         if let Some(weight) = self.weights.get(process).copied().flatten() {
             queue.set_weight(weight);
         }
@@ -158,6 +176,12 @@ impl Bfq {
                 queue.raised_until = now + time;
             }
         }
+        if !queue.is_async {
+            let in_service = self.service.is_some_and(|service| service.queue == index);
+            let thinks_long = !queue.think_time_within(self.options.slice_idle);
+            let limit = &mut queue.inject_limit;
+            self.sampling.first_comes(limit, now, thinks_long, in_service, self.in_flight);
+        }
     }
 
     /// A queue is no longer empty.
@@ -178,6 +202,11 @@ impl Bfq {
         let weight = queue.effective_weight(now);
         let tree = &mut self.trees[queue.class.index()];
         tree.add(index, &mut queue.stamps, queue.budget, weight, still);
+    }
+
+    /// Whether nothing is sent until what is with the device has completed.
+    fn waits_for_device(&self) -> bool {
+        self.options.strict_guarantees && self.in_flight > 0
     }
 
     /// Whether the device idles for a process that has nothing waiting.
@@ -205,8 +234,9 @@ impl Bfq {
         others.any(|&other| counts(other) != counts(index))
     }
 
-    /// The service slot at `now`, a new one if the last is over.
-    fn select_queue(&mut self, now: Nanos) -> Option<Service> {
+    /// The service slot at `now`, a new one if the last is over; or a queue to inject from, while
+    /// the device idles.
+    fn select_queue(&mut self, now: Nanos) -> Option<Source> {
         if let Some(service) = self.service {
             let queue = &self.queues[service.queue];
             let waits = queue.waiting_requests.len() > 0;
@@ -215,20 +245,76 @@ impl Bfq {
             if waits && now >= service.since + self.options.timeout_sync {
                 self.expire(now, ExpireReason::BudgetTimeout);
             } else if waits {
-                return Some(service);
+                return Some(Source::InService(service));
             } else if self.better_to_idle(service.queue)
                 && (queue.in_flight > 0 || service.idle_until.is_some_and(|until| now < until))
             {
-                return None;
+                return self.queue_to_inject(service.queue).map(Source::Injected);
             } else {
                 self.expire(now, ExpireReason::NoMoreRequests);
             }
         }
         let queues = &self.queues;
         let chosen = self.trees.iter_mut().find_map(|tree| tree.choose(|q| queues[q].stamps))?;
-        let service = Service { queue: chosen, since: now, served: 0, idle_until: None };
+        let served = std::mem::take(&mut self.queues[chosen].injected);
+        let service = Service { queue: chosen, since: now, served, fresh: true, idle_until: None };
         self.service = Some(service);
-        Some(service)
+        Some(Source::InService(service))
+    }
+
+    /// A queue whose next request can be sent while the device idles for that of `idle`: first the
+    /// asynchronous one of the same process, else that which B-WF2Q+ would finish first. On a disk
+    /// only the former: the device idles there so that the head does not leave.
+    fn queue_to_inject(&mut self, idle: usize) -> Option<usize> {
+        let Queue { process, is_raised, inject_limit, .. } = self.queues[idle];
+        let own = self.by_process.get(process).filter(|queues| queues[0] == Some(idle));
+        if let Some(own) = own.and_then(|queues| queues[1])
+            && self.queues[own].next_in_budget(&self.store, &self.options).is_some()
+        {
+            return Some(own);
+        }
+        let limit = inject_limit.commands;
+        if self.rotational || self.in_flight >= limit {
+            return None;
+        }
+        for tree in &self.trees {
+            let mut soonest = None;
+            for &index in &tree.backlogged {
+                let queue = &mut self.queues[index];
+                if is_raised && !queue.is_raised {
+                    continue;
+                }
+                let next = queue.next_in_budget(&self.store, &self.options);
+                let fits = next.is_some_and(|sectors| sectors < LARGE || self.in_flight == 0);
+                let finish = (queue.stamps.finish, index);
+                if fits && soonest.is_none_or(|soonest| finish < soonest) {
+                    soonest = Some(finish);
+                }
+            }
+            if let Some((_, index)) = soonest {
+                self.sampling.injected = true;
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Sends a command of a queue that is not in service.
+    fn inject(&mut self, index: usize) -> Option<Box<Request>> {
+        let queue = &mut self.queues[index];
+        let key = queue.next(&self.store, &self.options)?;
+        let taken = queue.waiting_requests.take(&mut self.store, key, self.limit, true);
+        queue.note_sent(&taken.request);
+        let charge = queue.charge(taken.request.nr_sectors());
+        queue.injected += charge;
+        let tree = &mut self.trees[queue.class.index()];
+        tree.served(charge);
+        if queue.waiting_requests.len() == 0 {
+            tree.remove(index, &queue.stamps);
+            queue.stamps.end(std::mem::take(&mut queue.injected));
+        }
+        self.in_flight += 1;
+        self.note_taken(taken)
     }
 
     /// Ends the service slot.
@@ -236,6 +322,7 @@ impl Bfq {
         let Some(service) = self.service.take() else {
             return;
         };
+        self.sampling.stop();
         let max_budget = self.max_budget();
         let queue = &mut self.queues[service.queue];
         self.trees[queue.class.index()].remove(service.queue, &queue.stamps);
@@ -257,9 +344,9 @@ impl Bfq {
     fn take(&mut self, service: Service, now: Nanos) -> Option<Box<Request>> {
         let queue = &mut self.queues[service.queue];
         // The oldest is checked once a slot: more often would upset the order of sectors.
-        let expired = match service.served {
-            0 => queue.expired(&self.store, &self.options, now),
-            _ => None,
+        let expired = match service.fresh {
+            true => queue.expired(&self.store, &self.options, now),
+            false => None,
         };
         let key = expired.or_else(|| queue.next(&self.store, &self.options))?;
         let charge = queue.charge(self.store.get(key).nr_sectors());
@@ -268,19 +355,26 @@ impl Bfq {
             return None;
         }
         let taken = queue.waiting_requests.take(&mut self.store, key, self.limit, true);
+        self.note_sent(now, service, &taken.request);
+        self.note_taken(taken)
+    }
+
+    /// Counts what no longer waits.
+    fn note_taken(&mut self, taken: TakenCommand) -> Option<Box<Request>> {
         self.waiting -= 1 + taken.merged;
         self.merged[taken.request.prio().class.index()] += taken.merged as u64;
-        self.note_sent(service, &taken.request);
         Some(taken.request)
     }
 
     /// Notes that the queue in service sends a command.
-    fn note_sent(&mut self, service: Service, command: &Request) {
+    fn note_sent(&mut self, now: Nanos, service: Service, command: &Request) {
         let queue = &mut self.queues[service.queue];
         queue.note_sent(command);
         let charge = queue.charge(command.nr_sectors());
         self.trees[queue.class.index()].served(charge);
-        self.service = Some(Service { served: service.served + charge, ..service });
+        let served = service.served + charge;
+        self.service = Some(Service { served, fresh: false, ..service });
+        self.sampling.sent(now);
         self.in_flight += 1;
     }
 
@@ -300,7 +394,7 @@ impl Bfq {
             && queue.class == request.prio().class
             && now < service.since + self.options.timeout_sync
             && served <= queue.budget
-            && !(self.options.strict_guarantees && self.in_flight > 0);
+            && !self.waits_for_device();
         goes_on.then_some(service)
     }
 }
@@ -330,13 +424,16 @@ impl Elevator for Bfq {
         if let Some(request) = self.first.pop_front() {
             return Some(request);
         }
-        if self.waiting == 0 || self.options.strict_guarantees && self.in_flight > 0 {
+        if self.waiting == 0 || self.waits_for_device() {
             return None;
         }
         loop {
-            let service = self.select_queue(now)?;
-            if let Some(request) = self.take(service, now) {
-                return Some(request);
+            let request = match self.select_queue(now)? {
+                Source::InService(service) => self.take(service, now),
+                Source::Injected(queue) => self.inject(queue),
+            };
+            if request.is_some() {
+                return request;
             }
         }
     }
@@ -352,7 +449,7 @@ impl Elevator for Bfq {
             return self.dispatch(now, flight);
         };
         self.wake(service.queue, request.queued_at());
-        self.note_sent(Service { idle_until: None, ..service }, &request);
+        self.note_sent(now, Service { idle_until: None, ..service }, &request);
         Some(request)
     }
 
@@ -360,10 +457,15 @@ impl Elevator for Bfq {
         if OpClass::of(end.op) == OpClass::First {
             return;
         }
-        self.in_flight -= 1;
-        self.rate.ended(end, self.in_flight > 0, self.options.timeout_sync);
         let index = self.queue_of(end.process, end.is_async);
         let queue = &mut self.queues[index];
+        self.sampling.note_in_flight(self.in_flight);
+        if self.service.is_some_and(|service| service.queue == index) {
+            let limit = &mut queue.inject_limit;
+            self.sampling.completed(limit, end.at, end.sent_at, self.in_flight);
+        }
+        self.in_flight -= 1;
+        self.rate.ended(end, self.in_flight > 0, self.options.timeout_sync);
         queue.in_flight -= 1;
         if queue.in_flight > 0 || queue.waiting_requests.len() > 0 {
             return;
@@ -381,7 +483,7 @@ impl Elevator for Bfq {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        self.service?.idle_until
+        self.service?.idle_until.filter(|_| !self.waits_for_device())
     }
 
     fn len(&self) -> usize {

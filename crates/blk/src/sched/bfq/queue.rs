@@ -1,6 +1,7 @@
 //! The queue of one process: its requests, weight and budget, and how long it thinks between
 //! requests.
 use super::BfqOptions;
+use super::inject::InjectLimit;
 use super::service::Timestamps;
 use crate::bio::PrioClass;
 use crate::request::Request;
@@ -15,6 +16,7 @@ pub(super) const RAISE_AFTER: Nanos = Nanos(2_000_000_000);
 /// The synchronous or the asynchronous requests of one process.
 pub(super) struct Queue {
     pub(super) waiting_requests: WaitQueue,
+    pub(super) process: usize,
     pub(super) is_async: bool,
     pub(super) class: PrioClass,
     /// From the priority, unless one was set.
@@ -26,6 +28,10 @@ pub(super) struct Queue {
     pub(super) stamps: Timestamps,
     /// Sectors that may be served in the next slot.
     pub(super) budget: u64,
+    /// Sectors that were injected since it began to wait for a slot.
+    pub(super) injected: u64,
+    /// While the device idles for this process.
+    pub(super) inject_limit: InjectLimit,
     pub(super) in_flight: u32,
     /// When it became idle; its think time from then to the next request, an average in which the
     /// last sample counts for an eighth; and the number of samples up to eight.
@@ -37,9 +43,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(is_async: bool, budget: u64) -> Self {
+    pub(super) fn new(process: usize, is_async: bool, budget: u64) -> Self {
         Queue {
             waiting_requests: WaitQueue::default(),
+            process,
             is_async,
             class: PrioClass::BestEffort,
             weight: 1,
@@ -48,6 +55,8 @@ impl Queue {
             is_raised: false,
             stamps: Timestamps::default(),
             budget,
+            injected: 0,
+            inject_limit: InjectLimit::default(),
             in_flight: 0,
             idle_since: Nanos(0),
             think_time: 0,
@@ -142,6 +151,12 @@ impl Queue {
             (None, None) => sorted.at_or_after(0)?,
         };
         Some(key)
+    }
+
+    /// The sectors of the request to dispatch next, if the budget allows it to be injected.
+    pub(super) fn next_in_budget(&mut self, store: &Store, options: &BfqOptions) -> Option<u32> {
+        let sectors = store.get(self.next(store, options)?).nr_sectors();
+        (self.injected + self.charge(sectors) <= self.budget).then_some(sectors)
     }
 
     /// The oldest request, if it has expired.

@@ -29,6 +29,13 @@ struct Process {
     raised: bool,
     begins: u128,
     ends: u128,
+    /// Sectors that were sent during others' turns, since it began to wait for its own.
+    injected: u64,
+    /// How many commands may be with the device while it idles for this one; how long a first
+    /// request takes without them; and when the limit last fell.
+    limit: usize,
+    base: Option<u64>,
+    fell: Option<u64>,
 }
 
 #[derive(Clone)]
@@ -36,6 +43,10 @@ struct Turn {
     owner: usize,
     since: u64,
     served: u64,
+    commands: usize,
+    /// Since when a request is measured, and when it was sent.
+    measured: Option<(u64, Option<u64>)>,
+    injects: bool,
 }
 
 #[derive(Clone)]
@@ -49,6 +60,7 @@ pub(super) struct Reference {
     weights: Vec<(u32, u16)>,
     turn: Option<Turn>,
     virtual_now: [u128; 3],
+    most_flying: usize,
     /// When commands ended, how long they were, and whether others were with the device then.
     ended: Vec<(u64, u64, bool)>,
 }
@@ -73,6 +85,7 @@ impl Reference {
             weights: Vec::new(),
             turn: None,
             virtual_now: [0; 3],
+            most_flying: 0,
             ended: Vec::new(),
         }
     }
@@ -106,6 +119,10 @@ impl Reference {
                 raised: false,
                 begins: 0,
                 ends: 0,
+                injected: 0,
+                limit: 0,
+                base: None,
+                fell: None,
             });
             self.processes.len() - 1
         });
@@ -132,8 +149,45 @@ impl Reference {
                 p.raised_until = now + if self.rotational { 7_000 } else { 3_000 } * MS;
             }
         }
+        if !p.is_async {
+            self.measure(owner, now);
+        }
         if !serving {
             self.enter(owner, now, false);
+        }
+    }
+
+    fn flying(&self) -> usize {
+        self.processes.iter().map(|p| p.flying).sum()
+    }
+
+    fn thinks_soon(&self, owner: usize) -> bool {
+        self.pause(owner).is_none_or(|pause| pause <= self.options.slice_idle.0)
+    }
+
+    /// A request has come to a process that had none waiting: it is measured if that tells how much
+    /// what is injected delays it.
+    fn measure(&mut self, owner: usize, now: u64) {
+        let (flying, soon) = (self.flying(), self.thinks_soon(owner));
+        let p = &mut self.processes[owner];
+        if p.fell.is_none_or(|fell| now - fell >= 1_000 * MS) {
+            (p.limit, p.base, p.fell) = (usize::from(!soon), None, Some(now));
+            if let Some(turn) = &mut self.turn {
+                turn.measured.take_if(|(_, sent)| sent.is_some());
+            }
+        }
+        let p = &self.processes[owner];
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.owner == owner) else {
+            return;
+        };
+        if p.fell.is_none_or(|fell| now - fell < 10 * MS) {
+            return;
+        }
+        if flying == 0 {
+            turn.injects = false;
+            turn.measured = Some((now, None));
+        } else if turn.injects && p.base.is_some() {
+            turn.measured = Some((now, None));
         }
     }
 
@@ -179,15 +233,18 @@ impl Reference {
             return None;
         }
         loop {
-            let Some(Turn { owner, since, served }) = self.turn.clone() else {
+            let Some(Turn { owner, since, served, commands, .. }) = self.turn.clone() else {
                 let owner = self.choose()?;
-                self.turn = Some(Turn { owner, since: now, served: 0 });
+                let served = std::mem::take(&mut self.processes[owner].injected);
+                let (measured, injects) = (None, false);
+                self.turn =
+                    Some(Turn { owner, since: now, served, commands: 0, measured, injects });
                 continue;
             };
             let budget = self.processes[owner].budget;
             if self.processes[owner].waiting.is_empty() {
                 if self.is_kept(owner, now) {
-                    return None;
+                    return self.inject(owner, now);
                 }
                 self.end_turn(now, served);
                 continue;
@@ -196,14 +253,50 @@ impl Reference {
                 self.end_turn(now, budget * 2);
                 continue;
             }
-            let next = self.next(owner, now, served == 0);
+            let next = self.next(owner, now, commands == 0);
             let charge = self.charge(owner, self.processes[owner].waiting[next].len);
             if served > 0 && served + charge > budget {
                 self.end_turn(now, budget * 4);
                 continue;
             }
+            if let Some((_, sent @ None)) = &mut self.turn.as_mut()?.measured {
+                *sent = Some(now);
+            }
             return Some(self.take(owner, next));
         }
+    }
+
+    /// Sends something of another process while the device is kept for `owner`.
+    fn inject(&mut self, owner: usize, now: u64) -> Option<Vec<Spec>> {
+        let affordable = |i: usize| {
+            let p = &self.processes[i];
+            let next = (!p.waiting.is_empty()).then(|| &p.waiting[self.next(i, now, false)])?;
+            let left = p.budget.checked_sub(p.injected)?;
+            (self.charge(i, next.len) <= left).then_some(next.len)
+        };
+        let own = self.find(self.processes[owner].number, true);
+        let own = own.filter(|&own| own != owner && affordable(own).is_some());
+        let flying = self.flying();
+        let mut others: Vec<usize> = (0..self.processes.len()).collect();
+        others.retain(|&i| {
+            let large = affordable(i).map(|sectors| sectors >= 64);
+            let limit = self.processes[owner].limit;
+            !self.rotational
+                && (self.processes[i].raised || !self.processes[owner].raised)
+                && large.is_some_and(|large| flying < if large { limit.min(1) } else { limit })
+        });
+        others.sort_by_key(|&i| (self.processes[i].class.index(), self.processes[i].ends));
+        let chosen = own.or(others.first().copied())?;
+        let turn = self.turn.as_mut()?;
+        turn.injects |= own.is_none();
+        let next = self.next(chosen, now, false);
+        let taken = self.take(chosen, next);
+        let p = &mut self.processes[chosen];
+        if p.waiting.is_empty() {
+            let weight = p.counted.take().expect("it waits for its turn");
+            p.ends = p.begins + virtual_time(std::mem::take(&mut p.injected), weight);
+        }
+        Some(taken)
     }
 
     /// The first time after `now` at which something is given, without a further request or completion.
@@ -223,7 +316,7 @@ impl Reference {
         let in_time = p.flying > 0 || p.idle_since.is_some_and(|since| now < since + slice_idle);
         let mut backlogged = self.processes.iter().filter(|other| other.counted.is_some());
         let differ = backlogged.any(|other| (other.class, other.counted) != (p.class, p.counted));
-        let soon = self.pause(owner).is_none_or(|pause| pause <= slice_idle);
+        let soon = self.thinks_soon(owner);
         let pays = self.rotational || p.raised || differ;
         let wise = slice_idle > 0 && !p.is_async && p.class != PrioClass::Idle && soon && pays;
         in_time && (wise || self.options.strict_guarantees)
@@ -346,7 +439,12 @@ impl Reference {
         p.position = order[high].end();
         p.flying += 1;
         let charge = self.charge(owner, taken.iter().map(|spec| spec.len).sum());
-        self.turn.as_mut().expect("a process has its turn").served += charge;
+        let turn = self.turn.as_mut().expect("a process has its turn");
+        if turn.owner == owner {
+            (turn.served, turn.commands) = (turn.served + charge, turn.commands + 1);
+        } else {
+            self.processes[owner].injected += charge;
+        }
         let class = self.processes[owner].class;
         let in_class = self.processes.iter().filter(|p| p.class == class);
         let weights = in_class.filter_map(|p| p.counted).sum();
@@ -359,6 +457,17 @@ impl Reference {
             return;
         }
         let owner = self.find(end.process, end.is_async).expect("it has done I/O");
+        let flying = self.flying();
+        self.most_flying = self.most_flying.max(flying);
+        if let Some(turn) = &mut self.turn
+            && turn.owner == owner
+            && let Some((came, Some(sent))) = turn.measured
+            && sent == end.sent_at.0
+        {
+            let injects = turn.injects;
+            (turn.measured, turn.injects) = (None, false);
+            self.learn(owner, end.at.0, end.at.0 - came, injects, flying);
+        }
         let p = &mut self.processes[owner];
         p.flying -= 1;
         if p.flying == 0 && p.waiting.is_empty() {
@@ -366,5 +475,27 @@ impl Reference {
         }
         let busy = self.processes.iter().any(|p| p.flying > 0);
         self.ended.push((end.at.0, u64::from(end.nr_sectors), busy));
+    }
+    /// What a measured request says about the limit.
+    fn learn(&mut self, owner: usize, now: u64, took: u64, injects: bool, flying: usize) {
+        let most = self.most_flying;
+        let p = &mut self.processes[owner];
+        let Some(base) = p.base else {
+            if flying == 1 {
+                p.limit = p.limit.max(1);
+                p.base = Some(took).filter(|&took| took > 0);
+            }
+            return;
+        };
+        if injects && took >= base * 3 / 2 {
+            if p.limit > 0 {
+                (p.limit, p.fell) = (p.limit - 1, Some(now));
+            }
+        } else if injects && p.limit <= most {
+            p.limit += 1;
+        }
+        if took < base || !injects && flying == 1 {
+            p.base = Some(took).filter(|&took| took > 0);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! bfq on a slow device, in virtual time.
 use super::*;
+use crate::bio::Prio;
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -15,12 +16,14 @@ struct Job {
     think: u64,
     len: u32,
     is_async: bool,
+    class: PrioClass,
     start: u64,
 }
 
 impl Default for Job {
     fn default() -> Self {
-        Job { weight: 100, depth: 8, think: 0, len: 8, is_async: false, start: 0 }
+        let class = PrioClass::BestEffort;
+        Job { weight: 100, depth: 8, think: 0, len: 8, is_async: false, class, start: 0 }
     }
 }
 
@@ -75,6 +78,7 @@ fn run(mut sched: Bfq, jobs: &[Job], depth: usize, until: u64) -> Vec<Got> {
                 process: u32::try_from(process).unwrap(),
                 at: now,
                 is_async: jobs[process].is_async,
+                prio: Prio::new(jobs[process].class, 4),
                 ..Spec::default()
             }
             .build();
@@ -134,8 +138,8 @@ fn shares_are_of_sectors_not_of_commands() {
 
 #[test]
 fn without_idling_throughput_rises_and_fairness_goes() {
-    // Each process thinks for 1 ms between reads: the device is kept for it, or not.
-    let job = |weight| Job { weight, depth: 1, think: MS, ..Job::default() };
+    // Each process thinks between reads: the device is kept for it, or not.
+    let job = |weight| Job { weight, depth: 1, think: 200 * US, ..Job::default() };
     let jobs = [job(100), job(300)];
     let fair = run(scheduler(steady(), false), &jobs, 1, 20_000 * MS);
     assert_ratio(fair[0].sectors, fair[1].sectors, 1, 3);
@@ -143,7 +147,26 @@ fn without_idling_throughput_rises_and_fairness_goes() {
     let free = run(scheduler(options, false), &jobs, 1, 20_000 * MS);
     assert_ratio(free[0].sectors, free[1].sectors, 1, 1);
     let total = |got: &[Got]| got.iter().map(|got| got.sectors).sum::<u64>();
-    assert!(total(&free) * 10 > total(&fair) * 18);
+    assert!(total(&free) * 10 > total(&fair) * 13);
+}
+
+#[test]
+fn the_time_that_a_process_thinks_goes_to_others_if_that_does_not_delay_it() {
+    // One thinks for longer than a read takes: the other's fits in between.
+    let job = |weight, class| Job { weight, class, depth: 1, think: MS, ..Job::default() };
+    for jobs in [
+        [job(100, PrioClass::BestEffort), job(300, PrioClass::BestEffort)],
+        [job(100, PrioClass::BestEffort), job(100, PrioClass::Realtime)],
+    ] {
+        let alone = run(scheduler(steady(), false), &jobs[1..], 1, 20_000 * MS)[0];
+        let both = run(scheduler(steady(), false), &jobs, 1, 20_000 * MS);
+        for got in &both {
+            assert!(got.commands * 100 > alone.commands * 90, "{got:?}, {alone:?} alone");
+        }
+        // On a disk the head would leave.
+        let disk = run(scheduler(steady(), true), &jobs, 1, 20_000 * MS);
+        assert!(disk[0].commands * 2 < both[0].commands, "{disk:?}");
+    }
 }
 
 #[test]
@@ -301,7 +324,6 @@ fn an_expired_request_begins_the_next_slot() {
 
 #[test]
 fn classes_are_served_in_their_order() {
-    use crate::bio::Prio;
     let mut sched = scheduler(BfqOptions { slice_idle: Nanos(0), ..steady() }, false);
     for class in [PrioClass::Idle, PrioClass::BestEffort, PrioClass::Realtime] {
         let id = class.index() as u64;
@@ -315,7 +337,6 @@ fn classes_are_served_in_their_order() {
 
 #[test]
 fn a_process_that_changes_its_class_waits_for_none_of_what_it_was_served_before() {
-    use crate::bio::Prio;
     let options = BfqOptions { slice_idle: Nanos(0), max_budget: 8, ..steady() };
     let mut sched = scheduler(options, false);
     let urgent = Prio::new(PrioClass::Realtime, 4);
