@@ -6,7 +6,6 @@ use crate::args::Eta;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +13,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zonal_fio::text_file;
-use zonal_torture::{self as torture, Config, Failure, History, Outcome, Profile};
+use zonal_torture::report::{Report, Seeds};
+use zonal_torture::{self as torture, Failure, History, Outcome, Profile};
 
 /// Options of `zonal torture`.
 #[derive(Args, Debug)]
@@ -40,6 +40,15 @@ pub struct TortureArgs {
     /// Write the shrunk history of a failure to a file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Print the report as JSON, for --merge; a failure has its shrunk history
+    #[arg(long, conflicts_with = "replay")]
+    pub json: bool,
+    /// Merge reports that --json printed, of different seeds: runs, marks, mutants, failures
+    #[arg(
+        long, value_name = "FILE", num_args = 1..,
+        conflicts_with_all = ["seed", "runs", "minutes", "profile", "jobs", "replay", "save"]
+    )]
+    pub merge: Vec<PathBuf>,
     /// Show progress: on a terminal, always or never
     #[arg(long, value_enum, default_value_t = Eta::Auto)]
     pub eta: Eta,
@@ -50,7 +59,7 @@ pub struct TortureArgs {
     /// Switch on a bug in the layer, which has to be found; `all` for one after another, each for at
     /// most --minutes
     #[cfg(torture)]
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["replay", "runs"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["replay", "runs", "merge"])]
     pub mutant: Option<String>,
 }
 
@@ -87,12 +96,24 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     if let Some(file) = &args.replay {
         return replay(args, file);
     }
+    if !args.merge.is_empty() {
+        return merge(args);
+    }
     let mut tally = Tally::default();
     let found = search(args, &mut tally)?;
+    let found = found.map(|(history, failure)| torture::shrink(&history, &failure, SHRINK_TRIES));
     let mut out = std::io::stdout().lock();
-    tally.show(&mut out)?;
-    if let Some((history, failure)) = found {
-        let (short, failure) = torture::shrink(&history, &failure, SHRINK_TRIES);
+    if args.json {
+        let mut report = tally.report(args);
+        if let Some((history, failure)) = found {
+            save(args, &history)?;
+            report.add_failure(profile_name(args), history, &failure);
+        }
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+        return Ok(exit_code(args, &report));
+    }
+    write!(out, "{}", tally.report.text())?;
+    if let Some((short, failure)) = found {
         report(&mut out, args, &short, &failure)?;
         return Ok(ExitCode::FAILURE);
     }
@@ -101,6 +122,44 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Merges reports, and prints what they come to.
+fn merge(args: &TortureArgs) -> Result<ExitCode> {
+    let read = |file: &PathBuf| -> Result<Report> {
+        let name = file.display();
+        let text = text_file::read_string(file).with_context(|| format!("{name}"))?;
+        serde_json::from_str(&text).with_context(|| format!("{name}: expected a report of --json"))
+    };
+    let (first, others) = args.merge.split_first().expect("clap wants one");
+    let mut all = read(first)?;
+    for file in others {
+        let merged = all.merge(read(file)?);
+        merged.map_err(|error| anyhow!("{}: {error}", file.display()))?;
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+    } else {
+        write!(out, "{}", all.text())?;
+    }
+    Ok(exit_code(args, &all))
+}
+
+#[cfg(torture)]
+fn exit_code(args: &TortureArgs, report: &Report) -> ExitCode {
+    let is_missing = args.all_marks && report.marks.values().any(|reached| !reached);
+    if report.passed() && !is_missing { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(not(torture))]
+fn exit_code(_args: &TortureArgs, report: &Report) -> ExitCode {
+    if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn profile_name(args: &TortureArgs) -> &'static str {
+    let profile = Profile::ALL.iter().find(|(_, profile)| *profile == args.profile);
+    profile.map_or("any", |(name, _)| name)
 }
 
 /// Runs seed after seed. Returns the failing history; of several, that of the lowest seed.
@@ -178,8 +237,9 @@ impl Search<'_> {
             let history = History::draw(self.args.seed.wrapping_add(number), self.args.profile);
             let outcome = torture::run(&history).map_err(|error| anyhow!(error))?;
             let (tally, live) = &mut *self.tally.lock().expect("tally lock");
-            tally.add(&history.config, &outcome);
-            tally.elapsed = self.start.elapsed();
+            tally.report.add(&history.config, &outcome);
+            tally.report.seconds = self.start.elapsed().as_secs_f64();
+            tally.last = tally.last.max(number);
             live.show(tally);
             if let Some(failure) = outcome.failure {
                 self.over.store(true, Ordering::Relaxed);
@@ -223,85 +283,42 @@ fn report(
         writeln!(out, "{number:4}  +{:<8} {:?}", step.after, step.action)?;
     }
     if args.replay.is_none() {
-        let profile = Profile::ALL.iter().find(|(_, profile)| *profile == args.profile);
-        let profile = profile.map_or("any", |(name, _)| name);
-        let seed = history.seed;
+        let (profile, seed) = (profile_name(args), history.seed);
         writeln!(out, "\nagain: zonal torture --seed {seed} --runs 1 --profile {profile}")?;
     }
-    if let Some(file) = &args.save {
-        let text = serde_json::to_string_pretty(history)?;
-        std::fs::write(file, text).with_context(|| format!("{}", file.display()))?;
+    if let Some(file) = save(args, history)? {
         writeln!(out, "again, in short: zonal torture --replay {}", file.display())?;
     }
     Ok(())
 }
 
-/// Sums over runs.
+/// Writes a history to the file that --save names. Returns the file.
+fn save<'a>(args: &'a TortureArgs, history: &History) -> Result<Option<&'a Path>> {
+    let Some(file) = &args.save else { return Ok(None) };
+    let text = serde_json::to_string_pretty(history)?;
+    std::fs::write(file, text).with_context(|| format!("{}", file.display()))?;
+    Ok(Some(file))
+}
+
+/// What the runs came to so far.
 #[derive(Default)]
 struct Tally {
-    runs: u64,
-    steps: u64,
-    ios: u64,
-    faults: u64,
-    elapsed: Duration,
-    /// Runs and I/Os by kind of configuration.
-    kinds: BTreeMap<String, (u64, u64)>,
+    report: Report,
+    /// The number of the last run.
+    last: u64,
 }
 
 impl Tally {
-    fn add(&mut self, config: &Config, outcome: &Outcome) {
-        self.runs += 1;
-        self.steps += outcome.steps;
-        self.ios += outcome.ios;
-        self.faults += outcome.faults;
-        for kind in kinds(config) {
-            let (runs, ios) = self.kinds.entry(kind).or_default();
-            *runs += 1;
-            *ios += outcome.ios;
-        }
+    /// The report with what is the same for all runs, and the marks.
+    fn report(&self, args: &TortureArgs) -> Report {
+        let mut report = self.report.clone();
+        report.version = env!("CARGO_PKG_VERSION").to_owned();
+        let (first, last) = (args.seed, args.seed.wrapping_add(self.last));
+        report.seeds = vec![Seeds { profile: profile_name(args).to_owned(), first, last }];
+        #[cfg(torture)]
+        report.marks.extend(probes::marks());
+        report
     }
-
-    fn rate(&self) -> f64 {
-        self.ios as f64 / self.elapsed.as_secs_f64().max(1e-9)
-    }
-
-    fn show(&self, out: &mut impl Write) -> Result<()> {
-        let Tally { runs, steps, ios, faults, .. } = self;
-        writeln!(
-            out,
-            "{runs} runs, {steps} steps, {ios} I/Os checked, {faults} faults, {:.1} s, \
-             {:.0} I/Os a second",
-            self.elapsed.as_secs_f64(),
-            self.rate(),
-        )?;
-        for (kind, (runs, ios)) in &self.kinds {
-            writeln!(out, "  {kind:24} {runs:10} runs {ios:14} I/Os")?;
-        }
-        Ok(())
-    }
-}
-
-/// The rows of the summary that a configuration belongs to.
-fn kinds(config: &Config) -> Vec<String> {
-    let device = if config.zones > 0 { "zoned" } else { "regular" };
-    let mut kinds = vec![
-        format!("device {}, {device}", config.drive.name()),
-        format!("scheduler {}", config.scheduler),
-    ];
-    if config.zones > 0 {
-        kinds.push(format!("policy {:?}", config.policy).to_lowercase());
-    }
-    let flags = [
-        (config.data, "with data"),
-        (config.cache, "with a volatile cache"),
-        (config.append_lbas > 0 && !config.emulate_append, "with native appends"),
-        (config.share_queues, "with shared queues"),
-        (config.max_open > 0 || config.max_active > 0, "with limits on zones"),
-        (config.lazy_recovery, "with lazy recovery"),
-    ];
-    let set = flags.iter().filter(|(set, _)| *set).map(|(_, name)| (*name).to_owned());
-    kinds.extend(set);
-    kinds
 }
 
 /// The line of progress.
@@ -324,9 +341,10 @@ impl ProgressLine {
     }
 
     fn show(&self, tally: &Tally) {
-        if tally.runs.is_multiple_of(16) {
-            self.0.set_position(tally.runs);
-            self.0.set_message(format!("{:.0} I/Os a second", tally.rate()));
+        let Report { runs, ios, seconds, .. } = tally.report;
+        if runs.is_multiple_of(16) {
+            self.0.set_position(runs);
+            self.0.set_message(format!("{:.0} I/Os a second", ios as f64 / seconds.max(1e-9)));
         }
     }
 }

@@ -37,6 +37,40 @@ fn history_determines_its_outcome() {
 }
 
 #[test]
+fn reports_of_different_seeds_are_merged_and_those_of_the_same_are_refused() {
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    let part = |name: &str, first: &str, runs: &str| {
+        let (code, out, err) = zonal(&["--json", "--seed", first, "--runs", runs]);
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        let path = directory.path().join(name);
+        std::fs::write(&path, out).expect("a file is written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (a, b, all) = (part("a", "0", "10"), part("b", "10", "20"), part("all", "0", "30"));
+    let merged = |files: &[&str]| zonal(&[&["--json", "--merge"], files].concat());
+    let (code, out, _) = merged(&[&b, &a]);
+    assert_eq!(code, 0, "{out}");
+    let report = |text: &str| serde_json::from_str::<torture::Report>(text).expect("a report");
+    let (found, whole) = (report(&out), report(&std::fs::read_to_string(&all).unwrap()));
+    assert_eq!((found.runs, found.ios, &found.kinds), (30, whole.ios, &whole.kinds));
+    assert_eq!(
+        (found.steps, found.faults, &found.marks),
+        (whole.steps, whole.faults, &whole.marks)
+    );
+    let (code, out, _) = zonal(&["--merge", &a, &b]);
+    assert!(code == 0 && out.starts_with("30 runs, "), "{out}");
+    let (code, out, err) = merged(&[&a, &all]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        err.contains("all: found seeds 0 to 29 of profile any, expected none of 0 to 9"),
+        "{err}"
+    );
+    let (_other, other) = file("{}");
+    let (code, _, err) = merged(&[other.to_str().unwrap()]);
+    assert!(code == 2 && err.contains("history.json: expected a report of --json"), "{err}");
+}
+
+#[test]
 fn history_is_replayed_from_a_file() {
     let history = History::draw(3, Profile::Crash);
     let text = serde_json::to_string(&history).unwrap();

@@ -10,7 +10,7 @@
 //! `docs/reliability.md` lists what is checked.
 //!
 //! The types to know first: [`History`] (a run as data), [`Config`] (its device, queue and
-//! channels), [`step::Action`] (what a step does), [`Outcome`], and [`FaultDevice`], the failing
+//! channels), [`step::Action`] (what a step does), [`Outcome`], [`Report`] (what many runs came to), and [`FaultDevice`], the failing
 //! device, which tests of other crates use too.
 //!
 //! With `RUSTFLAGS="--cfg torture"` the layer has mutants, lock contention and coverage marks
@@ -22,12 +22,14 @@ pub mod drive;
 pub mod fault;
 mod model;
 mod random;
+pub mod report;
 mod run;
 pub mod step;
 mod world;
 
 pub use config::{Config, Profile};
 pub use fault::{FaultConfig, FaultDevice};
+pub use report::Report;
 pub use run::{Failure, Outcome, run, shrink, silence_panics};
 pub use step::History;
 

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use zonal_blk::probe::{Mark, Mutant, switch_on, was_reached};
+use zonal_torture::report::Report;
 use zonal_torture::{self as torture, Failure, History};
 
 /// Default time limit for finding a mutant.
@@ -22,6 +23,9 @@ pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
         bail!("--mutant {name}: expected all or one of {}", names.join(", "));
     }
     let limit = args.minutes.map_or(LIMIT, |minutes| Duration::from_secs_f64(minutes * 60.0));
+    if args.json {
+        return find_as_json(args, &wanted, limit);
+    }
     let mut out = std::io::stdout().lock();
     let mut missed = 0;
     let start = Instant::now();
@@ -52,6 +56,30 @@ pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
     let seconds = start.elapsed().as_secs_f64();
     writeln!(out, "{} of {} found, {seconds:.1} s", wanted.len() - missed, wanted.len())?;
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The same as a report.
+fn find_as_json(
+    args: &TortureArgs,
+    wanted: &[&(Mutant, &str)],
+    limit: Duration,
+) -> Result<ExitCode> {
+    let mut report = Report { version: env!("CARGO_PKG_VERSION").to_owned(), ..Report::default() };
+    let start = Instant::now();
+    for &&(mutant, _) in wanted {
+        switch_on(Some(mutant));
+        let seed = search(args, limit)?.map(|(.., history, _)| history.seed);
+        report.mutants.insert(mutant.name().to_owned(), seed);
+    }
+    switch_on(None);
+    report.seconds = start.elapsed().as_secs_f64();
+    writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&report)?)?;
+    Ok(super::exit_code(args, &report))
+}
+
+/// Which marks were reached.
+pub fn marks() -> impl Iterator<Item = (String, bool)> {
+    Mark::ALL.iter().map(|&(mark, _)| (mark.name().to_owned(), was_reached(mark)))
 }
 
 type FoundMutant = (f64, u64, History, Failure);
