@@ -26,7 +26,7 @@ pub use units::date;
 /// The contents of a report.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
-    /// Name and version of the program, in place of fio's: `zonal-0.1.0`.
+    /// Name and version of the program, in place of fio's: `zonal-0.2.0`.
     pub version: String,
     /// End of the run in milliseconds since 1970-01-01 UTC. `None` in virtual time, where the report
     /// must not depend on the date.
