@@ -8,6 +8,7 @@
 //!  measured  validate and fit: a model beside measurements
 //!  advise    which configuration suits jobs
 //!  sweep     the file of a sweep
+//!  torture   seeds of torture, and the reports of many
 //!  watch     work on a thread of its own, while Python's hears Ctrl-C and shows progress
 //!  error     errors as exceptions
 //! ```
@@ -19,6 +20,7 @@ mod jobs;
 mod measured;
 mod run;
 mod sweep;
+mod torture;
 mod watch;
 
 use pyo3::prelude::*;
@@ -35,6 +37,8 @@ mod _zonal {
     use crate::run::run;
     #[pymodule_export]
     use crate::sweep::sweep_file;
+    #[pymodule_export]
+    use crate::torture::{merge_torture, torture, torture_profiles};
     #[pymodule_export]
     use crate::version;
 }

@@ -35,6 +35,21 @@ def test_grid_has_every_combination_and_is_not_measured_twice(tmp_path: Path) ->
     assert list(wider.to_pandas()["iodepth"]) == [1, 1, 4, 4, 16, 16]
 
 
+def test_seeds_of_torture_are_swept_and_their_reports_merged(tmp_path: Path) -> None:
+    out = tmp_path / "torture.parquet"
+    first = zonal.torture(range(500, 2000), profile="calm", out=out)
+    assert first.passed and not first.failures and first.measured == 2
+    assert first.report["seeds"] == [{"profile": "calm", "first": 500, "last": 1999}]
+    assert first.report["runs"] == 1500 and "1500 runs, " in str(first)
+    again = zonal.torture(range(500, 2500), profile="calm", out=out)
+    assert again.measured == 1, "the last piece is longer now"
+    assert again.report["runs"] == 2000
+    with pytest.raises(zonal.InputError, match="expected one of any, zoned"):
+        zonal.torture(range(3), profile="calmer")
+    with pytest.raises(zonal.InputError, match="seeds: found"):
+        zonal.torture(range(0, 10, 2))
+
+
 def test_sweep_that_was_killed_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "sweep.parquet"
 

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zonal_fio::text_file;
-use zonal_torture::report::{Report, Seeds};
+use zonal_torture::report::{Report, Seeds, marks};
 use zonal_torture::{self as torture, Failure, History, Outcome, Profile};
 
 /// Options of `zonal torture`.
@@ -315,8 +315,7 @@ impl Tally {
         report.version = env!("CARGO_PKG_VERSION").to_owned();
         let (first, last) = (args.seed, args.seed.wrapping_add(self.last));
         report.seeds = vec![Seeds { profile: profile_name(args).to_owned(), first, last }];
-        #[cfg(torture)]
-        report.marks.extend(probes::marks());
+        report.marks = marks();
         report
     }
 }

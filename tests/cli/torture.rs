@@ -53,6 +53,7 @@ fn reports_of_different_seeds_are_merged_and_those_of_the_same_are_refused() {
     let report = |text: &str| serde_json::from_str::<torture::Report>(text).expect("a report");
     let (found, whole) = (report(&out), report(&std::fs::read_to_string(&all).unwrap()));
     assert_eq!((found.runs, found.ios, &found.kinds), (30, whole.ios, &whole.kinds));
+    assert_eq!(found.seeds, whole.seeds);
     assert_eq!(
         (found.steps, found.faults, &found.marks),
         (whole.steps, whole.faults, &whole.marks)

@@ -111,6 +111,13 @@ impl Report {
         }
         self.seeds.extend(other.seeds);
         self.seeds.sort_by(|a, b| (&a.profile, a.first).cmp(&(&b.profile, b.first)));
+        self.seeds.dedup_by(|next, before| {
+            let follows = next.profile == before.profile && next.first - 1 == before.last;
+            if follows {
+                before.last = next.last;
+            }
+            follows
+        });
         self.runs += other.runs;
         self.steps += other.steps;
         self.ios += other.ios;
@@ -172,6 +179,18 @@ impl Report {
     }
 }
 
+/// Whether each coverage mark was reached by the runs of this thread; none are known without
+/// `--cfg torture`.
+pub fn marks() -> BTreeMap<String, bool> {
+    #[cfg(torture)]
+    {
+        use zonal_blk::probe::{Mark, was_reached};
+        Mark::ALL.iter().map(|&(mark, _)| (mark.name().to_owned(), was_reached(mark))).collect()
+    }
+    #[cfg(not(torture))]
+    BTreeMap::new()
+}
+
 /// The rows of a report that a configuration belongs to.
 fn kinds(config: &Config) -> Vec<String> {
     let device = if config.zones > 0 { "zoned" } else { "regular" };
@@ -229,6 +248,7 @@ mod tests {
         let (alone, runs, ios) = (a.clone(), a.runs + b.runs, a.ios + b.ios);
         a.merge(b.clone()).expect("other seeds");
         assert_eq!((a.runs, a.ios, a.seconds), (runs, ios, 1.0));
+        assert_eq!(a.seeds, [Seeds { profile: "any".to_owned(), first: 0, last: 3 }]);
         assert_eq!(a.marks.values().collect::<Vec<_>>(), [&true, &false]);
         assert_eq!(a.mutants["X"], Some(9));
         assert!(!a.passed() && alone.failures.is_empty());

@@ -31,6 +31,7 @@ from zonal.progress import Progress, ProgressLine, Report
 from zonal.results import DeviceState, Direction, JobResult, Latency, Result, zones_to_pandas
 from zonal.runs import run
 from zonal.sweep import Range, Sweep, repeat, sweep
+from zonal.torture import Torture, torture
 
 __all__ = [
     "AdjustedOption",
@@ -54,6 +55,7 @@ __all__ = [
     "Report",
     "Result",
     "Sweep",
+    "Torture",
     "Validation",
     "ZonalWarning",
     "Zone",
@@ -68,6 +70,7 @@ __all__ = [
     "repeat",
     "run",
     "sweep",
+    "torture",
     "validate",
     "zones_to_pandas",
 ]

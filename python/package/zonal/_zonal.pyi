@@ -14,10 +14,13 @@ __all__ = [
     "create_image",
     "device_help",
     "fit",
+    "merge_torture",
     "profile_text",
     "profiles",
     "run",
     "sweep_file",
+    "torture",
+    "torture_profiles",
     "validate",
     "version",
 ]
@@ -137,6 +140,9 @@ def device_help() -> str: ...
 def version() -> str: ...
 def run(jobs: dict[str, Any], options: dict[str, Any], progress: Raw | None) -> dict[str, Any]: ...
 def sweep_file(path: str | PathLike[str]) -> dict[str, Any]: ...
+def torture(profile: str, first: int, last: int, progress: Raw | None) -> str: ...
+def torture_profiles() -> list[str]: ...
+def merge_torture(reports: list[str]) -> tuple[str, str, bool]: ...
 def validate(
     device: str,
     measured: dict[str, Any],

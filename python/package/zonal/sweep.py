@@ -69,7 +69,7 @@ class Range:
 Space = Mapping[str, Sequence[Value] | Range]
 
 
-class _Task:
+class Task:
     """A point with all that its result depends on."""
 
     def __init__(self, point: Point, content: dict[str, Any], tell: Tell) -> None:
@@ -92,20 +92,28 @@ def _run(content: dict[str, Any], report: Raw | None) -> Result:
         return execute(jobs, options | {"device": str(path)}, report)
 
 
+def _figures(content: dict[str, Any], report: Raw | None) -> dict[str, Any]:
+    result = _run(content, report)
+    if result.errors:
+        raise JobFailed(result)
+    latency = result.latency()
+    found: dict[str, Any] = {"bandwidth": float(result.bandwidth), "iops": result.iops}
+    return found | {f"clat_p{p:g}_us": latency.percentile(p) / 1e3 for p in PERCENTILES}
+
+
+def _torture(content: dict[str, Any], report: Raw | None) -> dict[str, Any]:
+    return {"report": _zonal.torture(**content["torture"], progress=report)}
+
+
 def measure(content: dict[str, Any], report: Raw | None = None) -> dict[str, Any]:
-    """Runs a point. What is wrong with it is its result."""
+    """Runs a point of a sweep, or a piece of torture. What is wrong with it is its result."""
     begun = time.monotonic()
+    work, columns = (_torture, ["report"]) if "torture" in content else (_figures, list(METRICS))
     try:
-        result = _run(content, report)
-        if result.errors:
-            raise JobFailed(result)
+        found: dict[str, Any] = {"error": None} | work(content, report)
     except Error as error:
         # Each row has each column.
-        found: dict[str, Any] = {"error": str(error)} | dict.fromkeys(METRICS)
-    else:
-        latency = result.latency()
-        found = {"error": None, "bandwidth": float(result.bandwidth), "iops": result.iops}
-        found |= {f"clat_p{p:g}_us": latency.percentile(p) / 1e3 for p in PERCENTILES}
+        found = {"error": str(error)} | dict.fromkeys(columns)
     node = f"{os.uname().nodename}:{os.getpid()}"
     return found | {"seconds": time.monotonic() - begun, "worker": node}
 
@@ -371,12 +379,12 @@ class _Plan:
     #: Job options of every run.
     replace: Mapping[str, Value]
 
-    def tasks(self) -> Iterator[_Task]:
+    def tasks(self) -> Iterator[Task]:
         for point, tell in islice(self.points, self.total):
             tell = _mean(tell, self.repetitions)
             for number in range(self.repetitions):
                 fixed = self.fixed | {"seed": self.fixed["seed"] + number}
-                yield _Task(point, _content(self.jobs, fixed, point, self.replace), tell)
+                yield Task(point, _content(self.jobs, fixed, point, self.replace), tell)
 
 
 def _value(text: str) -> Value:
@@ -421,11 +429,11 @@ def _of_file(path: str | os.PathLike[str]) -> tuple[_Plan, Path | None]:
 
 
 def _drive(
-    tasks: Iterator[_Task], engine: Engine, store: _Store, metric: str, seen: list[str]
-) -> Iterator[_Task]:
+    tasks: Iterator[Task], engine: Engine, store: _Store, metric: str, seen: list[str]
+) -> Iterator[Task]:
     """Keeps the engine busy. Yields each point that was measured."""
-    running: dict[Any, list[_Task]] = {}
-    by_key: dict[str, list[_Task]] = {}
+    running: dict[Any, list[Task]] = {}
+    by_key: dict[str, list[Task]] = {}
     while True:
         while len(running) < engine.workers and (task := next(tasks, None)) is not None:
             seen.append(task.key)
@@ -448,6 +456,44 @@ def _drive(
             for each in same:
                 each.tell(found.get(metric))
             yield task
+
+
+@dataclass(frozen=True)
+class Work:
+    """Tasks, how many they are, and the figure that each is told."""
+
+    tasks: Iterator[Task]
+    total: int
+    metric: str
+
+
+def carry_out(
+    title: str,
+    work: Work,
+    engine: str | Engine,
+    workers: int | None,
+    out: str | os.PathLike[str] | None,
+    progress: Report,
+) -> tuple[list[dict[str, Any]], int]:
+    """Measures what ``out`` does not have. Returns the rows of all tasks, and how many are new."""
+    store = _Store(None if out is None else Path(out))
+    engines: dict[str, Callable[[int | None], Engine]] = {"local": _Local, "ray": _Ray}
+    if isinstance(engine, str) and engine not in engines:
+        raise InputError(f"engine: found {engine!r}, expected local or ray")
+    runner: Engine = engines[engine](workers) if isinstance(engine, str) else engine
+    seen: list[str] = []
+    measured = 0
+    with reporting(progress, title) as report:
+        try:
+            done = _drive(work.tasks, runner, store, work.metric, seen)
+            for measured, task in enumerate(done, 1):
+                if report is not None:
+                    point = json.dumps(task.point)
+                    report(len(seen) / work.total, len(seen), work.total, point)
+        finally:
+            runner.close()
+            store.save()
+    return [store.rows[key] for key in dict.fromkeys(seen)], measured
 
 
 def _of_arguments(
@@ -546,22 +592,6 @@ def sweep(
         plan, output = _of_file(space)
     else:
         plan, output = _of_arguments(space, **arguments), None
-    store = _Store(output if out is None else Path(out))
-    engines: dict[str, Callable[[int | None], Engine]] = {"local": _Local, "ray": _Ray}
-    if isinstance(engine, str) and engine not in engines:
-        raise InputError(f"engine: found {engine!r}, expected local or ray")
-    runner: Engine = engines[engine](workers) if isinstance(engine, str) else engine
-    seen: list[str] = []
-    measured = 0
-    with reporting(progress, "sweep") as report:
-        try:
-            tasks = plan.tasks()
-            total = plan.total * plan.repetitions
-            for measured, task in enumerate(_drive(tasks, runner, store, plan.metric, seen), 1):
-                if report is not None:
-                    report(len(seen) / total, len(seen), total, json.dumps(task.point))
-        finally:
-            runner.close()
-            store.save()
-    rows = [store.rows[key] for key in dict.fromkeys(seen)]
+    work = Work(plan.tasks(), plan.total * plan.repetitions, plan.metric)
+    rows, measured = carry_out("sweep", work, engine, workers, output if out is None else out, progress)
     return Sweep(plan.metric, METRICS[plan.metric], rows, measured)

@@ -77,11 +77,6 @@ fn find_as_json(
     Ok(super::exit_code(args, &report))
 }
 
-/// Which marks were reached.
-pub fn marks() -> impl Iterator<Item = (String, bool)> {
-    Mark::ALL.iter().map(|&(mark, _)| (mark.name().to_owned(), was_reached(mark)))
-}
-
 type FoundMutant = (f64, u64, History, Failure);
 
 fn search(args: &TortureArgs, limit: Duration) -> Result<Option<FoundMutant>> {
