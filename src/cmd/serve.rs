@@ -84,9 +84,9 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     let mut left = exports.len();
     exports.extend(control::start(&args.control, &devices, power, marks, &exports)?);
     let recorder = recording.map(UnnamedLog::keep).transpose()?;
-    let mut out = std::io::stdout().lock();
-    exports.iter().try_for_each(|export| writeln!(out, "{}", export.location()))?;
-    out.flush()?;
+    // One write: a script may read the first line, and close the pipe.
+    let locations: String = exports.iter().map(|export| export.location() + "\n").collect();
+    std::io::stdout().lock().write_all(locations.as_bytes())?;
     let mut code = ExitCode::SUCCESS;
     while left > 0 {
         match events.recv().context("waiting for an interrupt")? {

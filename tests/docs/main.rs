@@ -78,6 +78,10 @@ fn run(page: &Page, with_long: bool) -> (Page, String) {
             Check::None => {}
         }
     }
+    let unread = shell.unread();
+    if !unread.is_empty() {
+        writeln!(different, "servers printed more:\n{unread}").expect("a string");
+    }
     (updated, different)
 }
 
@@ -138,10 +142,21 @@ fn other_output_than_that_of_the_page_is_found_and_updated() {
 
 #[test]
 fn servers_run_until_the_end_of_their_page() {
-    let page = "<!-- transcript -->\n\n```text\n$ echo ready; touch up; exec sleep 1000 &\nready\n\
-                $ ls up\nup\n```\n";
+    let page = "<!-- transcript -->\n\n```text\n$ touch up; echo ready; echo more; exec sleep 1000 &\n\
+                ready\nmore\n$ ls up\nup\n```\n";
     let (_, different) = run(&Page::parse(page).unwrap(), false);
     assert_eq!(different, "");
+}
+
+#[test]
+fn pages_have_all_that_a_server_prints() {
+    let page = "<!-- transcript -->\n\n```text\n$ printf 'ready\\nmore\\n'; exec sleep 1000 &\nready\n\
+                $ sleep 0.1\n$ kill %1\n```\n";
+    let (_, different) = run(&Page::parse(page).unwrap(), false);
+    assert_eq!(different, "$ kill %1\nmore\n\n");
+    let to_the_end = page.replace("$ kill %1\n", "");
+    let (_, different) = run(&Page::parse(&to_the_end).unwrap(), false);
+    assert_eq!(different, "servers printed more:\nmore\n\n");
 }
 
 #[test]

@@ -8,18 +8,26 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// How the addresses begin at which the pages have servers.
 const ADDRESS: &str = "127.0.0.1:442";
 
+/// A command that runs until it is ended, and what it prints.
+struct Server {
+    process: Child,
+    lines: Receiver<String>,
+}
+
 /// A directory with what the commands of a page need, and the programs that still run.
 pub struct Shell {
     dir: TempDir,
     /// The loopback address that stands for the one of the pages.
     host: String,
-    servers: Vec<Child>,
+    servers: Vec<Server>,
     /// The exit code of the last command.
     pub code: i32,
 }
@@ -66,26 +74,36 @@ impl Shell {
 
     fn start(&mut self, server: &str, lines: usize) -> String {
         let mut shell = self.shell(&format!("exec 2>&1; {server}"));
-        let mut server = shell.process_group(0).spawn().expect("a shell");
-        let out = BufReader::new(server.stdout.take().expect("a pipe"));
-        self.servers.push(server);
-        let lines = out.lines().take(lines).map(|line| line.expect("UTF-8") + "\n");
-        lines.collect()
+        let mut process = shell.process_group(0).spawn().expect("a shell");
+        let out = BufReader::new(process.stdout.take().expect("a pipe"));
+        let (sender, printed) = mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = out.lines().map(|line| line.expect("UTF-8") + "\n");
+            lines.try_for_each(|line| sender.send(line))
+        });
+        let first = printed.iter().take(lines).collect();
+        self.servers.push(Server { process, lines: printed });
+        first
     }
 
-    /// Ends the server with this number, from 1 on, as a user does.
+    /// Ends the server with this number, from 1 on, as a user does. Returns what the page has not.
     fn end(&mut self, number: &str) -> String {
         let number: usize = number.parse().expect("the number of a server");
         let server = self.servers.get_mut(number - 1).expect("a server of this page");
-        let group = Pid::from_child(server);
+        let group = Pid::from_child(&server.process);
         kill_process_group(group, Signal::TERM).expect("it runs");
-        server.wait().expect("it ends");
+        server.process.wait().expect("it ends");
         // Its shell may have ended before it.
         while test_kill_process_group(group).is_ok() {
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
         self.code = 0;
-        String::new()
+        server.lines.iter().collect()
+    }
+
+    /// What the servers have printed, and the page has not.
+    pub fn unread(&self) -> String {
+        self.servers.iter().flat_map(|server| server.lines.try_iter()).collect()
     }
 
     fn shell(&self, command: &str) -> Command {
@@ -122,8 +140,8 @@ impl Drop for Shell {
     fn drop(&mut self) {
         for server in &mut self.servers {
             // One that has ended by itself is no concern here.
-            let _ = kill_process_group(Pid::from_child(server), Signal::KILL);
-            let _ = server.wait();
+            let _ = kill_process_group(Pid::from_child(&server.process), Signal::KILL);
+            let _ = server.process.wait();
         }
     }
 }
