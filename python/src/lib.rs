@@ -38,7 +38,7 @@ mod _zonal {
     #[pymodule_export]
     use crate::sweep::sweep_file;
     #[pymodule_export]
-    use crate::torture::{merge_torture, torture, torture_profiles};
+    use crate::torture::{check_torture_profile, merge_torture, torture};
     #[pymodule_export]
     use crate::version;
 }

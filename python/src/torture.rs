@@ -3,6 +3,7 @@ use crate::error::bad_input;
 use crate::watch::watch;
 use anyhow::Error;
 use pyo3::prelude::*;
+use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use zonal_lab::progress::StepProgress;
@@ -12,10 +13,15 @@ use zonal_torture::{self as torture_lab, History, Profile};
 /// Runs for shrinking a history.
 const SHRINK_TRIES: u32 = 4000;
 
-/// The names of the profiles.
+fn known_profile(name: &str) -> PyResult<Profile> {
+    let known = Profile::from_str(name);
+    known.map_err(|error| bad_input(Error::msg(format!("profile: found `{name}`, {error}"))))
+}
+
+/// Refuses a profile that is not known.
 #[pyfunction]
-pub fn torture_profiles() -> Vec<&'static str> {
-    Profile::ALL.iter().map(|(name, _)| *name).collect()
+pub fn check_torture_profile(name: &str) -> PyResult<()> {
+    known_profile(name).map(|_| ())
 }
 
 /// Runs the seeds from `first` to `last`. Returns the report as JSON.
@@ -27,18 +33,14 @@ pub fn torture(
     last: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let known = Profile::ALL.iter().find(|(name, _)| *name == profile);
-    let &(name, profile) = known.ok_or_else(|| {
-        let names = torture_profiles().join(", ");
-        bad_input(Error::msg(format!("profile: found `{profile}`, expected one of {names}")))
-    })?;
+    let profile = known_profile(profile)?;
     torture_lab::silence_panics();
     watch(py, progress, |stop, watched| {
         let begun = Instant::now();
         watched.start("torture", (last - first).saturating_add(1));
         let mut report = Report {
             version: crate::version().to_owned(),
-            seeds: vec![Seeds { profile: name.to_owned(), first, last }],
+            seeds: vec![Seeds { profile: profile.name().to_owned(), first, last }],
             ..Report::default()
         };
         for seed in (first..=last).take_while(|_| !stop.load(Ordering::Relaxed)) {
@@ -47,7 +49,7 @@ pub fn torture(
             report.add(&history.config, &outcome);
             if let Some(failure) = outcome.failure {
                 let (short, failure) = torture_lab::shrink(&history, &failure, SHRINK_TRIES);
-                report.add_failure(name, short, &failure);
+                report.add_failure(profile.name(), short, &failure);
             }
             watched.advance(1);
         }

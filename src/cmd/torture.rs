@@ -32,7 +32,7 @@ pub struct TortureArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
     /// Which devices and faults: any, zoned, regular, calm (no faults) or crash (power losses)
-    #[arg(long, default_value = "any", value_parser = profile)]
+    #[arg(long, default_value = "any")]
     pub profile: Profile,
     /// Replay the history of a file that --save wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "profile"])]
@@ -72,15 +72,6 @@ fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-fn profile(text: &str) -> Result<Profile, String> {
-    let known = Profile::ALL.iter().find(|(name, _)| *name == text);
-    known.map(|&(_, profile)| profile).ok_or_else(|| {
-        let names: Vec<&str> = Profile::ALL.iter().map(|&(name, _)| name).collect();
-        let meant = zonal_blk::meant(text, names.iter().copied());
-        format!("expected one of {}{meant}", names.join(", "))
-    })
-}
-
 /// Runs for shrinking a history.
 const SHRINK_TRIES: u32 = 4000;
 /// Runs by default.
@@ -107,7 +98,7 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
         let mut report = tally.report(args);
         if let Some((history, failure)) = found {
             save(args, &history)?;
-            report.add_failure(profile_name(args), history, &failure);
+            report.add_failure(args.profile.name(), history, &failure);
         }
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
         return Ok(exit_code(args, &report));
@@ -155,11 +146,6 @@ fn exit_code(args: &TortureArgs, report: &Report) -> ExitCode {
 #[cfg(not(torture))]
 fn exit_code(_args: &TortureArgs, report: &Report) -> ExitCode {
     if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn profile_name(args: &TortureArgs) -> &'static str {
-    let profile = Profile::ALL.iter().find(|(_, profile)| *profile == args.profile);
-    profile.map_or("any", |(name, _)| name)
 }
 
 /// Runs seed after seed. Returns the failing history; of several, that of the lowest seed.
@@ -283,7 +269,7 @@ fn report(
         writeln!(out, "{number:4}  +{:<8} {:?}", step.after, step.action)?;
     }
     if args.replay.is_none() {
-        let (profile, seed) = (profile_name(args), history.seed);
+        let (profile, seed) = (args.profile.name(), history.seed);
         writeln!(out, "\nagain: zonal torture --seed {seed} --runs 1 --profile {profile}")?;
     }
     if let Some(file) = save(args, history)? {
@@ -314,7 +300,7 @@ impl Tally {
         let mut report = self.report.clone();
         report.version = env!("CARGO_PKG_VERSION").to_owned();
         let (first, last) = (args.seed, args.seed.wrapping_add(self.last));
-        report.seeds = vec![Seeds { profile: profile_name(args).to_owned(), first, last }];
+        report.seeds = vec![Seeds { profile: args.profile.name().to_owned(), first, last }];
         report.marks = marks();
         report
     }

@@ -36,6 +36,25 @@ impl Profile {
         ("calm", Profile::Calm),
         ("crash", Profile::Crash),
     ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let known = Profile::ALL.iter().find(|(_, profile)| *profile == self);
+        known.expect("ALL has all").0
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(found: &str) -> Result<Self, String> {
+        let known = Profile::ALL.iter().find(|(name, _)| *name == found);
+        known.map(|&(_, profile)| profile).ok_or_else(|| {
+            let names = Profile::ALL.map(|(name, _)| name);
+            let meant = zonal_blk::meant(found, names);
+            format!("expected one of {}{meant}", names.join(", "))
+        })
+    }
 }
 
 /// A [`ZoneWrite`] that can be serialized.

@@ -11,6 +11,7 @@ __all__ = [
     "Device",
     "Zone",
     "advise",
+    "check_torture_profile",
     "create_image",
     "device_help",
     "fit",
@@ -20,7 +21,6 @@ __all__ = [
     "run",
     "sweep_file",
     "torture",
-    "torture_profiles",
     "validate",
     "version",
 ]
@@ -141,7 +141,7 @@ def version() -> str: ...
 def run(jobs: dict[str, Any], options: dict[str, Any], progress: Raw | None) -> dict[str, Any]: ...
 def sweep_file(path: str | PathLike[str]) -> dict[str, Any]: ...
 def torture(profile: str, first: int, last: int, progress: Raw | None) -> str: ...
-def torture_profiles() -> list[str]: ...
+def check_torture_profile(name: str) -> None: ...
 def merge_torture(reports: list[str]) -> tuple[str, str, bool]: ...
 def validate(
     device: str,

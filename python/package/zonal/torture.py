@@ -73,9 +73,7 @@ def torture(
     """
     if not seeds or seeds.step != 1 or seeds.start < 0 or seeds.stop > 2**64:
         raise InputError(f"seeds: found {seeds}, expected a range of seeds from 0 to 2^64 - 1")
-    profiles = _zonal.torture_profiles()
-    if profile not in profiles:
-        raise InputError(f"profile: found {profile!r}, expected one of {', '.join(profiles)}")
+    _zonal.check_torture_profile(profile)
     total = -(-len(seeds) // PIECE)
     work = Work(_pieces(seeds, profile), total, "report")
     rows, measured = carry_out("torture", work, engine, workers, out, progress)

@@ -66,8 +66,12 @@ pub mod register {
     pub const AQA: u32 = 0x24;
     /// Admin Submission Queue Base Address, eight bytes.
     pub const ASQ: u32 = 0x28;
+    /// Its upper half.
+    pub const ASQ_HIGH: u32 = ASQ + 4;
     /// Admin Completion Queue Base Address, eight bytes.
     pub const ACQ: u32 = 0x30;
+    /// Its upper half.
+    pub const ACQ_HIGH: u32 = ACQ + 4;
     /// The first doorbell; each has four bytes, first that of a queue's tail, then that of its head.
     pub const DOORBELLS: u32 = 0x1000;
 }

@@ -185,8 +185,6 @@ impl Function {
         let registers = &self.registers;
         const CAP: u64 = capabilities(MAX_QUEUE, 15);
         const CAP_HIGH: u32 = Property::CAP.0 + 4;
-        const ASQ_HIGH: u32 = register::ASQ + 4;
-        const ACQ_HIGH: u32 = register::ACQ + 4;
         match at {
             0x00 => half(CAP, 0),
             CAP_HIGH => half(CAP, 32),
@@ -196,9 +194,9 @@ impl Function {
             0x1c => self.status(),
             register::AQA => registers.aqa,
             register::ASQ => half(registers.asq, 0),
-            ASQ_HIGH => half(registers.asq, 32),
+            register::ASQ_HIGH => half(registers.asq, 32),
             register::ACQ => half(registers.acq, 0),
-            ACQ_HIGH => half(registers.acq, 32),
+            register::ACQ_HIGH => half(registers.acq, 32),
             VECTOR_TABLE..PBA => {
                 let at = (at - VECTOR_TABLE) as usize;
                 let entry = registers.vector_table.get(at..at + 4);
@@ -223,8 +221,6 @@ impl Function {
     }
 
     fn write_dword(&mut self, now: Nanos, at: u32, value: u32) {
-        const ASQ_HIGH: u32 = register::ASQ + 4;
-        const ACQ_HIGH: u32 = register::ACQ + 4;
         let registers = &mut self.registers;
         // The lower bits of the addresses are reserved: queues begin with a page.
         let address = value & !0xfff;
@@ -234,9 +230,13 @@ impl Function {
             0x14 => self.configure(now, Cc(value)),
             register::AQA => registers.aqa = value & 0x0fff_0fff,
             register::ASQ => registers.asq = registers.asq >> 32 << 32 | u64::from(address),
-            ASQ_HIGH => registers.asq = u64::from(half(registers.asq, 0)) | u64::from(value) << 32,
+            register::ASQ_HIGH => {
+                registers.asq = u64::from(half(registers.asq, 0)) | u64::from(value) << 32
+            }
             register::ACQ => registers.acq = registers.acq >> 32 << 32 | u64::from(address),
-            ACQ_HIGH => registers.acq = u64::from(half(registers.acq, 0)) | u64::from(value) << 32,
+            register::ACQ_HIGH => {
+                registers.acq = u64::from(half(registers.acq, 0)) | u64::from(value) << 32
+            }
             register::DOORBELLS..VECTOR_TABLE => self.ring(at, value),
             VECTOR_TABLE..PBA => {
                 let at = (at - VECTOR_TABLE) as usize;
