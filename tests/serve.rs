@@ -1,8 +1,14 @@
-//! `zonal serve`, with `zonal run` and `zonal zone` as hosts.
+//! `zonal serve`, with `zonal run` and `zonal zone` as hosts, and a virtual machine.
 #[path = "serve/attacks.rs"]
 mod attacks;
+#[path = "../crates/host/tests/vfio_user/client.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod client;
 #[path = "serve/control.rs"]
 mod control;
+#[path = "../crates/host/tests/vfio_user/guest.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod guest;
 #[path = "hostile/mod.rs"]
 mod hostile;
 #[path = "serve/log.rs"]
@@ -13,6 +19,8 @@ mod marks;
 mod power;
 #[path = "serve/shutdown.rs"]
 mod shutdown;
+#[path = "serve/vfio_user.rs"]
+mod vfio_user;
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
@@ -347,6 +355,10 @@ fn wrong_arguments_name_the_option() {
             served(SMALL, &["--dhchap-secrets", "a", "--dhchap-hash", "md5"]),
             "found `md5`, expected",
         ),
+        (ran(&["serve", SMALL, "--ublk", "--allow-host", "nqn.a"]), "--nvme-tcp <HOST:PORT>"),
+        (ran(&["serve", SMALL, "--vfio-user=a", "--dhchap-secrets=b"]), "--nvme-tcp <HOST:PORT>"),
+        (ran(&["serve", SMALL, "--ublk", "--io-queues=4"]), "--vfio-user <SOCKET>"),
+        (ran(&["serve", "null:zones=8,conventional=2", "--vfio-user=a"]), "zone 0 is conventional"),
         (served(SMALL, &["--ublk=x"]), "--ublk"),
         (served(SMALL, &["--ublk", "--ublk-depth", "4097"]), "--ublk-depth"),
         (served(SMALL, &["--ublk=1048576"]), "ublk device 1048576: expected a number below"),

@@ -46,6 +46,7 @@ const EXAMPLES: [(&str, &[&str]); 30] = [
         &[
             "zonal serve disk.img --nvme-tcp 127.0.0.1:4420 --ctl zonal.sock",
             "zonal serve smr-30t:memory=true --ublk",
+            "zonal serve zns-1t:memory=true --vfio-user vm.sock",
         ],
     ),
     ("ctl", &["zonal ctl zonal.sock status", "zonal ctl zonal.sock set scheduler mq-deadline"]),

@@ -3,6 +3,7 @@
 //! ```text
 //!  fuse        zones as files, behind a mount point
 //!  nvme_tcp    namespaces of an NVMe subsystem, over TCP
+//!  vfio_user   the same subsystem, as a controller of a virtual machine
 //!  ublk        a block device of this machine
 //!  control     a socket to watch and change them, metrics, and a page for a browser
 //! ```
@@ -16,7 +17,9 @@ mod control;
 mod fuse;
 mod identity;
 mod nvme_tcp;
+mod subsystem;
 mod ublk;
+mod vfio_user;
 
 use super::traced;
 use crate::interrupt::end_on_interrupt;
@@ -202,8 +205,15 @@ fn start(
     let mut exports: Vec<Box<dyn Export>> = Vec::new();
     // All exports of a device need the same time.
     let clock = RealClock::start();
-    if !args.nvme_tcp.addresses.is_empty() {
-        exports.push(Box::new(nvme_tcp::start(args, devices, marks, &clock)?));
+    let (tcp, vfio_user) = (!args.nvme_tcp.addresses.is_empty(), &args.vfio_user.socket);
+    if tcp || vfio_user.is_some() {
+        let subsystem = subsystem::of(args, devices, marks)?;
+        if tcp {
+            exports.push(Box::new(nvme_tcp::start(args, &subsystem, &clock)?));
+        }
+        if let Some(path) = vfio_user {
+            exports.push(Box::new(vfio_user::start(path, args, &subsystem, &clock)?));
+        }
     }
     if let Some(dir) = &args.fuse.dir {
         #[cfg(feature = "fuse")]

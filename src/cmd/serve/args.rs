@@ -13,6 +13,8 @@ use zonal_nvme::auth::{Group, Hash};
 #[derive(Args, Debug)]
 #[command(
     group = ArgGroup::new("exports").required(true).multiple(true),
+    // What makes the devices namespaces of an NVMe subsystem.
+    group = ArgGroup::new("nvme").multiple(true),
     group = ArgGroup::new("traced").arg("trace"),
 )]
 pub struct ServeArgs {
@@ -23,6 +25,8 @@ pub struct ServeArgs {
     pub devices: Vec<String>,
     #[command(flatten)]
     pub nvme_tcp: NvmeTcpArgs,
+    #[command(flatten)]
+    pub vfio_user: VfioUserArgs,
     #[command(flatten)]
     pub fuse: FuseArgs,
     #[command(flatten)]
@@ -109,32 +113,32 @@ impl LogArgs {
     }
 }
 
-/// Options of the export over NVMe/TCP.
+/// Options of the export over NVMe/TCP, and of the subsystem, which a virtual machine may have, too.
 #[derive(Args, Debug)]
 pub struct NvmeTcpArgs {
     /// Serve them over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is
     /// free. Repeated, each address is a path to the same subsystem
-    #[arg(long = "nvme-tcp", value_name = "HOST:PORT", group = "exports", value_parser = address)]
+    #[arg(long = "nvme-tcp", value_name = "HOST:PORT", groups = ["exports", "nvme"], value_parser = address)]
     pub addresses: Vec<SocketAddr>,
     /// NVMe Qualified Name of the subsystem [default: one made from the UUIDs of images; else a random
     /// one for as long as the server runs]
-    #[arg(long)]
+    #[arg(long, requires = "nvme")]
     pub nqn: Option<String>,
     /// Serial number of the subsystem, up to 20 characters [default: as --nqn]
-    #[arg(long)]
+    #[arg(long, requires = "nvme")]
     pub serial: Option<String>,
     /// UUID of a namespace; repeated, one for each device [default: that of an image, else a random
     /// one]
-    #[arg(long)]
+    #[arg(long, requires = "nvme")]
     pub uuid: Vec<String>,
     /// Let only hosts with this NVMe Qualified Name connect; can be repeated. Without
     /// --dhchap-secrets hosts do not have to prove their name
-    #[arg(long, value_name = "NQN")]
+    #[arg(long, value_name = "NQN", requires = "addresses")]
     pub allow_host: Vec<String>,
     /// Let only hosts connect that authenticate with DH-HMAC-CHAP. The file has lines of
     /// HOSTNQN SECRET or HOSTNQN SECRET CONTROLLER-SECRET, with secrets as `nvme gen-dhchap-key`
     /// makes them
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "addresses")]
     pub dhchap_secrets: Option<PathBuf>,
     /// Hash functions of authentication, the preferred first [default: sha256,sha384,sha512]
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "dhchap_secrets")]
@@ -144,17 +148,27 @@ pub struct NvmeTcpArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "dhchap_secrets")]
     pub dhchap_dhgroup: Vec<Group>,
     /// Connections at once, of all hosts: an admin queue and I/O queues for each
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "addresses")]
     pub max_connections: usize,
     /// Connections at once of one host NQN
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(long, value_name = "N", default_value_t = 128, requires = "addresses")]
     pub max_host_connections: usize,
-    /// I/O queues of a controller
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=128))]
+    /// I/O queues of a controller, of a host over NVMe/TCP or of a virtual machine
+    #[arg(long, value_name = "N", default_value_t = 32, requires = "nvme", value_parser = clap::value_parser!(u16).range(1..=128))]
     pub io_queues: u16,
-    /// Never sleep while hosts have I/O queues: less latency, a processor for each queue
-    #[arg(long)]
+    /// Never sleep while hosts or virtual machines have I/O queues: less latency, a processor for
+    /// each queue
+    #[arg(long, requires = "nvme")]
     pub poll: bool,
+}
+
+/// Options of the export to a virtual machine.
+#[derive(Args, Debug)]
+pub struct VfioUserArgs {
+    /// Serve them to a virtual machine as an NVMe controller on its PCIe bus: make a socket here
+    /// for QEMU (-device vfio-user-pci)
+    #[arg(long = "vfio-user", value_name = "SOCKET", groups = ["exports", "nvme"])]
+    pub socket: Option<PathBuf>,
 }
 
 /// Options for monitoring and control.
