@@ -101,9 +101,19 @@ impl Vectors {
 
 fn signal(vector: &Mutex<Option<OwnedFd>>) {
     if let Some(eventfd) = &*vector.lock().expect("vector lock") {
-        // Full if the guest has taken no interrupt for 2^64 of them.
-        let _ = rustix::io::write(eventfd, &1_u64.to_ne_bytes());
+        // Full if the guest has taken no interrupt for 2^64 of them, or its monitor wants it to be:
+        // an interrupt waits then anyway.
+        let _ = unblock(eventfd).and_then(|()| rustix::io::write(eventfd, &1_u64.to_ne_bytes()));
     }
+}
+
+/// The client has the same open file, and can make it block again at any time.
+fn unblock(eventfd: &OwnedFd) -> Result<(), Errno> {
+    let flags = fcntl_getfl(eventfd)?;
+    if flags.contains(OFlags::NONBLOCK) {
+        return Ok(());
+    }
+    fcntl_setfl(eventfd, flags | OFlags::NONBLOCK)
 }
 
 /// Whether a descriptor is an eventfd, and then makes it one that never blocks.
@@ -112,7 +122,7 @@ fn check(fd: &OwnedFd) -> Result<(), Errno> {
     if name.to_bytes() != b"anon_inode:[eventfd]" {
         return Err(Errno::INVAL);
     }
-    fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)
+    unblock(fd)
 }
 
 #[cfg(test)]
@@ -136,6 +146,13 @@ mod tests {
         vectors.set(IRQ_MSIX, 0, 2, Vec::new()).expect("vectors");
         vectors.interrupt(1);
         assert_eq!(rustix::io::read(&event, &mut count), Err(Errno::AGAIN));
+        // One that is full and blocks, after it was given.
+        vectors.set(IRQ_MSIX, 0, 1, vec![event.try_clone().expect("one more")]).expect("a vector");
+        rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).expect("room");
+        fcntl_setfl(&event, OFlags::empty()).expect("it is the client's, too");
+        vectors.interrupt(0);
+        rustix::io::read(&event, &mut count).expect("an interrupt");
+        assert_eq!(u64::from_ne_bytes(count), u64::MAX - 1);
         let (pipe, _other) = std::io::pipe().expect("a pipe");
         assert_eq!(vectors.set(IRQ_MSIX, 0, 1, vec![pipe.into()]), Err(Errno::INVAL));
         let event = || event.try_clone().expect("a descriptor");
