@@ -3,6 +3,7 @@
 //! ```text
 //!  Server       a listening socket, for one client at a time: a virtual machine monitor
 //!  Messages     the socket: messages and the descriptors that come with them
+//!  Endpoint     the function, and the client that has it; Stepped is one without threads
 //!  Session      negotiation, memory, regions, interrupts -> zonal_nvme::controller::pcie::Function
 //!  Worker       the frontend of a completion queue, on a thread of its own
 //!  GuestMemory  memory that the client shares, by guest address; every access is checked
@@ -13,12 +14,15 @@
 //! A client that breaks the protocol is disconnected. When it is gone the controller is reset, and the
 //! next one finds it as the first did.
 mod bus_error;
+mod endpoint;
 mod memory;
 mod messages;
 mod server;
 mod session;
+mod stepped;
 mod vectors;
 mod wire;
 mod worker;
 
 pub use server::{Server, ServerConfig};
+pub use stepped::Stepped;

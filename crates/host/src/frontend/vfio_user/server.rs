@@ -1,8 +1,5 @@
 //! The listening socket, and the thread that has the client, the registers and the admin queue.
-use super::memory::GuestMemory;
-use super::messages::{Disconnect, Messages};
-use super::session::{Device, Session, Shared};
-use super::vectors::Vectors;
+use super::endpoint::Endpoint;
 use super::worker::Worker;
 use crate::RealClock;
 use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, Waker, serve};
@@ -12,12 +9,15 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
 use std::thread::{self, JoinHandle};
 use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
 use zonal_nvme::controller::Subsystem;
-use zonal_nvme::controller::pcie::{Function, IoWorker};
+use zonal_nvme::controller::pcie::IoWorker;
+
+/// Messages that a client may have sent just before it went.
+const MAX_LAST: usize = 1024;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -52,23 +52,17 @@ impl Server {
     ) -> io::Result<Self> {
         let socket = Arc::new(BoundSocket::new(path)?);
         socket.listener.set_nonblocking(true)?;
-        let function = Function::new(config.clock.now(), subsystem, config.io_queues);
-        let function =
-            function.ok_or_else(|| io::Error::other("the subsystem has too many controllers"))?;
+        let endpoint = Endpoint::new(config.clock.now(), subsystem, config.io_queues);
+        let endpoint =
+            endpoint.ok_or_else(|| io::Error::other("the subsystem has too many controllers"))?;
         let poller = Poller::new(WaitPolicy::default())?;
         let waker = poller.waker();
-        function.set_waker(Arc::clone(&waker) as _);
+        endpoint.function.set_waker(Arc::clone(&waker) as _);
         let stopping = Arc::new(AtomicBool::new(false));
-        let shared = Shared {
-            memory: Arc::new(RwLock::new(GuestMemory::default())),
-            vectors: Arc::new(Vectors::new(function.vectors())),
-        };
         let serving = Serving {
             socket: Arc::clone(&socket),
             config,
-            function,
-            shared,
-            session: None,
+            endpoint,
             next: None,
             workers: Vec::new(),
             waker: Arc::clone(&waker),
@@ -100,9 +94,7 @@ impl Drop for Server {
 struct Serving {
     socket: Arc<BoundSocket>,
     config: ServerConfig,
-    function: Function,
-    shared: Shared,
-    session: Option<Session>,
+    endpoint: Endpoint,
     /// A client that waits until I/O of the last one has ended.
     next: Option<UnixStream>,
     workers: Vec<JoinHandle<()>>,
@@ -127,43 +119,22 @@ impl Serving {
             self.next = self.socket.listener.accept().ok().map(|(socket, _)| socket);
         }
         let Some(socket) = self.next.take() else { return false };
-        // The last client may have gone before this one came.
-        while self.session.is_some() && self.poll_session(now) {}
-        if self.session.is_some() {
+        // The last client may have gone before this one came, and what it sent is still there.
+        (0..MAX_LAST).any(|_| !self.endpoint.poll_session(now));
+        if self.endpoint.session.is_some() {
             tracing::warn!("vfio-user: a second client was turned away");
-        } else if !self.function.is_quiescent() {
+        } else if !self.endpoint.function.is_quiescent() {
             self.next = Some(socket);
             return false;
-        } else if socket.set_nonblocking(true).is_ok() {
-            tracing::debug!("vfio-user: a client has connected");
-            self.session = Some(self.session_on(socket));
+        } else {
+            self.endpoint.connect(socket);
         }
         true
     }
 
-    fn session_on(&self, socket: UnixStream) -> Session {
-        Session::new(Messages::new(socket), self.shared.clone())
-    }
-
-    fn disconnect(&mut self, now: Nanos, why: &Disconnect) {
-        match why {
-            Disconnect::Closed => tracing::debug!("vfio-user: {why}"),
-            _ => tracing::warn!("vfio-user: the client was disconnected: {why}"),
-        }
-        self.leave(now);
-    }
-
-    /// Resets the function, and forgets the client and all it shared.
-    fn leave(&mut self, now: Nanos) {
-        self.session = None;
-        self.function.reset(now);
-        self.shared.memory.write().expect("memory lock").clear();
-        self.shared.vectors.clear();
-    }
-
     fn start_worker(&mut self, queue: IoWorker) {
         let name = format!("vfio-user-{}", queue.cqid());
-        let (shared, server) = (self.shared.clone(), Arc::clone(&self.waker));
+        let (shared, server) = (self.endpoint.shared.clone(), Arc::clone(&self.waker));
         let clock = self.config.clock.clone();
         let started = Poller::new(self.config.waiting).and_then(|poller| {
             let worker = Worker::new(queue, shared, server);
@@ -175,28 +146,6 @@ impl Serving {
             Err(error) => tracing::warn!("vfio-user: cannot serve a queue: {error}"),
         }
     }
-
-    fn poll_session(&mut self, now: Nanos) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        let polled = session.poll(&mut Device { function: &mut self.function, now });
-        polled.unwrap_or_else(|why| {
-            self.disconnect(now, &why);
-            true
-        })
-    }
-
-    fn poll_function(&mut self, now: Nanos) -> bool {
-        let memory = self.shared.memory.read().expect("memory lock");
-        let (worked, interrupt) = self.function.poll(now, &*memory);
-        drop(memory);
-        if interrupt {
-            self.shared.vectors.interrupt(0);
-        }
-        while let Some(queue) = self.function.take_worker() {
-            self.start_worker(queue);
-        }
-        worked
-    }
 }
 
 impl Frontend for Serving {
@@ -205,12 +154,15 @@ impl Frontend for Serving {
     fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
         let now = clock.now();
         if self.stopping.load(Ordering::Acquire) {
-            self.leave(now);
+            self.endpoint.leave(now);
             return Ok(Progress::Done);
         }
-        let mut worked = self.poll_session(now);
+        let mut worked = self.endpoint.poll_session(now);
         worked |= self.accept(now);
-        worked |= self.poll_function(now);
+        worked |= self.endpoint.poll_function(now);
+        while let Some(queue) = self.endpoint.take_worker() {
+            self.start_worker(queue);
+        }
         self.workers.retain(|worker| !worker.is_finished());
         Ok(if worked { Progress::Worked } else { Progress::Idle })
     }
@@ -222,7 +174,7 @@ impl Frontend for Serving {
     fn for_each_channel(&mut self, _visit: &mut dyn FnMut(&mut Channel)) {}
 
     fn wait_fds(&mut self, set: &mut WaitSet) {
-        if let Some(session) = &self.session {
+        if let Some(session) = &self.endpoint.session {
             if session.wants_input() {
                 set.read(session.messages.fd());
             }

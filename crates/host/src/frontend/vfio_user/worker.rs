@@ -6,7 +6,7 @@ use crate::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
 use std::convert::Infallible;
 use std::sync::Arc;
 use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
-use zonal_nvme::controller::pcie::IoWorker;
+use zonal_nvme::controller::pcie::{IoWorker, Polled};
 
 /// A completion queue and its submission queues.
 pub struct Worker {
@@ -28,17 +28,23 @@ impl Worker {
     }
 }
 
+/// Polls a queue, and interrupts the guest.
+pub fn step(queue: &mut IoWorker, shared: &Shared, now: Nanos) -> Polled {
+    // Held for the whole of a poll: memory that was unmapped is not accessed any more.
+    let memory = shared.memory.read().expect("memory lock");
+    let polled = queue.poll(now, &*memory);
+    drop(memory);
+    if let Some(vector) = polled.interrupt {
+        shared.vectors.interrupt(vector);
+    }
+    polled
+}
+
 impl Frontend for Worker {
     type Error = Infallible;
 
     fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
-        // Held for the whole of a poll: memory that was unmapped is not accessed any more.
-        let memory = self.shared.memory.read().expect("memory lock");
-        let polled = self.queue.poll(clock.now(), &*memory);
-        drop(memory);
-        if let Some(vector) = polled.interrupt {
-            self.shared.vectors.interrupt(vector);
-        }
+        let polled = step(&mut self.queue, &self.shared, clock.now());
         if bus_error::any_lost() {
             self.server.wake();
         }
