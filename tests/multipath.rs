@@ -5,6 +5,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
 
 const SMALL: &str = "null:zones=16,zone_size=1M,max_open=4,lba=4096,memory=true";
 const NQN: &str = "nqn.2026-11.org.example:paths";
@@ -19,17 +21,20 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("the program writes UTF-8")
 }
 
-/// `zonal serve` at two addresses.
+/// `zonal serve` at two addresses, with a control socket.
 struct Server {
     child: Child,
+    dir: TempDir,
     addresses: Vec<SocketAddr>,
 }
 
 impl Server {
     fn start() -> Self {
         let any = "127.0.0.1:0";
+        let dir = TempDir::new().expect("a temporary directory");
         let mut command =
             zonal(&["serve", SMALL, "--nvme-tcp", any, "--nvme-tcp", any, "--nqn", NQN]);
+        command.arg("--ctl").arg(dir.path().join("ctl"));
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut line = String::new();
         let out = child.stdout.take().expect("a pipe");
@@ -38,7 +43,16 @@ impl Server {
         let (paths, nqn) = rest.split_once('/').expect("a name");
         assert_eq!(nqn, NQN);
         let addresses = paths.split(',').map(|path| path.parse().expect("an address")).collect();
-        Server { child, addresses }
+        Server { child, dir, addresses }
+    }
+
+    /// Runs `zonal ctl`. Returns what it prints.
+    fn ctl(&self, command: &str) -> String {
+        let socket = self.dir.path().join("ctl");
+        let mut ctl = zonal(&["ctl", socket.to_str().expect("UTF-8")]);
+        let output = ctl.args(command.split(' ')).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
     }
 }
 
@@ -130,6 +144,53 @@ fn run_continues_on_the_other_path_when_one_is_lost() {
     for policy in ["numa", "round-robin", "queue-depth"] {
         assert_eq!(written(policy, true), written(policy, false), "{policy}");
     }
+}
+
+#[test]
+fn run_continues_on_the_other_path_while_one_is_inaccessible() {
+    for policy in ["numa", "round-robin", "queue-depth"] {
+        let server = Server::start();
+        let [a, b] = [server.addresses[0], server.addresses[1]];
+        let device = format!("nvme-tcp://{a},{b}/{NQN}?iopolicy={policy}&reconnect_delay=1");
+        let alternate = || {
+            for (to_leave, to_use) in [(b, a), (a, b), (b, a)] {
+                server.ctl(&format!("ana {to_use} optimized"));
+                thread::sleep(Duration::from_millis(800));
+                server.ctl(&format!("ana {to_leave} inaccessible"));
+            }
+        };
+        let write = "--name=w --rw=write --bs=16k --iodepth=8 --zonemode=zbd --size=16m \
+                     --rate=6m --verify=crc32c";
+        let output = thread::scope(|scope| {
+            let alternating = scope.spawn(alternate);
+            let mut run = zonal(&["run", "--device", &device]);
+            let output = run.args(write.split(' ')).output().expect("the program starts");
+            alternating.join().expect("no panic");
+            output
+        });
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{out}{err}");
+        assert!(out.contains("err= 0"), "{out}");
+    }
+}
+
+#[test]
+fn path_whose_namespace_is_inaccessible_is_left_until_it_is_not() {
+    let server = Server::start();
+    let [a, b] = [server.addresses[0], server.addresses[1]];
+    server.ctl(&format!("ana {a} inaccessible"));
+    assert_eq!(server.ctl("ana"), format!("{a}: inaccessible\n{b}: optimized\n"));
+    let output = run(&format!("nvme-tcp://{a},{b}/{NQN}"));
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(err.contains(&format!("{a}: not connected: ")), "{err}");
+    assert!(err.contains("the target answered ANA_INACCESSIBLE"), "{err}");
+    let alone =
+        zonal(&["zone", "report", &format!("nvme-tcp://{a}/{NQN}?ctrl_loss_tmo=1")]).output();
+    let alone = alone.expect("the program starts");
+    assert_eq!(alone.status.code(), Some(2), "{}", text(&alone.stderr));
+    server.ctl(&format!("ana {a} non-optimized"));
+    report(&format!("nvme-tcp://{a}/{NQN}"));
 }
 
 #[test]

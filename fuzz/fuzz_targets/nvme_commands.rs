@@ -46,7 +46,7 @@ fn authenticate(challenged: bool, messages: Vec<Vec<u8>>) {
     let auth = AuthConfig::new(secrets, Arc::new(|bytes: &mut [u8]| bytes.fill(0x5a)));
     let auth = AuthConfig { groups: vec![Group::Null, Group::Ffdhe2048], ..auth };
     let subsystem = Subsystem::authenticated(config(), auth.clone());
-    let ConnectedQueue::Admin(mut admin) = connect(&Target::new(vec![subsystem]), CNTLID_ANY, 0) else {
+    let ConnectedQueue::Admin(mut admin) = connect(&Target::new(vec![subsystem], Arc::default()), CNTLID_ANY, 0) else {
         panic!("no admin")
     };
     let mut submit = |fctype: FabricsType, data: &[u8], len: usize| {
@@ -92,7 +92,7 @@ fuzz_target!(|input: (Vec<(bool, [u8; 32], [u8; 32], u16)>, bool, Vec<Vec<u8>>)|
     let subsystem = Subsystem::new(config());
     let namespace = Namespace::new(queue, [1; 16]).expect("a namespace");
     subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
-    let target = Target::new(vec![subsystem]);
+    let target = Target::new(vec![subsystem], Arc::default());
     let ConnectedQueue::Admin(mut admin) = connect(&target, CNTLID_ANY, 0) else { panic!("no admin") };
     let mut enable = PropertyCommand::zeroed();
     (enable.opcode, enable.fctype) = (FABRICS, FabricsType::PROPERTY_SET.0);

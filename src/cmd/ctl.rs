@@ -24,6 +24,9 @@ Commands:
                                         KIND is any, read, write, flush or zone; STATUS is ioerr,
                                         medium, timeout, nospc, protection or offline
   fault clear                           remove all rules
+  ana                                   the ANA states of the paths over NVMe/TCP
+  ana ADDRESS:PORT optimized|non-optimized|inaccessible|persistent-loss|change
+                                        change that of a path
   mark TEXT                             put a mark into the log of `zonal serve --record`
   power-cut [--keep none|random|all-but-one] [--seed N] [--image IMAGE]
                                         cut the power of a device with `zonal serve --write-cache`:

@@ -47,6 +47,11 @@ trait Export {
     /// Its address, as users write it.
     fn location(&self) -> String;
 
+    /// The paths over which hosts reach it, if it has ANA states.
+    fn paths(&self) -> Vec<nvme_tcp::Path> {
+        Vec::new()
+    }
+
     /// The zones as files, if the export has one.
     fn files(&self) -> Option<Arc<ZoneFs>> {
         None

@@ -4,6 +4,7 @@
 //!  Request  -> ns          a namespace's path and head; commands for requests     -> Sqe
 //!  Sqe      -> wire        structures of the specifications, to the byte          -> bytes
 //!  data     -> pi          end-to-end protection information
+//!  ports    -> ana         asymmetric namespace access
 //!  secrets  -> auth        DH-HMAC-CHAP, both sides
 //!  PDUs     -> tcp         NVMe/TCP, both sides                                   -> commands
 //!  commands -> controller  an emulated subsystem over a Zonal queue               -> responses
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod ana;
 pub mod auth;
 mod buffer_pool;
 pub mod controller;

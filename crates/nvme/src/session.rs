@@ -10,6 +10,7 @@
 //! flight and the bytes that the host has not taken are within bounds, and nothing is received while
 //! commands wait. Bytes and time are arguments; sockets, threads and waiting are the caller's.
 use crate::NvmeStatus;
+use crate::ana::Port;
 use crate::auth::AuthState;
 use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
 use crate::tcp::{CloseReason, Outgoing, TargetConfig, TargetConnection, TargetEvent};
@@ -64,6 +65,9 @@ pub trait Admission {
 
     /// The subsystem that this connection reaches, or its discovery subsystem.
     fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem>;
+
+    /// The port of the subsystem that the connection reaches.
+    fn port(&mut self) -> Arc<Port>;
 
     /// The connection becomes this queue. The host may not have authenticated yet.
     ///
@@ -381,7 +385,7 @@ impl<A: Admission> Session<A> {
         if !host.is_empty() && !discovery {
             self.admission.admit(host).map_err(refuse)?;
         }
-        let target = Target::new(vec![self.admission.subsystem(discovery)]);
+        let target = Target::new(vec![self.admission.subsystem(discovery)], self.admission.port());
         let (queue, response) = target.connect(now, sqe, data).map_err(|response| {
             let reason = format!("{:?}, {host:?} to {subsystem:?}", response.cqe.status());
             (response, reason)

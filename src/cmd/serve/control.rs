@@ -89,7 +89,9 @@ pub fn start(
         Some(ManagedDevice { power, files: files.clone(), mark, ..managed })
     });
     let locations = exports.iter().map(|export| export.location()).collect();
-    let manager = Arc::new(DeviceManager::new(managed.collect(), locations));
+    let paths = exports.iter().flat_map(|export| export.paths()).collect();
+    let manager = DeviceManager::new(managed.collect(), locations).with_paths(paths);
+    let manager = Arc::new(manager);
     let mut servers: Vec<Box<dyn Export>> = Vec::new();
     if let Some(path) = &args.ctl {
         let server = ControlServer::start(path, Arc::clone(&manager))

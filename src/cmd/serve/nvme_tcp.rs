@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use zonal_host::RealClock;
 use zonal_host::backend::nvme_tcp::check_nqn;
+pub use zonal_host::frontend::nvme_tcp::Path;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_host::poll::WaitPolicy;
 use zonal_nvme::controller::Subsystem;
@@ -22,6 +23,10 @@ impl Export for NvmeTcp {
         let paths: Vec<String> =
             self.servers.iter().map(|server| server.address().to_string()).collect();
         format!("nvme-tcp://{}/{}", paths.join(","), self.nqn)
+    }
+
+    fn paths(&self) -> Vec<Path> {
+        self.servers.iter().map(Server::path).collect()
     }
 }
 

@@ -40,8 +40,10 @@ on_start() {
         sleep 0.1
     done
     [[ $line == nvme-tcp://127.0.0.1:* ]] || unusable "zonal serve ${args[*]}: $(cat "$out/$name.log")"
-    line=${line#nvme-tcp://127.0.0.1:}
-    server_ports[$name]=${line%%/*}
+    # A suite may have asked for more addresses, which come first.
+    line=${line#nvme-tcp://}
+    line=${line%%/*}
+    server_ports[$name]=${line##*:}
 }
 
 # kill NAME: without a clean shutdown.

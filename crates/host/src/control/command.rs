@@ -1,10 +1,12 @@
 //! Commands for a served device.
 use super::scrub::DEFAULT_RATE;
 use super::view::{MAX_CELLS, MapRange};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use zonal_device::inject::{Rule, RuleError};
 use zonal_device::power::{CutPlan, Keep, When};
+use zonal_nvme::ana::AnaState;
 
 /// A command, parsed. Names of attributes are checked when it is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub enum Command {
     AddFault(Rule),
     /// Removes all fault rules.
     ClearFaults,
+    /// Shows the ANA states of paths, or changes one.
+    Ana(Option<(SocketAddr, AnaState)>),
     /// Puts a mark into the log of the recording.
     Mark(String),
     /// Cuts the power of the device.
@@ -82,7 +86,7 @@ pub enum ZoneChange {
 }
 
 /// The first words of commands.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "status",
     "stat",
     "plugs",
@@ -91,6 +95,7 @@ const NAMES: [&str; 12] = [
     "set",
     "zone",
     "fault",
+    "ana",
     "mark",
     "power-cut",
     "scrub",
@@ -107,8 +112,8 @@ fn meant_command(found: &str) -> String {
 pub enum CommandError {
     /// There is no such command.
     #[error(
-        "command `{0}`: expected status, stat, plugs, view, get, set, zone, fault, mark, power-cut, \
-         scrub or metrics{meant}",
+        "command `{0}`: expected status, stat, plugs, view, get, set, zone, fault, ana, mark, \
+         power-cut, scrub or metrics{meant}",
         meant = meant_command(.0)
     )]
     Unknown(String),
@@ -164,6 +169,12 @@ impl Command {
             ["fault", "add", rule] => Command::AddFault(rule.parse()?),
             ["fault", "clear"] => Command::ClearFaults,
             ["fault", ..] => return wrong("fault", "list, add RULE or clear"),
+            ["ana"] => Command::Ana(None),
+            ["ana", address, state] => match (address.parse(), AnaState::named(state)) {
+                (Ok(address), Some(state)) => Command::Ana(Some((address, state))),
+                _ => return wrong("ana", ANA_ARGUMENTS),
+            },
+            ["ana", ..] => return wrong("ana", ANA_ARGUMENTS),
             ["mark"] => return wrong("mark", "a text"),
             ["mark", ..] if words[1..].concat().contains('\n') => {
                 return wrong("mark", "a text of one line");
@@ -191,6 +202,8 @@ impl Command {
 
 const SCRUB_ARGUMENTS: &str = "start [MIB_PER_SECOND], stop or status";
 const VIEW_ARGUMENTS: &str = "nothing, or FIRST_ZONE ZONES_PER_CELL CELLS with at most 16384 cells";
+const ANA_ARGUMENTS: &str = "nothing, or ADDRESS:PORT and optimized, non-optimized, inaccessible, \
+     persistent-loss or change";
 const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend";
 
 const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not at once, \
@@ -259,6 +272,8 @@ mod tests {
         let zones = Command::Zones { zones: 3..=5, change: ZoneChange::Offline };
         assert_eq!(parse("zone 3-5 offline"), Ok(zones));
         assert!(matches!(parse("fault add fail=read"), Ok(Command::AddFault(_))));
+        let path = (SocketAddr::from(([127, 0, 0, 1], 4420)), AnaState::Inaccessible);
+        assert_eq!(parse("ana 127.0.0.1:4420 inaccessible"), Ok(Command::Ana(Some(path))));
         let mark = Command::Mark("fsync 17 returned".to_owned());
         assert_eq!(parse("mark fsync 17 returned"), Ok(mark));
         let range = MapRange { first: 7, per_cell: 2, cells: 100 };
@@ -306,8 +321,8 @@ mod tests {
         let error = |text| parse(text).expect_err(text).to_string();
         assert_eq!(
             error("reboot now"),
-            "command `reboot now`: expected status, stat, plugs, view, get, set, zone, fault, mark, \
-             power-cut, scrub or metrics"
+            "command `reboot now`: expected status, stat, plugs, view, get, set, zone, fault, ana, \
+             mark, power-cut, scrub or metrics"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";
@@ -322,6 +337,11 @@ mod tests {
         }
         assert_eq!(error("mark"), "mark: found ``, expected a text");
         assert_eq!(error("stat all"), "arguments: found `all`, expected none");
+        let expected = "expected nothing, or ADDRESS:PORT and optimized, non-optimized, inaccessible, \
+                        persistent-loss or change";
+        for wrong in ["ana 127.0.0.1 optimized", "ana 127.0.0.1:4420 lost", "ana 127.0.0.1:4420"] {
+            assert_eq!(error(wrong), format!("ana: found `{}`, {expected}", &wrong[4..]));
+        }
         assert!(error("fault add fail=trim").starts_with("fault option fail=trim"));
         let expected = "expected start [MIB_PER_SECOND], stop or status";
         assert_eq!(error("scrub start 0"), format!("scrub: found `start 0`, {expected}"));

@@ -5,9 +5,10 @@ use super::metrics;
 use super::scrub::Scrubber;
 use super::snapshot::Snapshot;
 use super::view::View;
+use crate::frontend::nvme_tcp::Path;
 use crate::frontend::zonefs::ZoneFs;
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use zonal_device::control::DeviceControl;
 use zonal_device::inject::InjectDevice;
 use zonal_device::power::{PowerDevice, When};
 use zonal_device::quantity::format_time;
+use zonal_nvme::ana::AnaState;
 use zonal_nvme::controller::PutMark;
 
 /// A served device.
@@ -45,7 +47,7 @@ pub struct Power {
 }
 
 /// Makes an image of what a device holds while its power is off, or says why it cannot.
-pub type SaveImage = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
+pub type SaveImage = Box<dyn Fn(&std::path::Path) -> Result<(), String> + Send + Sync>;
 
 /// How long the commands in flight may take when the power is cut.
 const CUT_WITHIN: Duration = Duration::from_secs(20);
@@ -58,6 +60,8 @@ pub struct DeviceManager {
     /// One for each device.
     snapshots: Vec<Snapshot>,
     exports: Vec<String>,
+    /// Paths to a subsystem that has all the devices.
+    paths: Vec<Path>,
     started: Instant,
 }
 
@@ -67,7 +71,14 @@ impl DeviceManager {
         let scrubber = |managed: &ManagedDevice| Scrubber::new(Arc::clone(&managed.device) as _);
         let scrubbers = devices.iter().map(scrubber).collect();
         let snapshots = devices.iter().map(|_| Snapshot::default()).collect();
-        DeviceManager { devices, scrubbers, snapshots, exports, started: Instant::now() }
+        let (paths, started) = (Vec::new(), Instant::now());
+        DeviceManager { devices, scrubbers, snapshots, exports, paths, started }
+    }
+
+    /// Adds paths over which the devices are exported.
+    pub fn with_paths(mut self, paths: Vec<Path>) -> Self {
+        self.paths = paths;
+        self
     }
 
     pub(super) fn devices(&self) -> &[ManagedDevice] {
@@ -123,6 +134,8 @@ impl DeviceManager {
                 Ok(Value::Null)
             }
             Command::ClearFaults => Ok(json!(device.clear())),
+            Command::Ana(None) => Ok(object(self.ana_states())),
+            Command::Ana(Some((address, state))) => self.set_ana_state(address, state),
             Command::Mark(text) => managed.put_mark(&text),
             Command::PowerCut(cut) => managed.cut_power(cut),
             Command::CancelPowerCut => match managed.power()?.device.disarm() {
@@ -137,6 +150,24 @@ impl DeviceManager {
             }
             Command::ScrubStatus => Ok(scrubber.status()),
         }
+    }
+
+    fn ana_states(&self) -> Vec<(String, String)> {
+        let state = |path: &Path| (path.address().to_string(), path.ana_state().to_string());
+        self.paths.iter().map(state).collect()
+    }
+
+    fn set_ana_state(&self, address: SocketAddr, state: AnaState) -> Result<Value, String> {
+        let Some(path) = self.paths.iter().find(|path| path.address() == address) else {
+            let known: Vec<String> =
+                self.paths.iter().map(|path| path.address().to_string()).collect();
+            return Err(match known.is_empty() {
+                true => "ana: the devices are not served over NVMe/TCP".to_owned(),
+                false => format!("ana: found {address}, expected {}", known.join(" or ")),
+            });
+        };
+        path.set_ana_state(state);
+        Ok(Value::Null)
     }
 
     fn status(&self) -> Value {

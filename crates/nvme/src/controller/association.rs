@@ -2,6 +2,7 @@
 use super::ERROR_ENTRIES;
 use super::async_events::AsyncEvents;
 use crate::NvmeStatus;
+use crate::ana::Port;
 use crate::wire::Sqe;
 use crate::wire::log::ErrorEntry;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,6 +15,8 @@ pub(super) struct Association {
     pub cntlid: u16,
     pub host_id: [u8; 16],
     pub hostnqn: String,
+    /// Where its host has connected; `None` for a function, which has no other path.
+    pub port: Option<Arc<Port>>,
     /// The controller is enabled: I/O queues can connect, and take commands.
     ready: AtomicBool,
     /// I/O queues granted to the host.
@@ -37,11 +40,12 @@ struct Errors {
 }
 
 impl Association {
-    pub fn new(cntlid: u16, host_id: [u8; 16], hostnqn: String) -> Self {
+    pub fn new(cntlid: u16, host_id: [u8; 16], hostnqn: String, port: Option<Arc<Port>>) -> Self {
         Association {
             cntlid,
             host_id,
             hostnqn,
+            port,
             ready: AtomicBool::new(false),
             granted: AtomicU16::new(super::MAX_IO_QUEUES),
             max_queues: AtomicU16::new(super::MAX_IO_QUEUES),

@@ -1,4 +1,4 @@
-//! Asynchronous events: changed namespaces, changed zones, the temperature.
+//! Asynchronous events: changed namespaces, zones and ANA states, the temperature.
 //!
 //! An event is not repeated until the host has read its log page (Base section 5.2, masking). The
 //! changes kept for log pages are bounded; the pages have a value for more.
@@ -23,6 +23,8 @@ pub(super) enum EventType {
     /// Zones of a namespace.
     Zones(u32),
     Discovery,
+    /// The ANA state at the port of the controller.
+    Ana,
     /// The temperature is beyond a threshold.
     Temperature,
 }
@@ -36,6 +38,7 @@ impl EventType {
             EventType::Namespaces => notice::NAMESPACE_ATTRIBUTE,
             EventType::Zones(_) => notice::ZONE_DESCRIPTOR,
             EventType::Discovery => notice::DISCOVERY_LOG,
+            EventType::Ana => notice::ANA_CHANGE,
             EventType::Temperature => notice::TEMPERATURE,
         })
     }
@@ -48,6 +51,7 @@ impl EventType {
             EventType::Namespaces => event::NAMESPACE_ATTRIBUTE.into(),
             EventType::Zones(nsid) => u64::from(nsid) << 32 | u64::from(event::ZONE_DESCRIPTOR),
             EventType::Discovery => event::DISCOVERY_LOG.into(),
+            EventType::Ana => event::ANA_CHANGE.into(),
             EventType::Temperature => event::TEMPERATURE.into(),
         }
     }
@@ -85,6 +89,10 @@ impl AsyncEvents {
         self.due.insert(EventType::Discovery);
     }
 
+    pub fn ana_changed(&mut self) {
+        self.due.insert(EventType::Ana);
+    }
+
     /// A host has written a doorbell wrongly: `event` says how.
     pub fn doorbell_error(&mut self, event: EventType) {
         self.due.insert(event);
@@ -106,8 +114,9 @@ impl AsyncEvents {
         Some(event)
     }
 
-    /// Unmasks a type of event: the host has read its log page.
+    /// Clears a type of event: the host has read, or is about to be given, its log page.
     pub fn read(&mut self, event: EventType) {
+        self.due.remove(&event);
         self.masked.remove(&event);
     }
 
@@ -123,7 +132,6 @@ impl AsyncEvents {
         }
         if !retain {
             self.namespaces.clear();
-            self.due.remove(&EventType::Namespaces);
             self.read(EventType::Namespaces);
         }
         log
@@ -144,7 +152,6 @@ impl AsyncEvents {
         }
         if !retain {
             self.zones.remove(&nsid);
-            self.due.remove(&EventType::Zones(nsid));
             self.read(EventType::Zones(nsid));
         }
         log

@@ -7,6 +7,7 @@ use super::queue_auth::QueueAuth;
 use super::response::{Response, SqHead};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
+use crate::ana::Port;
 use crate::wire::fabrics::{AUTH_TRANSACTION, CNTLID_ANY, ConnectCommand, ConnectData};
 use crate::wire::opcode::{FABRICS, FabricsType};
 use crate::wire::{Sqe, nqn};
@@ -18,6 +19,7 @@ use zonal_blk::Nanos;
 #[derive(Default)]
 pub struct Target {
     subsystems: Vec<Arc<Subsystem>>,
+    port: Arc<Port>,
 }
 
 /// The queue that a connection has become.
@@ -42,9 +44,9 @@ impl Refused {
 }
 
 impl Target {
-    /// A target with these subsystems.
-    pub fn new(subsystems: Vec<Arc<Subsystem>>) -> Self {
-        Target { subsystems }
+    /// A target with these subsystems, at this port of theirs.
+    pub fn new(subsystems: Vec<Arc<Subsystem>>, port: Arc<Port>) -> Self {
+        Target { subsystems, port }
     }
 
     /// Executes Connect, the first command of a connection, with its data.
@@ -94,7 +96,8 @@ impl Target {
         let queue_auth = queue_auth.ok_or(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0))?;
         let authenticate = if queue_auth.is_authenticated() { 0 } else { AUTH_TRANSACTION };
         let (connected, cntlid) = if command.qid.get() == 0 {
-            admin(now, subsystem, command, &data, host, queue_auth)?
+            let association = associate(subsystem, &self.port, &data, host)?;
+            admin(now, subsystem, association, command, queue_auth)
         } else {
             io(subsystem, command, &data, host, queue_auth)?
         };
@@ -102,25 +105,35 @@ impl Target {
     }
 }
 
-fn admin(
-    now: Nanos,
+/// A new controller of a subsystem, at this port.
+fn associate(
     subsystem: &Arc<Subsystem>,
-    command: &ConnectCommand,
+    port: &Arc<Port>,
     data: &ConnectData,
     host: &str,
-    queue_auth: QueueAuth,
-) -> Result<(ConnectedQueue, u16), Refused> {
+) -> Result<Arc<Association>, Refused> {
     if data.cntlid.get() != CNTLID_ANY {
         return Err(Refused::parameter(IN_DATA | 16));
     }
-    let make = |cntlid| Arc::new(Association::new(cntlid, data.host_id, host.to_owned()));
-    let association = subsystem.associate(make);
-    let association = association.ok_or(Refused(NvmeStatus::CONTROLLER_BUSY, 0))?;
+    let make = |cntlid| {
+        let port = Some(Arc::clone(port));
+        Arc::new(Association::new(cntlid, data.host_id, host.to_owned(), port))
+    };
+    subsystem.associate(make).ok_or(Refused(NvmeStatus::CONTROLLER_BUSY, 0))
+}
+
+fn admin(
+    now: Nanos,
+    subsystem: &Arc<Subsystem>,
+    association: Arc<Association>,
+    command: &ConnectCommand,
+    queue_auth: QueueAuth,
+) -> (ConnectedQueue, u16) {
     let cntlid = association.cntlid;
     let (head, kato) = (SqHead::connected(command), command.kato.get());
     let controller =
         Controller::new(now, Arc::clone(subsystem), association, queue_auth, head, kato);
-    Ok((ConnectedQueue::Admin(Box::new(controller)), cntlid))
+    (ConnectedQueue::Admin(Box::new(controller)), cntlid)
 }
 
 fn io(

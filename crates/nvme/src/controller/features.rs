@@ -152,8 +152,7 @@ impl Controller {
                 self.features.interrupt_vectors.insert(vector(value)?, value);
             }
             FeatureId::ASYNC_EVENT => {
-                let discovery = self.subsystem.is_discovery();
-                self.features.events = check_bits(value, logs::events(discovery) | notice::HEALTH)?;
+                self.features.events = check_bits(value, logs::events(self) | notice::HEALTH)?;
             }
             FeatureId::KEEP_ALIVE_TIMER => {
                 self.features.kato = round_kato(value);

@@ -1,6 +1,6 @@
 //! Identify.
 use super::admin::Controller;
-use super::namespace::append_shift;
+use super::namespace::{Namespace, append_shift};
 use super::pcie::VENDOR;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{
@@ -8,8 +8,11 @@ use super::{
     MAX_QUEUE, Transport, VERSION, WARNING_TEMPERATURE, logs,
 };
 use crate::NvmeStatus;
+use crate::ana;
 use crate::wire::admin::IdentifyCommand;
-use crate::wire::identify::{IdentifyController, NamespaceList, NvmController, ZnsController};
+use crate::wire::identify::{
+    IdentifyController, IdentifyNamespace, NamespaceList, NvmController, ZnsController,
+};
 use crate::wire::opcode::{Cns, Csi};
 use crate::wire::queue::NSID_ALL;
 use crate::wire::{padded, terminated};
@@ -38,14 +41,18 @@ pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Co
     match cns {
         Cns::CONTROLLER => structure(&identify_controller(controller)),
         Cns::NAMESPACE if nsid == NSID_ALL => zeroes(),
-        Cns::NAMESPACE => namespace()?.map_or_else(zeroes, |ns| structure(&ns.identify())),
+        Cns::NAMESPACE => {
+            namespace()?.map_or_else(zeroes, |ns| structure(&identify_namespace(controller, &ns)))
+        }
         Cns::NAMESPACE_DESCRIPTORS => {
             let namespace = namespace()?.ok_or(INVALID_NAMESPACE)?;
             Ok(CommandOutput::data(namespace.descriptors()))
         }
-        Cns::INDEPENDENT_NAMESPACE => {
-            namespace()?.map_or_else(zeroes, |ns| structure(&ns.identify_independent()))
-        }
+        Cns::INDEPENDENT_NAMESPACE => namespace()?.map_or_else(zeroes, |ns| {
+            let mut id = ns.identify_independent();
+            id.ana_group = ana_group(controller).into();
+            structure(&id)
+        }),
         Cns::ACTIVE_NAMESPACES => list(nsid, subsystem.namespaces_after(nsid, |_| true)),
         Cns::CSI_ACTIVE_NAMESPACES if matches!(csi, Csi::NVM | Csi::ZNS) => {
             list(nsid, subsystem.namespaces_after(nsid, |namespace| namespace.csi() == csi))
@@ -75,6 +82,22 @@ pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Co
         }
         _ => Err(INVALID_FIELD),
     }
+}
+
+/// The ANA group of the controller's namespaces; 0 if it does not report ANA states.
+fn ana_group(controller: &Controller) -> u32 {
+    controller.association.port.as_ref().map_or(0, |_| ana::GROUP)
+}
+
+fn identify_namespace(controller: &Controller, namespace: &Namespace) -> IdentifyNamespace {
+    let mut id = namespace.identify();
+    id.ana_group = ana_group(controller).into();
+    let port = controller.association.port.as_ref();
+    if port.is_some_and(|port| port.state().check().is_err()) {
+        // What is used cannot be told (Base section 8.1.3.3).
+        id.used = 0.into();
+    }
+    id
 }
 
 fn list(nsid: u32, nsids: Vec<u32>) -> CommandResult {
@@ -109,7 +132,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.mdts = subsystem.mdts();
     id.cntlid = controller.cntlid().into();
     id.ver = VERSION.into();
-    id.oaes = logs::events(discovery).into();
+    id.oaes = logs::events(controller).into();
     id.ctratt = 1.into();
     id.cntrltype = if discovery { 2 } else { 1 };
     id.acl = 3;
@@ -125,6 +148,11 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
             id.kas = KAS.into();
             id.maxcmd = MAX_QUEUE.into();
             id.sgls = (1 | 1 << 20 | 1 << 21).into();
+            if !discovery {
+                id.cmic |= 1 << 3;
+                (id.anatt, id.anacap) = (ana::TRANSITION_TIME, ana::CAPABILITIES);
+                (id.anagrpmax, id.nanagrpid) = (ana::GROUP.into(), 1.into());
+            }
         }
         Transport::Pcie => {
             (id.vid, id.ssvid) = (VENDOR.into(), VENDOR.into());

@@ -4,7 +4,7 @@ use super::admin::Controller;
 use super::async_events::EventType;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD, zeroes};
 use crate::NvmeStatus;
-use crate::wire::admin::{LogCommand, RETAIN_EVENT, notice};
+use crate::wire::admin::{GROUPS_ONLY, LogCommand, RETAIN_EVENT, notice};
 use crate::wire::log::{DiscoveryEntry, DiscoveryHeader, EffectsLog, SmartLog, effect};
 use crate::wire::opcode::{AdminOpcode, Csi, IoOpcode, LogId};
 use crate::wire::queue::NSID_ALL;
@@ -13,12 +13,12 @@ use zerocopy::IntoBytes;
 use zonal_blk::Sector;
 
 /// The asynchronous events that a controller supports (OAES).
-pub(super) fn events(discovery: bool) -> u32 {
-    if discovery {
-        notice::DISCOVERY_LOG
-    } else {
-        notice::NAMESPACE_ATTRIBUTE | notice::ZONE_DESCRIPTOR
+pub(super) fn events(controller: &Controller) -> u32 {
+    if controller.subsystem.is_discovery() {
+        return notice::DISCOVERY_LOG;
     }
+    let ana = if controller.association.port.is_some() { notice::ANA_CHANGE } else { 0 };
+    notice::NAMESPACE_ATTRIBUTE | notice::ZONE_DESCRIPTOR | ana
 }
 
 /// Executes Get Log Page (Base section 5.16).
@@ -43,12 +43,11 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
     let retain = command.specific & RETAIN_EVENT != 0;
     let association = &controller.association;
     let lid = LogId(command.lid);
-    let discovery = controller.subsystem.is_discovery();
-    if discovery != (lid == LogId::DISCOVERY) && lid != LogId::SUPPORTED {
+    if !has(controller, lid) {
         return Err(NvmeStatus::INVALID_LOG.do_not_retry());
     }
     Ok(match lid {
-        LogId::SUPPORTED => supported(discovery),
+        LogId::SUPPORTED => supported(controller),
         LogId::ERROR => {
             if !retain {
                 let mut events = association.async_events();
@@ -85,6 +84,15 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
             }
             association.async_events().zones(nsid, retain).as_bytes().to_vec()
         }
+        LogId::ANA => {
+            if !retain {
+                association.async_events().read(EventType::Ana);
+            }
+            let groups_only = command.specific & GROUPS_ONLY != 0;
+            let nsids = controller.subsystem.namespaces_after(0, |_| !groups_only);
+            let port = association.port.as_ref();
+            port.ok_or(NvmeStatus::INVALID_LOG.do_not_retry())?.log(&nsids)
+        }
         LogId::DISCOVERY => {
             if !retain {
                 association.async_events().read(EventType::Discovery);
@@ -95,12 +103,22 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
     })
 }
 
+/// Whether a controller has a log page.
+fn has(controller: &Controller, lid: LogId) -> bool {
+    let discovery = controller.subsystem.is_discovery();
+    match lid {
+        LogId::SUPPORTED => true,
+        LogId::DISCOVERY => discovery,
+        LogId::ANA => !discovery && controller.association.port.is_some(),
+        _ => !discovery,
+    }
+}
+
 /// The Supported Log Pages log page: bit 0 of four bytes for each (Base section 5.16.1.1).
-fn supported(discovery: bool) -> Vec<u8> {
+fn supported(controller: &Controller) -> Vec<u8> {
     let mut log = vec![0; 1024];
-    for (lid, _) in LogId::NAMED {
-        let other = discovery != (*lid == LogId::DISCOVERY) && *lid != LogId::SUPPORTED;
-        log[usize::from(lid.0) * 4] = u8::from(!other);
+    for &(lid, _) in LogId::NAMED {
+        log[usize::from(lid.0) * 4] = u8::from(has(controller, lid));
     }
     log
 }

@@ -1,8 +1,10 @@
 //! An NVM subsystem: its namespaces and controllers.
 use super::association::Association;
+use super::async_events::AsyncEvents;
 use super::namespace::Namespace;
 use super::queue_auth::QueueAuth;
 use super::{DISCOVERY_MDTS, MAX_NAMESPACES, MDTS};
+use crate::ana::{AnaState, Port};
 use crate::auth::{AuthConfig, ControllerAuth};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use crate::wire::log::DiscoveryEntry;
@@ -148,6 +150,21 @@ impl Subsystem {
         let slba = namespace.to_blocks(namespace.limits().zone_start(zone));
         for controller in state.controllers.values().filter_map(Weak::upgrade) {
             controller.raise(|events| events.zone_changed(nsid, slba));
+        }
+    }
+
+    /// Changes the ANA state of the namespaces at a port. Hosts that are connected there get an event;
+    /// I/O in flight completes.
+    pub fn set_ana_state(&self, port: &Arc<Port>, to: AnaState) {
+        let state = self.state();
+        if !port.set(to) {
+            return;
+        }
+        let at_port = |controller: &Arc<Association>| {
+            controller.port.as_ref().is_some_and(|its| Arc::ptr_eq(its, port))
+        };
+        for controller in state.controllers.values().filter_map(Weak::upgrade).filter(at_port) {
+            controller.raise(AsyncEvents::ana_changed);
         }
     }
 

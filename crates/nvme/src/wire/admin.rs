@@ -101,6 +101,10 @@ wire! {
 /// RAE: the event that points to the log page stays pending (Base section 5.16).
 pub const RETAIN_EVENT: u8 = 1 << 7;
 
+/// RGO, of the Asymmetric Namespace Access log page: groups only, without their namespaces (Base
+/// section 5.16.1.13).
+pub const GROUPS_ONLY: u8 = 1 << 0;
+
 impl LogCommand {
     /// The length asked for, in bytes: up to 16 GiB.
     pub fn length(&self) -> u64 {
@@ -136,6 +140,8 @@ pub mod event {
     pub const TEMPERATURE: u32 = 0x02_01_01;
     /// Notice: Attached Namespace Attribute Changed; see log page 04h.
     pub const NAMESPACE_ATTRIBUTE: u32 = 0x04_00_02;
+    /// Notice: Asymmetric Namespace Access Change; see log page 0Ch.
+    pub const ANA_CHANGE: u32 = 0x0c_03_02;
     /// Notice: Zone Descriptor Changed (ZNS section 3.1.1.1); see log page BFh.
     pub const ZONE_DESCRIPTOR: u32 = 0xbf_ef_02;
     /// Notice: Discovery Log Page Change; see log page 70h.

@@ -85,6 +85,28 @@ wire! {
         pub(crate) _reserved: [u8; 2048],
     }
 
+    /// The header of the Asymmetric Namespace Access log page (0Ch; Base section 5.16.1.13).
+    pub struct AnaHeader: 16 {
+        /// Change Count: counts changes of the log.
+        pub changes: U64,
+        /// Number of ANA Group Descriptors.
+        pub groups: U16,
+        pub(crate) _reserved_10: [u8; 6],
+    }
+
+    /// An ANA Group Descriptor, without the identifiers of its namespaces, which follow.
+    pub struct AnaGroup: 32 {
+        /// ANA Group ID.
+        pub id: U32,
+        /// Number of NSID Values.
+        pub nsids: U32,
+        /// Change Count of the group.
+        pub changes: U64,
+        /// ANA state in bits 3:0.
+        pub state: u8,
+        pub(crate) _reserved_17: [u8; 15],
+    }
+
     /// The header of the Discovery log page (70h; Base section 5.16.1.23).
     pub struct DiscoveryHeader: 1024 {
         /// GENCTR: counts changes of the log.

@@ -120,6 +120,8 @@ values! {
         CHANGED_NAMESPACES = 0x04,
         /// Commands Supported and Effects.
         EFFECTS = 0x05,
+        /// Asymmetric Namespace Access; over fabrics.
+        ANA = 0x0c,
         /// Discovery.
         DISCOVERY = 0x70,
         /// Changed Zone List (ZNS section 4.1.4).

@@ -398,9 +398,9 @@ fn log_pages_are_read_in_pieces() {
     assert_eq!(host.log(LogId::EFFECTS, 0, 2, 512, 4100).status, NvmeStatus::INVALID_FIELD);
     assert_eq!(host.log(LogId::EFFECTS, 0, 2, 512, 2).status, NvmeStatus::INVALID_FIELD);
     assert_eq!(host.log(LogId::EFFECTS, 0, 1, 512, 0).status, NvmeStatus::INVALID_FIELD);
-    assert_eq!(host.log(LogId(0x0c), 0, 0, 512, 0).status, NvmeStatus::INVALID_LOG);
+    assert_eq!(host.log(LogId(0x0d), 0, 0, 512, 0).status, NvmeStatus::INVALID_LOG);
     let supported = host.log(LogId::SUPPORTED, 0, 0, 1024, 0).fine().data;
-    assert_eq!((supported[0xbf * 4], supported[0x70 * 4], supported[0x0c * 4]), (1, 0, 0));
+    assert_eq!((supported[0xbf * 4], supported[0x70 * 4], supported[0x0d * 4]), (1, 0, 0));
     assert_eq!(host.log(LogId::FIRMWARE, 0, 0, 512, 0).fine().data[8..11], *b"0.1");
     let mut huge = LogCommand::zeroed();
     (huge.opcode, huge.flags, huge.lid) = (AdminOpcode::GET_LOG_PAGE.0, 0x40, 2);

@@ -27,7 +27,7 @@ fn auth(hosts: &str) -> AuthConfig {
 fn target(hosts: &str) -> Target {
     let subsystem = Subsystem::authenticated(config(), auth(hosts));
     subsystem.add(1, namespace(&null()).1).expect("a free identifier");
-    Target::new(vec![subsystem])
+    Target::new(vec![subsystem], Arc::default())
 }
 
 fn auth_command(fctype: FabricsType, len: usize) -> AuthCommand {

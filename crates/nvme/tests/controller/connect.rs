@@ -118,7 +118,7 @@ fn discovery_log_lists_subsystems_and_its_change_is_an_event() {
     };
     let subsystem = Subsystem::discovery(config(), vec![entry(NQN)]);
     let mut host = Host::new(&null());
-    let target = Target::new(vec![Arc::clone(&subsystem)]);
+    let target = Target::new(vec![Arc::clone(&subsystem)], Arc::default());
     let data = connect_data(CNTLID_ANY, DISCOVERY_NQN);
     let connected = target.connect(NOW, &connect_command(0, 31, 0), data.as_bytes());
     let Ok((ConnectedQueue::Admin(admin), _)) = connected else { panic!("not connected") };

@@ -1,5 +1,6 @@
 //! The emulated subsystem, as a host sees it.
 mod admin;
+mod ana;
 mod any;
 mod auth;
 mod connect;

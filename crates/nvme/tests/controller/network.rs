@@ -10,6 +10,7 @@ use std::time::Duration;
 use zerocopy::IntoBytes;
 use zonal_blk::{Buf, Bytes, Nanos, Wake, WakeUp};
 use zonal_device::NullConfig;
+use zonal_nvme::ana::Port;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
     CloseReason, DataLimits, Decoder, Digests, FatalError, Format, HostConfig, HostConnection,
@@ -39,6 +40,10 @@ impl Admission for Anybody {
 
     fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem> {
         if discovery { Subsystem::discovery(config(), Vec::new()) } else { Arc::clone(&self.0) }
+    }
+
+    fn port(&mut self) -> Arc<Port> {
+        Arc::default()
     }
 
     fn connected(&mut self, _queue: &QueueIdentity) -> Result<(), Refusal> {

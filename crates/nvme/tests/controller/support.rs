@@ -4,6 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zonal_blk::{Buf, Bytes, Device, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
 use zonal_device::{NullConfig, NullDevice};
 use zonal_nvme::NvmeStatus;
+use zonal_nvme::ana::Port;
 use zonal_nvme::controller::{
     ConnectedQueue, Controller, IoQueue, Namespace, OfflineZones, Response, Subsystem,
     SubsystemConfig, Target,
@@ -127,6 +128,8 @@ impl Ended {
 /// A host with an admin queue.
 pub struct Host {
     pub target: Arc<Target>,
+    /// The port that it has connected to, its own.
+    pub port: Arc<Port>,
     pub subsystem: Arc<Subsystem>,
     /// The null device; with [`Host::of`] one that nobody uses.
     pub device: Arc<NullDevice>,
@@ -158,12 +161,13 @@ impl Host {
     }
 
     fn connected_to(subsystem: Arc<Subsystem>, device: Arc<NullDevice>) -> Self {
-        let target = Arc::new(Target::new(vec![Arc::clone(&subsystem)]));
+        let port = Arc::default();
+        let target = Arc::new(Target::new(vec![Arc::clone(&subsystem)], Arc::clone(&port)));
         let data = connect_data(CNTLID_ANY, NQN);
         let connected = target.connect(NOW, &connect_command(0, 31, 5000), data.as_bytes());
         let Ok((ConnectedQueue::Admin(admin), answer)) = connected else { panic!("not connected") };
         assert_eq!(answer.cqe.result(), admin.cntlid().into());
-        Host { target, subsystem, device, admin: *admin, now: NOW }
+        Host { target, port, subsystem, device, admin: *admin, now: NOW }
     }
 
     /// An I/O queue of the controller.

@@ -112,9 +112,13 @@ fn connect_all(
 impl ConnectError {
     /// Whether a retry may succeed.
     fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            ConnectError::Connect { .. } | ConnectError::Io { .. } | ConnectError::Timeout { .. }
-        )
+        match self {
+            ConnectError::Connect { .. }
+            | ConnectError::Io { .. }
+            | ConnectError::Timeout { .. } => true,
+            // The namespace is inaccessible at that port (ANA).
+            ConnectError::Refused { status, .. } => status.is_path_error(),
+            _ => false,
+        }
     }
 }

@@ -66,7 +66,7 @@ pub enum ConnectError {
         after: Duration,
     },
     /// The target failed the command.
-    #[error("{doing}: the target answered {status:?}")]
+    #[error("{doing}: the target answered {:?}", status.code())]
     Refused {
         /// What was being done.
         doing: &'static str,

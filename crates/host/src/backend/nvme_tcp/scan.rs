@@ -5,13 +5,14 @@ use crate::poll::retry;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::Limits;
+use zonal_nvme::ana::{self, AnaState};
 use zonal_nvme::ns::{self, ControllerInfo, NamespaceInfo, identify_data};
-use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand};
+use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, CSTS_FATAL, CSTS_READY, Property, PropertyCommand};
 use zonal_nvme::wire::identify::{
     IdentifyController, IndependentNamespace, NamespaceList, ZnsController,
 };
-use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId};
+use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId, LogId};
 use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Sqe, text};
 
@@ -58,6 +59,7 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
     let controller: IdentifyController = identify(&mut admin, Cns::CONTROLLER, 0, Csi::NVM)?;
     let nsid = find(&mut admin, address)?;
     let info = namespace(&mut admin, nsid)?;
+    check_access(&mut admin, &controller, nsid)?;
     let zones = info.zones.is_some();
     let zns: Option<ZnsController> = match zones {
         true => Some(identify(&mut admin, Cns::CSI_CONTROLLER, 0, Csi::ZNS)?),
@@ -195,6 +197,37 @@ fn find(admin: &mut QueueConnection, address: &Address) -> Result<u32, ConnectEr
 fn namespace(admin: &mut QueueConnection, nsid: u32) -> Result<NamespaceInfo, ConnectError> {
     ns::scan(nsid, |cns, csi| identify_bytes(admin, cns, nsid, csi))?
         .map_err(|error| ConnectError::Namespace(nsid, error))
+}
+
+/// Fails if the namespace cannot be reached at this port of the subsystem.
+fn check_access(
+    admin: &mut QueueConnection,
+    controller: &IdentifyController,
+    nsid: u32,
+) -> Result<(), ConnectError> {
+    const ANA_REPORTING: u8 = 1 << 3;
+    /// All groups and namespaces of most targets; a namespace behind it is taken to be accessible.
+    const MAX_LOG: u32 = 64 << 10;
+    if controller.cmic & ANA_REPORTING == 0 {
+        return Ok(());
+    }
+    let groups = controller.nanagrpid.get().saturating_mul(32);
+    let nsids = controller.mnan.get().max(1).saturating_mul(4);
+    let len = groups.saturating_add(nsids).saturating_add(16).min(MAX_LOG);
+    let mut command = LogCommand::zeroed();
+    (command.opcode, command.flags) = (AdminOpcode::GET_LOG_PAGE.0, PSDT_SGL);
+    command.lid = LogId::ANA.0;
+    command.numdl = u16::try_from(len / 4 - 1).expect("at most 64 KiB").into();
+    let log = match admin.execute("Get Log Page", command.into(), Vec::new(), len) {
+        Ok((_, log)) => log,
+        // Longer than the target's MDTS: the first I/O command tells.
+        Err(ConnectError::Refused { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match ana::state_in_log(&log, nsid).map_or(Ok(()), AnaState::check) {
+        Ok(()) => Ok(()),
+        Err(status) => Err(ConnectError::Refused { doing: "ANA state", status }),
+    }
 }
 
 /// Requests a number of I/O queues. Returns the number granted.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use zonal_blk::{Channel, Clock, Nanos, Wake};
+use zonal_nvme::ana::Port;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{Outgoing, TargetConfig};
 use zonal_nvme::wire::log::DiscoveryEntry;
@@ -248,6 +249,10 @@ impl Admission for ServerAdmission {
         entry.address = padded(&ip.to_string());
         entry.subnqn = terminated(&config.nqn);
         Subsystem::discovery(config.clone(), vec![entry])
+    }
+
+    fn port(&mut self) -> Arc<Port> {
+        Arc::clone(&self.shared.port)
     }
 
     fn connected(&mut self, queue: &QueueIdentity) -> Result<(), Refusal> {

@@ -13,4 +13,4 @@ mod connection;
 mod registry;
 mod server;
 
-pub use server::{Server, ServerConfig};
+pub use server::{Path, Server, ServerConfig};

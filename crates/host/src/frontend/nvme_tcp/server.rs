@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use zonal_blk::WakeUp;
+use zonal_nvme::ana::{AnaState, Port};
 use zonal_nvme::controller::Subsystem;
 
 /// Limits and settings of a server.
@@ -67,6 +68,7 @@ impl Default for ServerConfig {
 pub(super) struct Shared {
     pub config: ServerConfig,
     pub subsystem: Arc<Subsystem>,
+    pub port: Arc<Port>,
     /// The connections that have become queues.
     pub registry: Arc<Registry>,
     /// The number of those that have not.
@@ -102,7 +104,14 @@ impl Server {
             unauthenticated: config.max_unauthenticated,
         }));
         let (pending, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { config, subsystem, registry, pending, stopping });
+        let shared = Arc::new(Shared {
+            config,
+            subsystem,
+            port: Arc::default(),
+            registry,
+            pending,
+            stopping,
+        });
         let poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO))?;
         let waker = poller.waker();
         let acceptor = Acceptor::new(listener, Arc::clone(&shared));
@@ -116,9 +125,40 @@ impl Server {
         self.address
     }
 
+    /// The path to the subsystem over this address.
+    pub fn path(&self) -> Path {
+        let (subsystem, port) = (Arc::clone(&self.shared.subsystem), Arc::clone(&self.shared.port));
+        Path { address: self.address, subsystem, port }
+    }
+
     /// The number of connections.
     pub fn connections(&self) -> usize {
         self.shared.pending.load(Ordering::Relaxed) + self.shared.registry.len()
+    }
+}
+
+/// A path to a subsystem: an address, and the ANA state of the namespaces there.
+#[derive(Clone)]
+pub struct Path {
+    address: SocketAddr,
+    subsystem: Arc<Subsystem>,
+    port: Arc<Port>,
+}
+
+impl Path {
+    /// The address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The ANA state of the namespaces at the address.
+    pub fn ana_state(&self) -> AnaState {
+        self.port.state()
+    }
+
+    /// Changes it: [`Subsystem::set_ana_state`].
+    pub fn set_ana_state(&self, state: AnaState) {
+        self.subsystem.set_ana_state(&self.port, state);
     }
 }
 

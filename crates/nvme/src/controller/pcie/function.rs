@@ -90,7 +90,7 @@ impl Function {
     /// each and for the admin queue. `None` if all identifiers of controllers are in use.
     pub fn new(now: Nanos, subsystem: &Arc<Subsystem>, io_queues: u16) -> Option<Self> {
         let io_queues = io_queues.clamp(1, MAX_IO_QUEUES);
-        let make = |cntlid| Arc::new(Association::new(cntlid, [0; 16], String::new()));
+        let make = |cntlid| Arc::new(Association::new(cntlid, [0; 16], String::new(), None));
         let association = subsystem.associate(make)?;
         association.limit_queues(io_queues);
         let shared = Shared::new(Arc::clone(&association));

@@ -1,0 +1,154 @@
+# A Linux host with two paths to drives, whose ANA states change while fio writes and verifies.
+# shellcheck shell=bash
+
+before() {
+    serve_twice zoned null:zones=64,zone_size=8M,lba=4096,max_open=8,max_active=16,memory=true
+    serve_twice plain null:zoned=false,size=64M,lba=4096,memory=true
+}
+
+# serve_twice NAME SPEC: at two ports, $NAME_port and $NAME_other.
+serve_twice() {
+    serve "$1" "$2" --nvme-tcp 127.0.0.1:0 --ctl "${work:?}/$1.sock"
+    give "${1}_other" "$(sed -E '1 s|^nvme-tcp://127.0.0.1:([0-9]+),.*|\1|; q' "$work/$1.ready")"
+}
+
+# ana NAME PORT STATE
+on_ana() {
+    "${zonal:?}" ctl "$work/$1.sock" ana "127.0.0.1:$2" "$3"
+}
+
+other_of() {
+    local port=${1}_other
+    echo "${!port}"
+}
+
+# attach_both NAME
+attach_both() {
+    attach "$1" --keep-alive-tmo=2 --reconnect-delay=1
+    attach "$1" --keep-alive-tmo=2 --reconnect-delay=1 --trsvcid="$(other_of "$1")"
+    until_true 20 has_state "$(port_of "$1")" optimized
+    until_true 20 has_state "$(other_of "$1")" optimized
+}
+
+# ana_states: port and state of each path.
+ana_states() {
+    local path port
+    for path in /sys/class/nvme/nvme*/nvme*c*n*/ana_state; do
+        [[ -e $path ]] || continue
+        port=$(sed -E 's/.*trsvcid=([0-9]+).*/\1/' "${path%/*/*}/address")
+        echo "$port $(cat "$path")"
+    done
+}
+
+# has_state PORT STATE: the kernel knows that the path has this ANA state.
+has_state() {
+    # Not --quiet, which would end the pipe early.
+    ana_states | grep --line-regexp "$1 $2"
+}
+
+# set_ana NAME PORT STATE: the kernel has the state when this returns.
+set_ana() {
+    ask ana "$1" "$2" "$3"
+    until_true 10 has_state "$2" "$3"
+}
+
+# all_states NAME
+all_states() {
+    local state
+    for state in non-optimized inaccessible change persistent-loss optimized; do
+        set_ana "$1" "$(other_of "$1")" "$state"
+        has_state "$(port_of "$1")" optimized
+    done
+}
+
+# alternate NAME: each path in turn becomes inaccessible.
+alternate() {
+    local port
+    for port in "$(port_of "$1")" "$(other_of "$1")" "$(port_of "$1")" "$(other_of "$1")"; do
+        set_ana "$1" "$port" inaccessible
+        sleep 1
+        set_ana "$1" "$port" optimized
+    done
+}
+
+# no_path NAME: no path is accessible for a moment: I/O waits.
+no_path() {
+    set_ana "$1" "$(port_of "$1")" inaccessible
+    set_ana "$1" "$(other_of "$1")" inaccessible
+    sleep 2
+    set_ana "$1" "$(other_of "$1")" optimized
+    sleep 1
+    set_ana "$1" "$(port_of "$1")" optimized
+}
+
+# state_of PORT: of its controller.
+state_of() {
+    local controller
+    controller=$(grep --files-with-matches "trsvcid=$1" /sys/class/nvme/*/address)
+    cat "${controller%/*}/state"
+}
+
+is_controller() {
+    [[ $(state_of "$1") == "$2" ]]
+}
+
+# lose_path NAME: the connections of a path break, and come back.
+lose_path() {
+    local port
+    port=$(port_of "$1")
+    ss --kill --tcp --numeric dst "${address:?}" dport = ":$port"
+    until_true 10 is_controller "$port" connecting
+    until_true 60 is_controller "$port" live
+}
+
+# write_zones DISK, write_blocks DISK: fio writes and verifies. A zone has one write at a time: the
+# kernel (6.12) plugs writes in the queue of a path, and orders nothing when they move to another.
+write_zones() {
+    blkzone reset "$1"
+    fio --name=zones --filename="$1" --direct=1 --zonemode=zbd --ioengine=libaio --iodepth=1 \
+        --numjobs=4 --rw=write --bs=32k --size=8M --offset_increment=8M --verify=crc32c \
+        --do_verify=1 --rate=1m --group_reporting
+}
+write_blocks() {
+    fio --name=blocks --filename="$1" --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite \
+        --bs=16k --size=64M --io_size=24M --verify=crc32c --do_verify=1 --rate=6m
+}
+
+# under_load WRITE NAME CHANGE: fio runs again and again until the change of the paths has ended.
+under_load() {
+    local write=$1 name=$2 change=$3 disk fio
+    disk=$(disk_of "$name")
+    rm -f /tmp/enough /tmp/failed
+    (
+        until [[ -e /tmp/enough ]]; do
+            "$write" "$disk" >/tmp/fio 2>&1 || { touch /tmp/failed && break; }
+        done
+    ) &
+    fio=$!
+    sleep 2
+    "$change" "$name"
+    touch /tmp/enough
+    wait "$fio"
+    cat /tmp/fio
+    fails test -e /tmp/failed
+    grep 'err= 0' /tmp/fio
+}
+
+guest() {
+    local library
+    for library in nvme zoned filesystems; do
+        # shellcheck source=/dev/null
+        source "/job/lib/$library.sh"
+    done
+    check "attach a zoned drive over two paths" attach_both zoned
+    check "the kernel follows each ANA state" all_states zoned
+    check "zones: each path is inaccessible in turn" under_load write_zones zoned alternate
+    check "zones: no path is accessible for a while" under_load write_zones zoned no_path
+    check "btrfs: files after a remount" btrfs_files "$(disk_of zoned)"
+    check "detach" detach zoned
+    check "attach a drive without zones over two paths" attach_both plain
+    check "blocks: each path is inaccessible in turn" under_load write_blocks plain alternate
+    check "blocks: no path is accessible for a while" under_load write_blocks plain no_path
+    check "blocks: a path is lost, and comes back" under_load write_blocks plain lose_path
+    check "detach" detach plain
+}
