@@ -24,8 +24,8 @@ other_of() {
 
 # attach_both NAME
 attach_both() {
-    attach "$1" --keep-alive-tmo=2 --reconnect-delay=1
-    attach "$1" --keep-alive-tmo=2 --reconnect-delay=1 --trsvcid="$(other_of "$1")"
+    attach "$1" --keep-alive-tmo=5 --reconnect-delay=1
+    attach "$1" --keep-alive-tmo=5 --reconnect-delay=1 --trsvcid="$(other_of "$1")"
     until_true 20 has_state "$(port_of "$1")" optimized
     until_true 20 has_state "$(other_of "$1")" optimized
 }
@@ -101,27 +101,35 @@ lose_path() {
     until_true 60 is_controller "$port" live
 }
 
-# write_zones DISK, write_blocks DISK: fio writes and verifies. A zone has one write at a time: the
-# kernel (6.12) plugs writes in the queue of a path, and orders nothing when they move to another.
+# zones DISK ARGUMENT...: fio writes to four zones, or reads and verifies.
+zones() {
+    local disk=$1
+    shift
+    fio --name=zones --filename="$disk" --direct=1 --zonemode=zbd --ioengine=libaio --iodepth=4 \
+        --numjobs=4 --bs=32k --size=8M --offset_increment=8M --verify=crc32c --group_reporting "$@"
+}
+# No writes while the path changes: each path has zone write plugs of its own in the kernel (6.12),
+# which do not know of writes over the other.
 write_zones() {
     blkzone reset "$1"
-    fio --name=zones --filename="$1" --direct=1 --zonemode=zbd --ioengine=libaio --iodepth=1 \
-        --numjobs=4 --rw=write --bs=32k --size=8M --offset_increment=8M --verify=crc32c \
-        --do_verify=1 --rate=1m --group_reporting
+    zones "$1" --rw=write --do_verify=0
+}
+read_zones() {
+    zones "$1" --rw=read --rate=1m
 }
 write_blocks() {
     fio --name=blocks --filename="$1" --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite \
         --bs=16k --size=64M --io_size=24M --verify=crc32c --do_verify=1 --rate=6m
 }
 
-# under_load WRITE NAME CHANGE: fio runs again and again until the change of the paths has ended.
+# under_load JOB NAME CHANGE: fio runs again and again until the change of the paths has ended.
 under_load() {
-    local write=$1 name=$2 change=$3 disk fio
+    local job=$1 name=$2 change=$3 disk fio
     disk=$(disk_of "$name")
     rm -f /tmp/enough /tmp/failed
     (
         until [[ -e /tmp/enough ]]; do
-            "$write" "$disk" >/tmp/fio 2>&1 || { touch /tmp/failed && break; }
+            "$job" "$disk" >/tmp/fio 2>&1 || { touch /tmp/failed && break; }
         done
     ) &
     fio=$!
@@ -142,8 +150,10 @@ guest() {
     done
     check "attach a zoned drive over two paths" attach_both zoned
     check "the kernel follows each ANA state" all_states zoned
-    check "zones: each path is inaccessible in turn" under_load write_zones zoned alternate
-    check "zones: no path is accessible for a while" under_load write_zones zoned no_path
+    check "zones are written" write_zones "$(disk_of zoned)"
+    check "zones: each path is inaccessible in turn" under_load read_zones zoned alternate
+    check "zones: no path is accessible for a while" under_load read_zones zoned no_path
+    check "zones: a path is lost, and comes back" under_load read_zones zoned lose_path
     check "btrfs: files after a remount" btrfs_files "$(disk_of zoned)"
     check "detach" detach zoned
     check "attach a drive without zones over two paths" attach_both plain
