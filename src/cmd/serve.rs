@@ -215,6 +215,8 @@ fn start(
         let subsystem = subsystem::of(args, devices, marks)?;
         if tcp {
             exports.push(Box::new(nvme_tcp::start(args, &subsystem, &clock)?));
+        } else {
+            subsystem.make_private();
         }
         if let Some(path) = vfio_user {
             exports.push(Box::new(vfio_user::start(path, args, &subsystem, &clock)?));

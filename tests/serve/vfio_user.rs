@@ -41,6 +41,13 @@ fn check(guest: &mut Guest, qid: u16, slba: u64, blocks: u8) {
     }
 }
 
+fn identify(guest: &mut Guest) -> Vec<u8> {
+    let mut identify = command(AdminOpcode::IDENTIFY.0, 0);
+    (identify.cdw10, identify.dptr) = (1.into(), prp_pointer([DATA, 0]));
+    assert_eq!(guest.admin(identify).status(), OK);
+    guest.memory.get(DATA, 4096)
+}
+
 #[test]
 fn virtual_machine_and_nvme_tcp_hosts_have_the_same_namespaces() {
     let (_dir, socket) = place();
@@ -51,11 +58,9 @@ fn virtual_machine_and_nvme_tcp_hosts_have_the_same_namespaces() {
     let mode = fs::metadata(&socket).expect("a socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "only the user may open it");
     let mut guest = Guest::start(Path::new(&socket));
-    let mut identify = command(AdminOpcode::IDENTIFY.0, 0);
-    (identify.cdw10, identify.dptr) = (1.into(), prp_pointer([DATA, 0]));
-    assert_eq!(guest.admin(identify).status(), OK);
-    assert_eq!(guest.memory.get(DATA + 4, 5), b"VM1  ");
-    assert_eq!(guest.memory.get(DATA + 24, 11), b"Zonal null ");
+    let id = identify(&mut guest);
+    assert_eq!((&id[4..9], &id[24..35]), (&b"VM1  "[..], &b"Zonal null "[..]));
+    assert_eq!(id[76], 0b10, "there may be other controllers");
     let mut queues = command(AdminOpcode::SET_FEATURES.0, 0);
     (queues.cdw10, queues.cdw11) = (7.into(), 0x1f_001f.into());
     assert_eq!(guest.admin(queues).result(), 0x2_0002, "three of each, counted from 0");
@@ -77,6 +82,7 @@ fn server_after_one_that_was_killed_has_its_socket_and_its_data() {
     let start = || Server::start(&[&image, "--vfio-user", &socket]);
     let server = start();
     let mut guest = Guest::start(Path::new(&socket));
+    assert_eq!(identify(&mut guest)[76], 0, "the only controller");
     write(&mut guest, 1, 512, 16);
     server.end(Signal::KILL);
     assert!(guest.client.is_closed());

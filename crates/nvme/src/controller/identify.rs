@@ -50,6 +50,7 @@ pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> Co
         }
         Cns::INDEPENDENT_NAMESPACE => namespace()?.map_or_else(zeroes, |ns| {
             let mut id = ns.identify_independent();
+            id.sharing = subsystem.is_shared().into();
             id.ana_group = ana_group(controller).into();
             structure(&id)
         }),
@@ -91,6 +92,7 @@ fn ana_group(controller: &Controller) -> u32 {
 
 fn identify_namespace(controller: &Controller, namespace: &Namespace) -> IdentifyNamespace {
     let mut id = namespace.identify();
+    id.sharing = controller.subsystem.is_shared().into();
     id.ana_group = ana_group(controller).into();
     let port = controller.association.port.as_ref();
     if port.is_some_and(|port| port.state().check().is_err()) {
@@ -128,7 +130,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.mn = padded(&config.model);
     id.fr = padded(&config.firmware);
     id.subnqn = terminated(&config.nqn);
-    id.cmic = 1 << 1;
+    id.cmic = u8::from(subsystem.is_shared()) << 1;
     id.mdts = subsystem.mdts();
     id.cntlid = controller.cntlid().into();
     id.ver = VERSION.into();

@@ -166,14 +166,12 @@ impl Namespace {
         zones.pop()
     }
 
-    /// Identify Namespace (CNS 00h).
+    /// Identify Namespace (CNS 00h), without NMIC.
     pub(super) fn identify(&self) -> IdentifyNamespace {
         let mut id = IdentifyNamespace::zeroed();
         let blocks = self.blocks().into();
         (id.size, id.capacity, id.used) = (blocks, blocks, blocks);
         id.lba_formats[0].data_shift = u8::try_from(self.shift + SECTOR_SHIFT).expect("9 or 12");
-        // Several controllers may have it.
-        id.sharing = 1;
         // Deallocated blocks read as zeroes.
         id.deallocation = 1;
         id.bytes = u128::from(self.limits().capacity.to_bytes().0).into();
@@ -198,11 +196,10 @@ impl Namespace {
         NvmNamespace::zeroed()
     }
 
-    /// Identify Namespace independent of the command set (CNS 08h).
+    /// Identify Namespace independent of the command set (CNS 08h), without NMIC.
     pub(super) fn identify_independent(&self) -> IndependentNamespace {
         let mut id = IndependentNamespace::zeroed();
         id.features = if self.limits().rotational { 1 << 4 } else { 0 };
-        id.sharing = 1;
         id.status = 1;
         id
     }

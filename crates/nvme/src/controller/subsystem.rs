@@ -9,7 +9,7 @@ use crate::auth::{AuthConfig, ControllerAuth};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use crate::wire::log::DiscoveryEntry;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::ZoneNo;
 
@@ -45,6 +45,7 @@ pub struct Subsystem {
     /// Counts changes of the set of namespaces.
     generation: AtomicU64,
     state: Mutex<State>,
+    private: AtomicBool,
     pub(super) totals: Totals,
 }
 
@@ -88,7 +89,19 @@ impl Subsystem {
 
     fn with(config: SubsystemConfig, auth: Option<Arc<AuthConfig>>, state: State) -> Arc<Self> {
         let (generation, totals) = (AtomicU64::new(0), Totals::default());
-        Arc::new(Subsystem { config, auth, generation, state: state.into(), totals })
+        let private = AtomicBool::new(false);
+        Arc::new(Subsystem { config, auth, generation, state: state.into(), private, totals })
+    }
+
+    /// Its only controller has one host, and says so. Linux makes a multipath disk of what may be
+    /// reached by others, and waits for them when it is lost.
+    pub fn make_private(&self) {
+        self.private.store(true, Ordering::Release);
+    }
+
+    /// Whether there may be several controllers, of which each has all namespaces.
+    pub(super) fn is_shared(&self) -> bool {
+        !self.private.load(Ordering::Acquire)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
