@@ -21,6 +21,15 @@ serve() {
     give "${name}_port" "${server_ports[$name]}"
 }
 
+# serve_at OPTION NAME SPEC... OPTION...: serves devices at the socket $work/NAME.sock, which the first
+# option names.
+serve_at() {
+    local option=$1 name=$2
+    shift 2
+    server_args[$name]=$(printf '%q ' "$@" "$option" "${work:?}/$name.sock")
+    on_start_at "$name"
+}
+
 # The guest may `ask` for these.
 
 # start NAME: again, on the same port.
@@ -44,6 +53,20 @@ on_start() {
     line=${line#nvme-tcp://}
     line=${line%%/*}
     server_ports[$name]=${line##*:}
+}
+
+# start_at NAME: again, at the same socket.
+on_start_at() {
+    local name=$1 args ready=${work:?}/$1.ready
+    eval "args=(${server_args[$name]})"
+    : >"$ready"
+    "${zonal:?}" serve "${args[@]}" --verbose >"$ready" 2>>"${out:?}/$name.log" {turn}>&- &
+    server_pids[$name]=$!
+    for _ in $(seq 100); do
+        [[ ! -s $ready ]] || return 0
+        sleep 0.1
+    done
+    unusable "zonal serve ${args[*]}: $(cat "$out/$name.log")"
 }
 
 # kill NAME: without a clean shutdown.

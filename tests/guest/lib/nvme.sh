@@ -55,12 +55,13 @@ detach() {
     fails disk_of "$1"
 }
 
-# disk_of NAME: its block device.
+# disk_of NAME [NSID]: its block device, of namespace 1 unless another is given.
 disk_of() {
     local disk
     for disk in /sys/block/nvme*; do
         [[ $disk =~ /nvme[0-9]+n[0-9]+$ && -b /dev/${disk##*/} ]] || continue
         [[ $(cat "$disk/device/subsysnqn") == "$(nqn_of "$1")" ]] || continue
+        [[ $(cat "$disk/nsid") == "${2-1}" ]] || continue
         echo "/dev/${disk##*/}"
         return
     done
@@ -73,3 +74,13 @@ controller_of() {
         /sys/class/nvme/*/subsysnqn | sed 's|.*/\(nvme[0-9]*\)/.*|/dev/\1|'
 }
 
+# is_in_state CONTROLLER STATE
+is_in_state() {
+    [[ $(cat "/sys/class/nvme/$1/state") == "$2" ]]
+}
+
+# reset_controller CONTROLLER: the host resets it.
+reset_controller() {
+    echo 1 >"/sys/class/nvme/$1/reset_controller"
+    until_true 30 is_in_state "$1" live
+}

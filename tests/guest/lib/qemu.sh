@@ -23,3 +23,10 @@ use_new_qemu() {
     said=$("${qemu[@]}" --version) || unusable "$place: this QEMU does not start"
     echo "${said%%$'\n'*}"
 }
+
+# share_memory: the guest's memory is a file, which programs on this side can map.
+share_memory() {
+    # shellcheck disable=SC2054
+    qemu_options+=(-object "memory-backend-memfd,id=ram,size=${memory:?}M,share=on"
+        -machine q35,memory-backend=ram)
+}

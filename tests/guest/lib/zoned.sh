@@ -91,6 +91,34 @@ fio_verify() {
         --max_open_zones="$(limit "$disk" max_open_zones)" "$@"
 }
 
+# discard DISK: a device without zones; discarded blocks read as zeroes, their neighbours do not.
+discard() {
+    dd if=/dev/urandom of=/tmp/data bs=4k count=4
+    dd if=/tmp/data of="$1" bs=16k count=1 oflag=direct
+    blkdiscard --offset 4096 --length 8192 "$1"
+    dd if=/dev/zero of=/tmp/data bs=4k seek=1 count=2 conv=notrunc
+    dd if="$1" of=/tmp/read bs=16k count=1 iflag=direct
+    cmp /tmp/data /tmp/read
+}
+
+# with_readers DISK COMMAND...: reads succeed while the command runs.
+with_readers() {
+    local disk=$1 readers
+    shift
+    blkzone reset "$disk"
+    dd if=/dev/urandom of=/tmp/data bs=64k count=16
+    dd if=/tmp/data of="$disk" bs=256k oflag=direct
+    fio --name=readers --filename="$disk" --direct=1 --ioengine=libaio --iodepth=4 --rw=randread \
+        --bs=4k --size=1M --time_based --runtime=30 >/tmp/readers &
+    readers=$!
+    sleep 3
+    "$@"
+    kill -0 "$readers"
+    wait "$readers"
+    cat /tmp/readers
+    grep 'err= 0' /tmp/readers
+}
+
 # same_reports FILE FILE: except for the write pointers of full zones, which are undefined.
 same_reports() {
     sed -i '/(fu)/s/wptr 0x[0-9a-f]*//' "$@"

@@ -26,38 +26,6 @@ fio_jobs() {
         --rw=randread --bs=4k --iodepth=8 --size=1M --io_size=4M
 }
 
-# discard DISK: a device without zones; discarded blocks read as zeroes, their neighbours do not.
-discard() {
-    dd if=/dev/urandom of=/tmp/data bs=4k count=4
-    dd if=/tmp/data of="$1" bs=16k count=1 oflag=direct
-    blkdiscard --offset 4096 --length 8192 "$1"
-    dd if=/dev/zero of=/tmp/data bs=4k seek=1 count=2 conv=notrunc
-    dd if="$1" of=/tmp/read bs=16k count=1 iflag=direct
-    cmp /tmp/data /tmp/read
-}
-
-# with_readers DISK COMMAND...: reads succeed while the command runs.
-with_readers() {
-    local disk=$1 readers
-    shift
-    blkzone reset "$disk"
-    dd if=/dev/urandom of=/tmp/data bs=64k count=16
-    dd if=/tmp/data of="$disk" bs=256k oflag=direct
-    fio --name=readers --filename="$disk" --direct=1 --ioengine=libaio --iodepth=4 --rw=randread \
-        --bs=4k --size=1M --time_based --runtime=30 >/tmp/readers &
-    readers=$!
-    sleep 3
-    "$@"
-    kill -0 "$readers"
-    wait "$readers"
-    cat /tmp/readers
-    grep 'err= 0' /tmp/readers
-}
-
-is_in_state() {
-    [[ $(cat "/sys/class/nvme/$1/state") == "$2" ]]
-}
-
 # The target is silent for longer than the keep-alive timeout, and keeps its data.
 silence() {
     ask pause zns
@@ -82,12 +50,6 @@ work_goes_on_after_restart() {
     with_readers "$1" restart "$2"
     equal "empty zones" "$(blkzone report "$1" | grep -c '(em)')" 48
     write_and_read "$1"
-}
-
-# The host resets its controller.
-reset_controller() {
-    echo 1 >"/sys/class/nvme/$1/reset_controller"
-    until_true 30 is_in_state "$1" live
 }
 
 # A second controller of the same subsystem takes over from the first.
