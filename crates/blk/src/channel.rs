@@ -6,7 +6,7 @@
 use crate::bio::{Bio, Completion, Op};
 use crate::completion::{Mailbox, SplitBios};
 use crate::gate::ChannelUsage;
-use crate::hctx::HctxRef;
+use crate::hctx::{Hctx, HctxRef};
 use crate::iostat::IoCounters;
 use crate::limits::Limits;
 use crate::plug::PlugResult;
@@ -425,7 +425,9 @@ impl Channel {
         {
             sched.poll(now, &mut self.hctx);
         }
-        self.send_mail();
+        if !self.outbox.is_empty() {
+            self.send_mail();
+        }
         let count = completions.len() - before;
         self.nr_bios -= count;
         if count > 0 && self.nr_bios == 0 {
@@ -615,11 +617,27 @@ impl Channel {
     /// without bios outstanding, as a write of another channel may be in flight here.
     #[inline]
     pub fn next_event(&mut self) -> Wake {
+        self.wake_with(|hctx| hctx.next_event())
+    }
+
+    /// The same for a channel that is alone on its queue and submits nothing before: the time before
+    /// which [`Channel::poll`] finds nothing, whatever the device does until then
+    /// ([`HwQueue::next_completion`](crate::HwQueue::next_completion)).
+    #[inline]
+    pub fn next_completion(&mut self) -> Wake {
+        match self.sched {
+            None => self.wake_with(|hctx| hctx.next_completion()),
+            Some(_) => self.next_event(),
+        }
+    }
+
+    #[inline(always)]
+    fn wake_with(&mut self, next: impl FnOnce(&Hctx) -> Wake) -> Wake {
         let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();
         if admits || !self.ended.is_empty() || self.has_mail() {
             return Wake::Now;
         }
-        let mut wake = self.hctx.with(|hctx| hctx.next_event());
+        let mut wake = self.hctx.with(|hctx| next(hctx));
         if let Some(sched) = &self.sched
             && !self.is_leaving()
         {

@@ -72,6 +72,13 @@ pub trait HwQueue: Send {
     /// answers [`Wake::External`] only if [`HwQueue::wait_fds`] names what to wait for.
     fn next_event(&self) -> Wake;
 
+    /// The time before which [`HwQueue::poll`] finds no request done unless others are started: that of
+    /// [`HwQueue::next_event`], or later if the device knows that what it does then completes none. What
+    /// was due meanwhile happens at its own time in the poll that follows.
+    fn next_completion(&self) -> Wake {
+        self.next_event()
+    }
+
     /// Appends the file descriptors that become readable when [`HwQueue::poll`] may find something.
     /// A device around another one passes this on.
     fn wait_fds(&self, _fds: &mut Vec<RawFd>) {}

@@ -312,8 +312,19 @@ impl Hctx {
 
     #[inline]
     pub(crate) fn next_event(&self) -> Wake {
+        self.wake_with(|hw| hw.next_event())
+    }
+
+    /// The same for a poll that finds something: see [`HwQueue::next_completion`].
+    #[inline]
+    pub(crate) fn next_completion(&self) -> Wake {
+        self.wake_with(|hw| hw.next_completion())
+    }
+
+    #[inline(always)]
+    fn wake_with(&self, next: impl FnOnce(&dyn HwQueue) -> Wake) -> Wake {
         if self.free_tags.len() < self.depth {
-            match self.hw.next_event() {
+            match next(&*self.hw) {
                 Wake::Now => Wake::Now,
                 Wake::At(at) => Wake::At(at.min(self.next_timeout_check)),
                 Wake::External | Wake::Idle => Wake::At(self.next_timeout_check),

@@ -380,12 +380,17 @@ impl Timing {
         if self.busy_until <= now || self.is_alone && runner.is_idle() {
             return self.busy_until;
         }
+        if self.is_alone {
+            // One that takes time to wake may find a completion in a step for something else.
+            let skips = self.cost.wake == Nanos(0);
+            return match runner.next_alone(self.busy_until, skips) {
+                Some(at) if now < at && at < self.busy_until => at,
+                Some(at) if at > self.busy_until => at + self.cost.wake,
+                _ => self.busy_until,
+            };
+        }
         match runner.next_interrupt() {
             Some(at) if now < at && at < self.busy_until => at,
-            Some(at) if self.is_alone => match runner.idle_until(self.busy_until, at) {
-                Some(until) => until + self.cost.wake,
-                None => self.busy_until,
-            },
             _ => self.busy_until,
         }
     }

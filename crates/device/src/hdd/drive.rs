@@ -23,6 +23,16 @@ pub(super) struct Drive {
     lateness: Lateness,
 }
 
+/// What comes next; `u64::MAX` for never.
+pub(super) struct Upcoming {
+    /// When the drive has something to do.
+    pub(super) step: u64,
+    /// When a command may complete, as far as is known without looking beyond the next step.
+    pub(super) event: u64,
+    /// The time before which none completes unless others are started.
+    pub(super) completion: u64,
+}
+
 impl Drive {
     /// A drive at rest, its head over the first byte. `trace` is the length of its trace.
     pub(super) fn new(config: &HddConfig, trace: Option<usize>) -> Self {
@@ -93,13 +103,19 @@ impl Drive {
         }
     }
 
-    /// When the drive next has something to do.
+    /// What comes next.
     #[inline]
-    pub(super) fn due(&self) -> Option<Nanos> {
-        match self.shared.done.is_empty() {
-            true => self.next_step().map(Nanos),
-            false => Some(Nanos(0)),
+    pub(super) fn upcoming(&mut self, medium: &Medium) -> Upcoming {
+        let (mut step, mut event, mut completion) = (u64::MAX, u64::MAX, u64::MAX);
+        if !self.shared.done.is_empty() {
+            (step, event, completion) = (0, self.shared.now, self.shared.now);
+        } else if let Some(next) = self.next_step() {
+            step = next;
+            if self.has_outstanding() {
+                (event, completion) = (next, self.next_completion(next, medium));
+            }
         }
+        Upcoming { step, event, completion }
     }
 
     /// Nothing was due until this time, as [`Drive::due`] had said.
@@ -108,17 +124,28 @@ impl Drive {
         self.shared.now = self.shared.now.max(polled.0);
     }
 
-    /// When a command may complete next; `None` if the host waits for none.
-    pub(super) fn next_event(&self) -> Option<Nanos> {
-        if !self.shared.done.is_empty() {
-            return Some(Nanos(self.shared.now));
-        }
-        let outstanding = self.link.is_busy()
+    /// Whether the host waits for a command.
+    #[inline]
+    fn has_outstanding(&self) -> bool {
+        self.link.is_busy()
             || self.link.has_commands()
             || self.head.is_reading()
             || !self.shared.reads.is_empty()
-            || self.shared.buffer.has_waiting_commands();
-        self.next_step().filter(|_| outstanding).map(Nanos)
+            || self.shared.buffer.has_waiting_commands()
+    }
+
+    /// The time before which no command completes unless others are started; `step` is that of the next
+    /// step, and nothing is done.
+    #[inline]
+    fn next_completion(&mut self, step: u64, medium: &Medium) -> u64 {
+        let shared = &self.shared;
+        // The head may have a command complete, or the link go on.
+        let needs_head = self.head.is_reading()
+            || !shared.reads.is_empty()
+            || shared.buffer.has_waiting_commands()
+            || self.link.needs_writes();
+        let link = if needs_head { None } else { self.link.completes_at(medium) };
+        link.unwrap_or(step)
     }
 
     #[inline]

@@ -18,6 +18,7 @@
 //! is practically random; here it is a hash of the band's number.
 use super::config::{HddConfig, Recording};
 use crate::rng::mix;
+use std::ops::Range;
 
 /// A ring of tracks of one size.
 #[derive(Clone, Debug)]
@@ -51,6 +52,21 @@ pub struct DiskLocation {
     pub time: u64,
     /// The end of the band, which no transfer crosses.
     pub band_end: u64,
+}
+
+/// A track, to locate more than one address of it.
+#[derive(Clone, Debug)]
+pub(super) struct Track {
+    ring: usize,
+    /// The first address of its band.
+    band_start: u64,
+    pub(super) addresses: Range<u64>,
+    /// Bands or tracks between it and the rim of the ring.
+    inward: f64,
+    /// Counted over the whole disk.
+    number: u64,
+    /// The time of its first address: see [`DiskLocation::time`].
+    begins: u64,
 }
 
 /// The layout of a disk.
@@ -120,31 +136,47 @@ impl Geometry {
         geometry
     }
 
-    fn ring(&self, at: u64) -> &Ring {
-        let after = self.rings.partition_point(|ring| ring.start <= at);
-        &self.rings[after - 1]
-    }
-
     /// The location of an address.
     pub fn locate(&self, at: u64) -> DiskLocation {
-        let ring = self.ring(at);
+        self.locate_on(&self.track_of(at), at)
+    }
+
+    /// The track of an address.
+    pub(super) fn track_of(&self, at: u64) -> Track {
+        let after = self.rings.partition_point(|ring| ring.start <= at);
+        let ring = &self.rings[after - 1];
         let offset = at - ring.start;
         let (band, within) = (offset / ring.band, offset % ring.band);
-        let (track, part) = (within / ring.track, within % ring.track);
-        let inward = if self.shingled {
-            (band / self.heads) as f64 + within as f64 / ring.band as f64
-        } else {
-            (track / self.heads) as f64
+        let number = within / ring.track;
+        let start = at - within % ring.track;
+        let band_start = at - within;
+        let next_ring = self.rings.get(after).map_or(u64::MAX, |next| next.start);
+        Track {
+            ring: after - 1,
+            band_start,
+            addresses: start..(start + ring.track).min(band_start + ring.band).min(next_ring),
+            inward: if self.shingled { band / self.heads } else { number / self.heads } as f64,
+            number: ring.first_track + band * ring.tracks + number,
+            begins: number * (self.revolution + self.skew)
+                + if self.shingled { mix(ring.first_band + band) % self.revolution } else { 0 },
+        }
+    }
+
+    /// The location of an address of a track.
+    #[inline]
+    pub(super) fn locate_on(&self, track: &Track, at: u64) -> DiskLocation {
+        let ring = &self.rings[track.ring];
+        let within = at - track.band_start;
+        let part = at - track.addresses.start;
+        let inward = match self.shingled {
+            true => track.inward + within as f64 / ring.band as f64,
+            false => track.inward,
         };
-        let number = ring.first_band + band;
-        let begins = if self.shingled { mix(number) % self.revolution } else { 0 };
         DiskLocation {
             radius: ring.outer + self.width * inward / ring.depth,
-            track: ring.first_track + band * ring.tracks + track,
-            time: begins
-                + track * (self.revolution + self.skew)
-                + part * self.revolution / ring.track,
-            band_end: (at - within + ring.band).min(self.capacity),
+            track: track.number,
+            time: track.begins + part * self.revolution / ring.track,
+            band_end: (track.band_start + ring.band).min(self.capacity),
         }
     }
 

@@ -11,12 +11,13 @@
 //! with the shortest access time, seek and rotational latency together.
 use super::buffer::{Run, RunId};
 use super::config::{HddConfig, Order};
-use super::geometry::{DiskLocation, Geometry};
+use super::geometry::{DiskLocation, Geometry, Track};
 use super::seek::SeekCurve;
 use super::state::{
     Counters, HeadActivity, HeadState, HeadTraceSink, Shared, Trace, TraceEntry, byte_range,
 };
 use crate::rng::Rng;
+use std::cell::RefCell;
 use zonal_blk::{Nanos, Request, Status};
 
 /// Read-ahead ends at a multiple of this many bytes from where it began: a physical sector.
@@ -54,6 +55,8 @@ struct Position {
 /// The arm and its heads, of which one works at a time.
 pub(super) struct Head {
     geometry: Geometry,
+    /// The track that was looked for last: most addresses are on it.
+    track: RefCell<Track>,
     curve: SeekCurve,
     capacity: u64,
     piece: u64,
@@ -109,6 +112,7 @@ impl Head {
             transfer: 0,
             gave_up: false,
             trace: trace.map(Trace::new),
+            track: RefCell::new(geometry.track_of(0)),
             geometry,
         }
     }
@@ -165,20 +169,32 @@ impl Head {
     /// Ends read-ahead behind the block that is under the head.
     fn end_read_ahead(&mut self, shared: &mut Shared, start: u64, end: u64) {
         let began = self.until - self.transfer;
-        let first = self.geometry.locate(start).time;
-        let passed = |at: u64| began + self.geometry.locate(at - 1).time - first;
+        // The time of the first byte: the position is that of the last.
+        let first = self.position.location.time - self.transfer;
+        let block_end = |block: u64| end.min(start + block * READ_AHEAD_STEP);
+        let passed = |block: u64| {
+            let location = self.locate(block_end(block) - 1);
+            (location, began + location.time - first)
+        };
         let (mut low, mut high) = (1, (end - start).div_ceil(READ_AHEAD_STEP));
+        // On one track blocks take equally long: it is this one or the one behind it.
+        let part = shared.now.saturating_sub(began).saturating_mul(high) / self.transfer.max(1);
+        let (mut block, mut is_first) = ((part.min(high) + 1).min(high - 1), true);
         while low < high {
-            let middle = low.midpoint(high);
-            let reached = passed(end.min(start + middle * READ_AHEAD_STEP)) >= shared.now;
-            (low, high) = if reached { (low, middle) } else { (middle + 1, high) };
+            let is_reached = passed(block).1 >= shared.now;
+            (low, high) = if is_reached { (low, block) } else { (block + 1, high) };
+            block = match (std::mem::take(&mut is_first), is_reached) {
+                (true, true) => high - 1,
+                (true, false) => low,
+                (false, _) => low.midpoint(high),
+            };
         }
-        let end = end.min(start + low * READ_AHEAD_STEP);
-        let until = passed(end);
+        let (location, until) = passed(low);
+        let end = block_end(low);
         shared.counters.transfer_time.0 -= self.until - until;
         self.transfer = until - began;
         self.until = until;
-        self.position = Position { at: end, location: self.geometry.locate(end - 1) };
+        self.position = Position { at: end, location };
         self.step = HeadStep::ReadAhead { start, end };
     }
 
@@ -283,6 +299,16 @@ impl Head {
         times.enumerate().min_by_key(|&(_, time)| time).map(|(at, _)| at)
     }
 
+    /// The location of an address.
+    #[inline]
+    fn locate(&self, at: u64) -> DiskLocation {
+        let mut track = self.track.borrow_mut();
+        if !track.addresses.contains(&at) {
+            *track = self.geometry.track_of(at);
+        }
+        self.geometry.locate_on(&track, at)
+    }
+
     /// Time until a byte is under the head.
     fn access_time(&self, now: u64, access: Access, at: u64) -> u64 {
         let (seek, wait, _) = self.access(now, access, at);
@@ -292,7 +318,7 @@ impl Head {
     /// Seek time and rotational latency of an access to a byte, and the byte's location. An access
     /// to the same track, or one that continues the last, needs no seek.
     fn access(&self, now: u64, access: Access, at: u64) -> (u64, u64, DiskLocation) {
-        let location = self.geometry.locate(at);
+        let location = self.locate(at);
         let here = &self.position;
         let continues = at == here.at && location.band_end == here.location.band_end;
         let seek = if continues || location.track == here.location.track {
@@ -343,7 +369,7 @@ impl Head {
     fn access_range(&mut self, shared: &mut Shared, access: Access, start: u64, end: u64) -> u64 {
         let (seek, wait, location) = self.access(shared.now, access, start);
         let end = end.min(location.band_end);
-        let last = self.geometry.locate(end - 1);
+        let last = self.locate(end - 1);
         let transfer = last.time - location.time;
         if self.trace.is_some() {
             self.record(shared, start, &location, [seek, wait, transfer]);

@@ -100,6 +100,23 @@ impl Link {
         self.is_busy().then_some(self.until)
     }
 
+    /// The time before which the step in progress and what follows it complete no command: a write that
+    /// is being decoded still has to arrive, unless its zone refuses it.
+    #[inline]
+    pub(super) fn completes_at(&mut self, medium: &Medium) -> Option<u64> {
+        let end = self.step_end()?;
+        if let LinkStep::Overhead = self.step
+            && let Some(request) = self.queue.front()
+            && request.op() == Op::Write
+            && medium.would_write(request)
+        {
+            let (start, to) = byte_range(request);
+            let len = (to - start).min(self.piece);
+            return Some(end + self.transfer_time(len));
+        }
+        Some(end)
+    }
+
     /// Most transfers are as long as the one before, and divisions are slow.
     fn transfer_time(&mut self, len: u64) -> u64 {
         if len != self.last_transfer.0 {

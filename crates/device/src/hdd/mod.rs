@@ -26,7 +26,7 @@ use crate::null::ConfigError;
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 pub use config::{HddConfig, HostInterface, Order, Recording};
-use drive::Drive;
+use drive::{Drive, Upcoming};
 pub use geometry::{DiskLocation, Geometry};
 pub use seek::SeekCurve;
 use state::Medium;
@@ -48,6 +48,8 @@ pub struct HddDevice {
     /// `u64::MAX` for never.
     next_step: AtomicU64,
     next_event: AtomicU64,
+    /// The time before which no command completes, likewise.
+    next_completion: AtomicU64,
     /// The last poll that found nothing to do and took no lock.
     polled: AtomicU64,
 }
@@ -93,6 +95,7 @@ impl HddDevice {
             drive: SpinLock::new(Drive::new(config, entries)),
             next_step: AtomicU64::new(u64::MAX),
             next_event: AtomicU64::new(u64::MAX),
+            next_completion: AtomicU64::new(u64::MAX),
             polled: AtomicU64::new(0),
         }
     }
@@ -119,9 +122,10 @@ impl HddDevice {
         let mut drive = self.drive.lock();
         drive.was_idle_until(Nanos(self.polled.load(Ordering::Relaxed)));
         let result = f(&mut drive);
-        let time = |at: Option<Nanos>| at.map_or(u64::MAX, |at| at.0);
-        self.next_step.store(time(drive.due()), Ordering::Release);
-        self.next_event.store(time(drive.next_event()), Ordering::Release);
+        let Upcoming { step, event, completion } = drive.upcoming(&self.medium);
+        self.next_step.store(step, Ordering::Release);
+        self.next_event.store(event, Ordering::Release);
+        self.next_completion.store(completion, Ordering::Release);
         result
     }
 }
@@ -159,10 +163,18 @@ impl HwQueue for DriveQueue {
     }
 
     fn next_event(&self) -> Wake {
-        match self.0.next_event.load(Ordering::Acquire) {
-            u64::MAX => Wake::Idle,
-            at => Wake::At(Nanos(at)),
-        }
+        wake_at(&self.0.next_event)
+    }
+
+    fn next_completion(&self) -> Wake {
+        wake_at(&self.0.next_completion)
+    }
+}
+
+fn wake_at(next: &AtomicU64) -> Wake {
+    match next.load(Ordering::Acquire) {
+        u64::MAX => Wake::Idle,
+        at => Wake::At(Nanos(at)),
     }
 }
 

@@ -4,7 +4,7 @@ use super::buffer::{Buffer, Segments};
 use super::config::HddConfig;
 use crate::storage::{ModelStorage, Storage};
 use std::collections::VecDeque;
-use zonal_blk::{Nanos, Request, Sector, Status};
+use zonal_blk::{Nanos, Op, Request, Sector, Status};
 
 /// The bytes that a request covers: its start and its end.
 pub(super) fn byte_range(request: &Request) -> (u64, u64) {
@@ -53,12 +53,32 @@ impl Medium {
 
     /// Executes a command and sets its status.
     pub(super) fn execute(&self, request: &mut Request) {
-        let result = self.storage.observed(None, request, |storage, request| {
-            storage.map_or(Ok(()), |storage: &Storage| storage.apply(request, |_| {}))
-        });
+        let result = match (request.op(), self.storage.unobserved()) {
+            (Op::Write, Some(storage)) => storage.write(request),
+            (Op::Read, Some(storage)) => storage.read(request),
+            _ => self.execute_any(request),
+        };
         match result {
             Ok(()) => request.set_status(Status::Ok),
             Err(status) => request.refuse(status),
+        }
+    }
+
+    /// The same for every kind of command.
+    #[inline(never)]
+    fn execute_any(&self, request: &mut Request) -> Result<(), Status> {
+        self.storage.observed(None, request, |storage, request| {
+            storage.map_or(Ok(()), |storage: &Storage| storage.apply(request, |_| {}))
+        })
+    }
+
+    /// Whether a write would surely be executed now.
+    #[inline]
+    pub(super) fn would_write(&self, request: &Request) -> bool {
+        match self.storage.get().and_then(Storage::zones) {
+            Ok(zones) => zones.accepts(request.zone(), request.sector(), request.nr_sectors()),
+            // A regular disk, or a model of time.
+            Err(_) => true,
         }
     }
 

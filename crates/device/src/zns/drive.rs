@@ -81,6 +81,15 @@ impl Transfers {
     }
 }
 
+/// A transfer of a read's data to the host.
+struct Sending {
+    /// When the link is free after it.
+    link_out: Nanos,
+    /// When what has been read ahead and asked for is in memory.
+    ahead_at: Nanos,
+    end: Nanos,
+}
+
 /// What a write of a partial page needs the controller for once more.
 #[derive(Clone, Copy, Debug)]
 enum SecondTurn {
@@ -129,6 +138,8 @@ pub(super) struct Drive {
     /// At which a stream is read ahead of.
     ahead: Transfers,
     slots: Slots,
+    /// The last read that was fetched is of data that have been read ahead, and has not begun.
+    reads_ahead: bool,
     /// Reads that wait for a place.
     waiting_reads: VecDeque<CommandId>,
     /// When the link to the host is free.
@@ -180,6 +191,7 @@ impl Drive {
             stream_link: Transfers::at(config.stream_rate),
             ahead: Transfers::at(config.read_ahead_rate()),
             slots: Slots::new(config.reads),
+            reads_ahead: false,
             waiting_reads: VecDeque::new(),
             link_out: Nanos(0),
             ahead_at: Nanos(0),
@@ -303,6 +315,23 @@ impl Drive {
     /// The time of the next event.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         self.events.next()
+    }
+
+    /// The time before which no command completes unless others are started. If the only event to come
+    /// is that of a read whose data have been read ahead, that is when the read is done.
+    #[inline]
+    pub(super) fn next_completion(&mut self) -> Option<Nanos> {
+        if self.reads_ahead { self.end_of_read() } else { self.next_event() }
+    }
+
+    #[inline(never)]
+    fn end_of_read(&mut self) -> Option<Nanos> {
+        if let Some((at, Event::Begin(id))) = self.events.only()
+            && self.command(id).stream == Stream::Ahead
+        {
+            return Some(self.sending(id, at).end);
+        }
+        self.next_event()
     }
 
     /// Completes all pending work at once.
@@ -531,6 +560,7 @@ impl Drive {
         let from = Sector(sector.0 % zone_size).to_bytes().0;
         let stream = self.streams.read(zone, from, from + Sector(nr_sectors.into()).to_bytes().0);
         self.command(id).stream = stream;
+        self.reads_ahead = stream == Stream::Ahead;
     }
 
     /// In the format with LBAs of 512 bytes, the number of pages that a write writes in part, and
@@ -629,6 +659,15 @@ impl Drive {
 
     /// Transfers a read's data to the host.
     fn send(&mut self, id: CommandId) {
+        let Sending { link_out, ahead_at, end } = self.sending(id, self.now);
+        self.link_out = link_out;
+        self.ahead_at = ahead_at;
+        self.events.add(end, Event::Complete(id));
+    }
+
+    /// What a transfer of a read's data to the host that begins at `now` means.
+    #[inline]
+    fn sending(&mut self, id: CommandId, now: Nanos) -> Sending {
         let command = self.command(id);
         let bytes = Sector(command.request().nr_sectors().into()).to_bytes().0;
         let stream = command.stream;
@@ -641,19 +680,20 @@ impl Drive {
         };
         // What was read ahead takes a whole codeword from memory, also if less is sent.
         let taken = if stream == Stream::Ahead { bytes.max(CODEWORD) } else { bytes };
-        let begin = self.now.max(self.link_out) + send_time;
-        self.link_out = begin + link.time(taken);
+        let begin = now.max(self.link_out) + send_time;
+        let link_out = begin + link.time(taken);
         let mut end = begin + link.time(bytes);
+        let mut ahead_at = self.ahead_at;
         if stream == Stream::Ahead {
-            let read = self.ahead.time(bytes);
-            self.ahead_at = self.now.max(self.ahead_at) + read;
-            end = end.max(self.ahead_at);
+            ahead_at = now.max(ahead_at) + self.ahead.time(bytes);
+            end = end.max(ahead_at);
         }
-        self.events.add(end, Event::Complete(id));
+        Sending { link_out, ahead_at, end }
     }
 
     /// Begins a read, unless the drive works on as many as it can.
     fn begin_read(&mut self, id: CommandId) {
+        self.reads_ahead = false;
         if self.slots.is_full() {
             return self.waiting_reads.push_back(id);
         }

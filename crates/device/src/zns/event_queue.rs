@@ -63,6 +63,16 @@ impl EventQueue {
         self.first.as_ref().or_else(|| self.pending.front()).map(|&(at, _)| at)
     }
 
+    /// The next event, if there is only one.
+    #[inline]
+    pub(super) fn only(&self) -> Option<(Nanos, Event)> {
+        match &self.first {
+            Some(first) if self.pending.is_empty() => Some(*first),
+            None if self.pending.len() == 1 => self.pending.front().copied(),
+            _ => None,
+        }
+    }
+
     /// Removes the next event if it is due by `now`.
     #[inline]
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
@@ -96,6 +106,8 @@ mod tests {
                     prop_assert_eq!(queue.pop(Nanos(at)), first.map(|(at, _, event)| (at, event)));
                 }
                 prop_assert_eq!(queue.next(), all.iter().map(|event| event.0).min());
+                let only = all.first().filter(|_| all.len() == 1);
+                prop_assert_eq!(queue.only(), only.map(|&(at, _, event)| (at, event)));
             }
         }
     }

@@ -57,6 +57,8 @@ pub struct ZnsDevice {
     drive: SpinLock<Drive>,
     /// The time of the drive's next event, to be read without the lock; `u64::MAX` for none.
     next_event: AtomicU64,
+    /// The time before which no command completes, likewise.
+    next_completion: AtomicU64,
 }
 
 impl ZnsDevice {
@@ -93,8 +95,8 @@ impl ZnsDevice {
     fn with_storage(config: &ZnsConfig, limits: Limits, storage: ModelStorage) -> Self {
         let medium = Arc::new(Medium::new(config, storage));
         let drive = SpinLock::new(Drive::new(config, Arc::clone(&medium)));
-        let next_event = AtomicU64::new(u64::MAX);
-        ZnsDevice { config: config.clone(), limits, medium, drive, next_event }
+        let [next_event, next_completion] = [u64::MAX; 2].map(AtomicU64::new);
+        ZnsDevice { config: config.clone(), limits, medium, drive, next_event, next_completion }
     }
 
     /// The drive's zones; `None` in a model of time.
@@ -126,8 +128,9 @@ impl ZnsDevice {
     fn with_drive<R>(&self, f: impl FnOnce(&mut Drive) -> R) -> R {
         let mut drive = self.drive.lock();
         let result = f(&mut drive);
-        let next = drive.next_event().map_or(u64::MAX, |at| at.0);
-        self.next_event.store(next, Ordering::Release);
+        let time = |at: Option<Nanos>| at.map_or(u64::MAX, |at| at.0);
+        self.next_completion.store(time(drive.next_completion()), Ordering::Release);
+        self.next_event.store(time(drive.next_event()), Ordering::Release);
         result
     }
 }
@@ -177,9 +180,20 @@ impl HwQueue for Queue {
 
     /// Any event may complete one of the queue's commands.
     fn next_event(&self) -> Wake {
+        self.wake_at(&self.device.next_event)
+    }
+
+    fn next_completion(&self) -> Wake {
+        self.wake_at(&self.device.next_completion)
+    }
+}
+
+impl Queue {
+    #[inline]
+    fn wake_at(&self, next: &AtomicU64) -> Wake {
         // Read before the flag: an event that another queue processes sets the flag, and is the next
         // one until then.
-        let next = self.device.next_event.load(Ordering::Acquire);
+        let next = next.load(Ordering::Acquire);
         match (self.in_flight, next) {
             _ if self.has_done.load(Ordering::Acquire) => Wake::Now,
             (0, _) | (_, u64::MAX) => Wake::Idle,

@@ -249,6 +249,17 @@ impl Zones {
         Ok(())
     }
 
+    /// Whether a write would surely be accepted, and leave its zone as it is but for the write pointer.
+    #[inline]
+    pub(crate) fn accepts(&self, zone: ZoneNo, sector: Sector, nr_sectors: u32) -> bool {
+        let Some(slot) = self.used(zone).filter(|_| !self.is_conventional(zone)) else {
+            return false;
+        };
+        let at = sector.0.wrapping_sub(self.start(zone).0);
+        let end = at.wrapping_add(u64::from(nr_sectors));
+        at == *slot.lock() && end < self.zone_capacity && slot.cond.is_open()
+    }
+
     /// Prefetches the state of a zone that will be written soon.
     #[inline]
     pub fn prefetch_for_write(&self, zone: ZoneNo) {

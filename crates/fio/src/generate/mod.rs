@@ -194,12 +194,13 @@ impl Generator {
     /// What to do next.
     #[inline(always)]
     pub fn next_io(&mut self) -> NextIo {
-        if let Some(dir) = self.only
-            && let Pattern::Zbd(zbd) = &mut self.pattern
-        {
-            return zbd.next(dir, self.bs[dir as usize]);
+        match (self.only, &mut self.pattern) {
+            (Some(dir), Pattern::Zbd(zbd)) => zbd.next(dir, self.bs[dir as usize]),
+            (Some(dir), Pattern::Linear(linear)) => {
+                NextIo::Io(linear.next(dir, self.bs[dir as usize]))
+            }
+            _ => self.next_of_any(),
         }
-        self.next_of_any()
     }
 
     /// The same for every kind of job.

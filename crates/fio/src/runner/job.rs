@@ -303,21 +303,21 @@ impl JobRunner {
         if self.completions.len() < max {
             self.channel.poll(now, &mut self.completions);
         }
-        let count = self.completions.len().min(max);
-        if count == 0 {
-            return 0;
-        }
-        for at in 0..count {
-            let &mut Completion { user_data, status, sector, ref mut buf, .. } =
-                &mut self.completions[at];
-            let buf = buf.take();
-            self.account(now, user_data, status, sector, buf);
-        }
-        if count == self.completions.len() {
-            self.completions.clear();
-        } else {
-            self.completions.drain(..count);
-        }
+        let count = match self.completions.len() {
+            0 => return 0,
+            // At depth 1 it always is.
+            1 => {
+                if let Some(only) = self.completions.pop() {
+                    self.account(now, only);
+                }
+                1
+            }
+            all => {
+                let count = all.min(max);
+                self.account_first(now, count);
+                count
+            }
+        };
         self.progress.ios.store(self.done.0, Ordering::Relaxed);
         self.progress.bytes.store(self.done.1, Ordering::Relaxed);
         let count = u32::try_from(count).expect("at most the depth");
@@ -327,15 +327,17 @@ impl JobRunner {
         count
     }
 
+    /// Accounts for so many of the completions.
+    #[inline(never)]
+    fn account_first(&mut self, now: Nanos, count: usize) {
+        let mut completions = std::mem::take(&mut self.completions);
+        completions.drain(..count).for_each(|completion| self.account(now, completion));
+        self.completions = completions;
+    }
+
     #[inline(always)]
-    fn account(
-        &mut self,
-        now: Nanos,
-        user_data: u64,
-        mut status: Status,
-        landed: Sector,
-        buf: Option<Buf>,
-    ) {
+    fn account(&mut self, now: Nanos, completion: Completion) {
+        let Completion { user_data, mut status, sector: landed, buf, .. } = completion;
         let index = u32::try_from(user_data).expect("the user data is a slot");
         self.free.push(index);
         self.in_flight -= 1;
@@ -763,13 +765,19 @@ impl Runner for JobRunner {
     }
 
     #[inline]
-    fn idle_until(&self, from: Nanos, device: Nanos) -> Option<Nanos> {
+    fn next_alone(&mut self, from: Nanos, skips: bool) -> Option<Nanos> {
         let is_timed = from >= self.next_sample || self.pace.is_ramping();
-        if !self.only_waits() || self.filling || !self.completions.is_empty() || is_timed {
-            return None;
+        let waits = self.only_waits() && !self.filling && self.completions.is_empty() && !is_timed;
+        let completion = if waits && skips { self.channel.next_completion().at() } else { None };
+        let device = match completion {
+            // A sample is taken in the first step after its time, whatever that step is for.
+            Some(at) if at < self.next_sample => at,
+            _ => self.next_interrupt()?,
+        };
+        if device <= from || !waits {
+            return (device < from).then_some(device);
         }
-        let until = self.pace.opens(from).map_or(device, |opens| opens.min(device));
-        (until > from).then_some(until)
+        Some(self.pace.opens(from).map_or(device, |opens| opens.min(device)))
     }
 
     fn stop(&mut self) {

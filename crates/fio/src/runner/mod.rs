@@ -163,11 +163,12 @@ pub trait Runner: Send {
         None
     }
 
-    /// If the job is alone, the time before which it has nothing to do after a step that left the
-    /// thread busy until `from`; `device` is what [`Runner::next_interrupt`] says. `None` if it has to
-    /// be stepped to know.
-    fn idle_until(&self, _from: Nanos, _device: Nanos) -> Option<Nanos> {
-        None
+    /// The same for a job that is alone, after a step that left the thread busy until `from`, or from
+    /// then on the time before which it has nothing to do. `None` if it is to be stepped at `from` to
+    /// know. With `skips` what the device does without completing anything is no reason to step a job
+    /// that only waits for a completion.
+    fn next_alone(&mut self, from: Nanos, _skips: bool) -> Option<Nanos> {
+        self.next_interrupt().filter(|&at| at < from)
     }
 
     /// Ends the job early, as at the end of its runtime.
