@@ -98,7 +98,7 @@ cli_logs() {
     nvme zns changed-zone-list "$disk"
     nvme get-feature "$disk" --feature-id=7 --human-readable | grep 'NSQA): 2'
     nvme get-feature "$disk" --feature-id=6 --human-readable | grep ': Enabled'
-    nvme set-feature "$disk" --feature-id=0xb --value=0
+    nvme set-feature "$2" --feature-id=0xb --value=0
     nvme get-feature "$disk" --feature-id=0xb | grep -E 'value: ?(0x)?0*$'
     refused nvme get-feature "$disk" --feature-id=0x1f
     nvme show-regs "$2" | grep -E 'cc *: 460061|cc *: 0x460061'
