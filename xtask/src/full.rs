@@ -28,7 +28,7 @@ const PACKAGES: &str = "packaging/build target/full/packages && \
                         tests/packages/run target/full/packages && \
                         tests/packages/image target/full/packages";
 
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 17] = [
     check("ci", "what CI runs for each change", 40, &[".ci/run"]),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
     check("site", "the documents as a site", 12, &["cargo", "xtask", "site", "target/full/site"]),
@@ -59,6 +59,7 @@ const CHECKS: [Check; 16] = [
         10,
         &["tests/guest/run", "--kernel", "6.1", "nvme-tcp"],
     ),
+    check("multipath", "a Linux guest with two paths", 10, &["tests/guest/run", "multipath"]),
     check("vfio-user", "drives on the PCIe bus of a guest", 10, &["tests/guest/run", "vfio-user"]),
     check(
         "zero-copy",
