@@ -313,25 +313,27 @@ impl Drive {
     }
 
     /// The time of the next event.
+    #[inline]
     pub(super) fn next_event(&self) -> Option<Nanos> {
         self.events.next()
     }
 
-    /// The time before which no command completes unless others are started. If the only event to come
-    /// is that of a read whose data have been read ahead, that is when the read is done.
+    /// The time before which no command completes unless others are started; `next` is that of the next
+    /// event. If that is the only one, of a read whose data have been read ahead, it is when the read
+    /// is done.
     #[inline]
-    pub(super) fn next_completion(&mut self) -> Option<Nanos> {
-        if self.reads_ahead { self.end_of_read() } else { self.next_event() }
+    pub(super) fn next_completion(&mut self, next: Option<Nanos>) -> Option<Nanos> {
+        if self.reads_ahead { self.end_of_read().or(next) } else { next }
     }
 
     #[inline(never)]
     fn end_of_read(&mut self) -> Option<Nanos> {
-        if let Some((at, Event::Begin(id))) = self.events.only()
-            && self.command(id).stream == Stream::Ahead
-        {
-            return Some(self.sending(id, at).end);
+        match self.events.only()? {
+            (at, Event::Begin(id)) if self.command(id).stream == Stream::Ahead => {
+                Some(self.sending(id, at).end)
+            }
+            _ => None,
         }
-        self.next_event()
     }
 
     /// Completes all pending work at once.

@@ -128,9 +128,10 @@ impl ZnsDevice {
     fn with_drive<R>(&self, f: impl FnOnce(&mut Drive) -> R) -> R {
         let mut drive = self.drive.lock();
         let result = f(&mut drive);
+        let next = drive.next_event();
         let time = |at: Option<Nanos>| at.map_or(u64::MAX, |at| at.0);
-        self.next_completion.store(time(drive.next_completion()), Ordering::Release);
-        self.next_event.store(time(drive.next_event()), Ordering::Release);
+        self.next_completion.store(time(drive.next_completion(next)), Ordering::Release);
+        self.next_event.store(time(next), Ordering::Release);
         result
     }
 }

@@ -759,12 +759,12 @@ impl Runner for JobRunner {
         self.channel.poll(now, &mut self.completions) > 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_interrupt(&mut self) -> Option<Nanos> {
         self.channel.next_event().at()
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_alone(&mut self, from: Nanos, skips: bool) -> Option<Nanos> {
         let is_timed = from >= self.next_sample || self.pace.is_ramping();
         let waits = self.only_waits() && !self.filling && self.completions.is_empty() && !is_timed;
