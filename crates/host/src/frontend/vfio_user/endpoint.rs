@@ -1,5 +1,5 @@
 //! A function and the client that has it. It is polled by a thread of the server's, or in steps.
-use super::memory::GuestMemory;
+use super::super::guest::memory::GuestMemory;
 use super::messages::{Disconnect, Messages};
 use super::session::{Device, Session, Shared};
 use super::vectors::Vectors;

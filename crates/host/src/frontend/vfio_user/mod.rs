@@ -6,16 +6,12 @@
 //!  Endpoint     the function, and the client that has it; Stepped is one without threads
 //!  Session      negotiation, memory, regions, interrupts -> zonal_nvme::controller::pcie::Function
 //!  Worker       the frontend of a completion queue, on a thread of its own
-//!  GuestMemory  memory that the client shares, by guest address; every access is checked
-//!  bus_error    survives that a client takes shared memory away
 //!  Vectors      eventfds by which the guest is interrupted
 //! ```
 //!
 //! A client that breaks the protocol is disconnected. When it is gone the controller is reset, and the
 //! next one finds it as the first did.
-mod bus_error;
 mod endpoint;
-mod memory;
 mod messages;
 mod server;
 mod session;

@@ -1,5 +1,5 @@
 //! A client: negotiation, then memory, regions and interrupts of the function.
-use super::memory::{GuestMemory, MAX_REGIONS, PAGE, RegionRequest};
+use super::super::guest::memory::{GuestMemory, MAX_REGIONS, PAGE, RegionRequest};
 use super::messages::{Disconnect, MAX_DATA, MAX_FDS, Message, Messages};
 use super::vectors::Vectors;
 use super::wire::{self, *};

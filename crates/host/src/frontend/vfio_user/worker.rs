@@ -1,5 +1,5 @@
 //! The frontend of a completion queue.
-use super::bus_error;
+use super::super::guest::bus_error;
 use super::session::Shared;
 use crate::RealClock;
 use crate::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
