@@ -1,17 +1,14 @@
 //! A client of vfio-user: a virtual machine monitor and its guest, in this process.
 //!
 //! Messages are made by hand here, so that they can be wrong.
+use crate::guest_memory::send_with;
+pub use crate::guest_memory::{Memory, PATIENCE, wait, wait_signal};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use std::io::{IoSlice, Read};
-use std::mem::MaybeUninit;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
 pub const VERSION: u16 = 1;
@@ -22,63 +19,6 @@ pub const REGION_READ: u16 = 9;
 pub const REGION_WRITE: u16 = 10;
 pub const RESET: u16 = 13;
 pub const CONFIG: u32 = 7;
-
-/// How long anything may take on a crowded machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Memory of the guest, from address 0 on.
-pub struct Memory {
-    pub file: OwnedFd,
-    start: *mut u8,
-    pub len: usize,
-}
-
-impl Memory {
-    pub fn new(len: usize) -> Self {
-        let file = memfd_create("guest", MemfdFlags::CLOEXEC).expect("a memfd");
-        ftruncate(&file, len as u64).expect("room");
-        let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, of which only raw pointers exist.
-        let start =
-            unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, file.as_fd(), 0) };
-        Memory { file, start: start.expect("a mapping").cast(), len }
-    }
-
-    fn at(&self, address: u64, len: usize) -> *mut u8 {
-        let address = usize::try_from(address).expect("an address of the guest");
-        assert!(address + len <= self.len, "an address of the guest");
-        // SAFETY: it is in the mapping.
-        unsafe { self.start.add(address) }
-    }
-
-    pub fn get(&self, address: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        // SAFETY: as many bytes of the mapping, and of a vector.
-        unsafe { self.at(address, len).copy_to_nonoverlapping(bytes.as_mut_ptr(), len) };
-        bytes
-    }
-
-    pub fn put(&self, address: u64, bytes: &[u8]) {
-        // SAFETY: as many bytes of the mapping, and of a slice.
-        unsafe {
-            self.at(address, bytes.len()).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-        };
-    }
-
-    /// A number that the device reads and writes, too.
-    pub fn number(&self, address: u64) -> &AtomicU32 {
-        assert_eq!(address % 4, 0, "it is aligned");
-        // SAFETY: four aligned bytes of a mapping that lives as long as `self`.
-        unsafe { AtomicU32::from_ptr(self.at(address, 4).cast()) }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this object's.
-        let _ = unsafe { munmap(self.start.cast(), self.len) };
-    }
-}
 
 /// A connection.
 pub struct Client {
@@ -106,13 +46,7 @@ impl Client {
     }
 
     pub fn send_raw(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() {
-            assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room");
-        }
-        let sent = sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
-        assert_eq!(sent, Ok(bytes.len()));
+        send_with(&self.socket, bytes, fds);
     }
 
     pub fn send(&mut self, command: u16, body: &[u8], fds: &[BorrowedFd<'_>]) {
@@ -213,25 +147,6 @@ pub fn access(region: u32, offset: u64, len: u32) -> Vec<u8> {
 
 pub fn set_irqs(flags: u32, index: u32, start: u32, count: u32) -> Vec<u8> {
     [20, flags, index, start, count].as_bytes().to_vec()
-}
-
-/// Waits until `check` returns something.
-#[track_caller]
-pub fn wait<T>(mut check: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = check() {
-            return found;
-        }
-        assert!(begin.elapsed() < PATIENCE, "it does not come");
-        std::thread::yield_now();
-    }
-}
-
-/// Waits until an eventfd was signalled.
-#[track_caller]
-pub fn wait_signal(event: &OwnedFd) {
-    wait(|| rustix::io::read(event, &mut [0; 8]).ok());
 }
 
 /// The value of a number that the device writes.

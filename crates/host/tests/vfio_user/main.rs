@@ -1,6 +1,8 @@
 //! A controller that a virtual machine monitor has over vfio-user.
 mod client;
 mod guest;
+#[path = "../guest_memory/mod.rs"]
+mod guest_memory;
 mod hostile;
 
 use client::{Client, RESET, wait, wait_signal};

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use zonal_nvme::controller::pcie::{Dma, DmaError};
 
 /// Regions of one client.
@@ -156,14 +156,43 @@ impl GuestMemory {
         Ok((unsafe { mapping.start.add(offset) }, len))
     }
 
-    fn number(&self, address: u64, writes: bool) -> Result<&AtomicU32, DmaError> {
-        let (start, len) = self.find(address, 4, writes)?;
-        if !address.is_multiple_of(4) || len < 4 {
+    /// Where a number of `size` bytes is, at an address that is a multiple of that.
+    fn aligned(&self, address: u64, size: usize, writes: bool) -> Result<*mut u8, DmaError> {
+        let (start, len) = self.find(address, size, writes)?;
+        if !address.is_multiple_of(size as u64) || len < size {
             return Err(DmaError { address });
         }
+        Ok(start)
+    }
+
+    fn number(&self, address: u64, writes: bool) -> Result<&AtomicU32, DmaError> {
+        let start = self.aligned(address, 4, writes)?;
         // SAFETY: four bytes of a mapping that lives as long as `self`. They are aligned, for regions and
         // mappings begin with pages. Other accesses to them are those of other processes, and copies.
         Ok(unsafe { AtomicU32::from_ptr(start.cast()) })
+    }
+
+    fn short(&self, address: u64, writes: bool) -> Result<&AtomicU16, DmaError> {
+        let start = self.aligned(address, 2, writes)?;
+        // SAFETY: as in `number`, with two bytes.
+        Ok(unsafe { AtomicU16::from_ptr(start.cast()) })
+    }
+
+    /// As [`Dma::load`], for 16 bits at an address that is a multiple of 2.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn load16(&self, address: u64) -> Result<u16, DmaError> {
+        Ok(u16::from_le(self.short(address, false)?.load(Ordering::Acquire)))
+    }
+
+    /// As [`Dma::store`], for 16 bits at an address that is a multiple of 2.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn store16(&self, address: u64, value: u16) -> Result<(), DmaError> {
+        self.short(address, true)?.store(value.to_le(), Ordering::Release);
+        Ok(())
     }
 }
 
@@ -238,6 +267,8 @@ mod tests {
         assert_eq!(memory.store(0x1_0004, 5), Ok(()));
         assert_eq!(memory.load(0x1_0004), Ok(5));
         assert!(memory.load(0x1_0002).is_err() && memory.store(0x1_2000, 1).is_err());
+        assert_eq!((memory.store16(0x1_0006, 6), memory.load16(0x1_0006)), (Ok(()), Ok(6)));
+        assert!(memory.load16(0x1_0001).is_err() && memory.store16(0x1_2000, 1).is_err());
     }
 
     #[test]

@@ -1,8 +1,32 @@
 //! What the frontends of virtual machines share.
 //!
 //! ```text
-//!  GuestMemory  memory that the client shares, by guest address; every access is checked
-//!  bus_error    survives that a client takes shared memory away
+//!  MessageSocket  a client's socket: messages and the descriptors that come with them
+//!  GuestMemory    memory that the client shares, by guest address; every access is checked
+//!  bus_error      survives that a client takes shared memory away
+//!  Eventfd        by which guests and servers wake each other
 //! ```
 pub mod bus_error;
+pub mod eventfd;
 pub mod memory;
+pub mod socket;
+
+/// Structures of a protocol, to the byte, each with its size.
+macro_rules! message {
+    ($($(#[$meta:meta])* pub struct $name:ident: $size:literal { $($field:ident: $type:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq,
+            zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable,
+            zerocopy::KnownLayout, zerocopy::Unaligned,
+        )]
+        #[repr(C)]
+        pub struct $name {
+            $(pub $field: $type,)*
+        }
+
+        const _: () = assert!(size_of::<$name>() == $size);
+    )*};
+}
+
+pub(super) use message;

@@ -23,9 +23,10 @@ mod ring;
 mod server;
 mod tags;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use abi::MAX_QUEUE_DEPTH;
 pub use control::{ControlError, PATH as CONTROL_PATH};
 pub use params::ParamsError;
+pub(super) use params::append_max;
 pub use server::{Server, ServerConfig, UblkError};

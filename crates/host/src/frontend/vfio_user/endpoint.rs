@@ -1,5 +1,6 @@
 //! A function and the client that has it. It is polled by a thread of the server's, or in steps.
 use super::super::guest::memory::GuestMemory;
+use super::super::guest::socket::SocketError;
 use super::messages::{Disconnect, Messages};
 use super::session::{Device, Session, Shared};
 use super::vectors::Vectors;
@@ -42,7 +43,7 @@ impl Endpoint {
         let polled = session.poll(&mut Device { function: &mut self.function, now });
         polled.unwrap_or_else(|why| {
             match why {
-                Disconnect::Closed => tracing::debug!("vfio-user: {why}"),
+                Disconnect::Socket(SocketError::Closed) => tracing::debug!("vfio-user: {why}"),
                 _ => tracing::warn!("vfio-user: the client was disconnected: {why}"),
             }
             self.leave(now);

@@ -1,6 +1,7 @@
 //! A client: negotiation, then memory, regions and interrupts of the function.
 use super::super::guest::memory::{GuestMemory, MAX_REGIONS, PAGE, RegionRequest};
-use super::messages::{Disconnect, MAX_DATA, MAX_FDS, Message, Messages};
+use super::super::guest::socket::MAX_FDS;
+use super::messages::{Disconnect, MAX_DATA, Message, Messages};
 use super::vectors::Vectors;
 use super::wire::{self, *};
 use rustix::io::Errno;

@@ -2,8 +2,8 @@
 //!
 //! From the protocol's specification, version 0.1, in the documentation of QEMU. Numbers are those of
 //! the host; little endian here, as on all machines that Zonal runs on.
+use super::super::guest::message;
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Commands.
 pub mod command {
@@ -61,22 +61,6 @@ pub mod set_irqs {
     pub const DATA_EVENTFD: u32 = 1 << 2;
     pub const ACTION: u32 = 0b111 << 3;
     pub const ACTION_TRIGGER: u32 = 1 << 5;
-}
-
-macro_rules! message {
-    ($($(#[$meta:meta])* pub struct $name:ident: $size:literal { $($field:ident: $type:ty,)* })*) => {$(
-        $(#[$meta])*
-        #[derive(
-            Clone, Copy, Debug, Default, PartialEq, Eq,
-            FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
-        )]
-        #[repr(C)]
-        pub struct $name {
-            $(pub $field: $type,)*
-        }
-
-        const _: () = assert!(size_of::<$name>() == $size);
-    )*};
 }
 
 message! {

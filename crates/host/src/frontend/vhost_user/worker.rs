@@ -1,0 +1,406 @@
+//! The frontend of a ring, on a thread of its own.
+use super::super::guest::bus_error;
+use super::super::guest::eventfd::Eventfd;
+use super::super::guest::memory::GuestMemory;
+use super::chain::RingError;
+use super::device::VirtioDevice;
+use super::inflight::Inflight;
+use super::request::{Decoded, Request, Requests};
+use super::ring::Ring;
+use super::server::ServerConfig;
+use crate::RealClock;
+use crate::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread::{self, JoinHandle};
+use zonal_blk::{Bio, Channel, Clock, Completion, Nanos, WakeUp};
+
+/// Chains that are taken in one poll.
+const BATCH: usize = 64;
+/// Bytes of data of the requests in flight of a ring; one request may have more.
+const MAX_BYTES: usize = 64 << 20;
+
+/// What a worker is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stop {
+    /// Serve the ring.
+    Not,
+    /// Answer the requests in flight, and end.
+    Drain,
+    /// End, without an access to the guest.
+    Abandon,
+}
+
+/// What a session and the worker of a ring share.
+#[derive(Debug)]
+pub struct RingControl {
+    pub enabled: AtomicBool,
+    stop: AtomicU8,
+    kick: Mutex<Option<Arc<Eventfd>>>,
+    pub call: Mutex<Option<Eventfd>>,
+    pub error: Mutex<Option<Eventfd>>,
+}
+
+impl RingControl {
+    pub fn new() -> Self {
+        RingControl {
+            enabled: AtomicBool::new(false),
+            stop: AtomicU8::new(Stop::Not as u8),
+            kick: Mutex::default(),
+            call: Mutex::default(),
+            error: Mutex::default(),
+        }
+    }
+
+    /// A new worker begins.
+    pub fn begin(&self) {
+        self.stop.store(Stop::Not as u8, Ordering::Release);
+    }
+
+    /// Ends the worker. Who has abandoned a ring does not come back to it.
+    pub fn stop(&self, how: Stop) {
+        self.stop.fetch_max(how as u8, Ordering::AcqRel);
+    }
+
+    fn stops(&self, how: Stop) -> bool {
+        self.stop.load(Ordering::Acquire) == how as u8
+    }
+
+    pub fn set_kick(&self, kick: Option<Eventfd>) {
+        *self.kick.lock().expect("kick lock") = kick.map(Arc::new);
+    }
+}
+
+fn signal(eventfd: &Mutex<Option<Eventfd>>) {
+    if let Some(eventfd) = &*eventfd.lock().expect("eventfd lock") {
+        eventfd.signal();
+    }
+}
+
+/// The thread of a worker.
+pub struct RunningWorker {
+    waker: Arc<Waker>,
+    end: Arc<WorkerEnd>,
+    thread: JoinHandle<()>,
+}
+
+/// What a worker leaves.
+#[derive(Default)]
+struct WorkerEnd {
+    finished: AtomicBool,
+    /// The index of the next chain.
+    next_avail: AtomicU16,
+}
+
+impl RunningWorker {
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// The index of the next chain, if the worker has finished.
+    pub fn finished(&self) -> Option<u16> {
+        // One that has panicked has finished, too.
+        let finished = self.end.finished.load(Ordering::Acquire) || self.thread.is_finished();
+        finished.then(|| self.end.next_avail.load(Ordering::Relaxed))
+    }
+
+    /// Waits for the thread.
+    pub fn join(self) {
+        // A thread that panicked has said so.
+        let _ = self.thread.join();
+    }
+}
+
+/// A ring and its requests.
+pub struct Worker {
+    ring: Ring,
+    channel: Channel,
+    device: Arc<VirtioDevice>,
+    memory: Arc<RwLock<GuestMemory>>,
+    features: u64,
+    control: Arc<RingControl>,
+    inflight: Option<Inflight>,
+    /// Heads that the last server has not answered.
+    repeated: VecDeque<u16>,
+    /// By the `user_data` of their bios.
+    requests: Vec<Option<Request>>,
+    free: Vec<usize>,
+    /// Data of the requests in flight.
+    bytes: usize,
+    /// The guest has broken the ring: nothing is read of it any more.
+    broken: bool,
+    /// What the thread waits for.
+    kick: Option<Arc<Eventfd>>,
+    /// Of the thread that has the client.
+    server: Arc<Waker>,
+    /// Bios that are submitted together.
+    bios: Vec<Bio>,
+    /// Kept for its capacity.
+    completions: Vec<Completion>,
+}
+
+/// What a worker is made of.
+pub struct NewWorker {
+    pub ring: Ring,
+    pub channel: Channel,
+    pub device: Arc<VirtioDevice>,
+    pub memory: Arc<RwLock<GuestMemory>>,
+    pub features: u64,
+    pub control: Arc<RingControl>,
+    pub inflight: Option<Inflight>,
+    pub server: Arc<Waker>,
+}
+
+impl Worker {
+    /// A worker for a ring.
+    ///
+    /// # Errors
+    /// The memory for requests in flight is gone.
+    pub fn new(new: NewWorker) -> Result<Self, RingError> {
+        let NewWorker { mut ring, channel, device, memory, features, control, inflight, server } =
+            new;
+        let mut inflight = inflight;
+        let mut repeated = VecDeque::new();
+        if let Some(inflight) = &mut inflight {
+            repeated.extend(inflight.resume(ring.published())?);
+            if !repeated.is_empty() {
+                ring.resume(u16::try_from(repeated.len()).expect("no more than descriptors"));
+            }
+        }
+        Ok(Worker {
+            ring,
+            channel,
+            device,
+            memory,
+            features,
+            control,
+            inflight,
+            repeated,
+            requests: Vec::new(),
+            free: Vec::new(),
+            bytes: 0,
+            broken: false,
+            kick: None,
+            server,
+            bios: Vec::new(),
+            completions: Vec::new(),
+        })
+    }
+
+    /// Serves the ring on a thread of this name, until it is stopped.
+    ///
+    /// # Errors
+    /// The system has no resources left.
+    pub fn start(self, name: String, config: &ServerConfig) -> io::Result<RunningWorker> {
+        let poller = Poller::new(config.waiting)?;
+        let (waker, clock) = (poller.waker(), config.clock.clone());
+        let end = Arc::<WorkerEnd>::default();
+        let ours = Arc::clone(&end);
+        let thread = thread::Builder::new().name(name);
+        let thread = thread.spawn(move || self.run(&clock, poller, &ours))?;
+        Ok(RunningWorker { waker, end, thread })
+    }
+
+    fn run(mut self, clock: &RealClock, mut poller: Poller, end: &WorkerEnd) {
+        let Ok(()) = serve(&mut self, clock, &mut poller);
+        let Worker { ring, channel, server, .. } = self;
+        // The next worker may need its hardware queue.
+        drop(channel);
+        end.next_avail.store(ring.next_avail(), Ordering::Relaxed);
+        end.finished.store(true, Ordering::Release);
+        server.wake();
+    }
+
+    fn in_flight(&self) -> usize {
+        self.requests.len() - self.free.len()
+    }
+
+    /// Whether chains are taken from the ring.
+    fn is_serving(&self) -> bool {
+        !self.broken
+            && self.control.stops(Stop::Not)
+            && self.control.enabled.load(Ordering::Acquire)
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= MAX_BYTES
+    }
+
+    fn fail(&mut self, error: RingError) {
+        tracing::warn!("vhost-user: a ring is not served any more: {error}");
+        self.broken = true;
+        self.repeated.clear();
+        signal(&self.control.error);
+    }
+
+    fn complete(&mut self, now: Nanos, memory: &GuestMemory) -> bool {
+        let mut completions = take(&mut self.completions);
+        let worked = self.channel.poll(now, &mut completions) > 0;
+        for completion in completions.drain(..) {
+            let slot = usize::try_from(completion.user_data).expect("as it was submitted");
+            let request = self.requests[slot].take().expect("a bio is of a request");
+            self.free.push(slot);
+            self.bytes -= request.bytes();
+            if self.broken {
+                continue;
+            }
+            let requests = Requests { device: &self.device, features: self.features, memory };
+            let done = requests.complete(&request, completion);
+            if let Err(error) = done.and_then(|len| self.push(memory, request.head, len)) {
+                self.fail(error);
+            }
+        }
+        self.completions = completions;
+        worked
+    }
+
+    fn push(&mut self, memory: &GuestMemory, head: u16, len: u32) -> Result<(), RingError> {
+        if let Some(inflight) = &mut self.inflight {
+            inflight.push(head)?;
+        }
+        self.ring.push(memory, head, len)
+    }
+
+    /// Takes a chain, if there is one and room for it. Returns whether there was.
+    fn fetch(&mut self, memory: &GuestMemory) -> Result<bool, RingError> {
+        if self.is_full() {
+            return Ok(false);
+        }
+        let head = if let Some(head) = self.repeated.pop_front() {
+            head
+        } else {
+            let Some(head) = self.ring.pop(memory)? else { return Ok(false) };
+            if let Some(inflight) = &mut self.inflight {
+                inflight.take(head)?;
+            }
+            head
+        };
+        let chain = self.ring.chain(memory, head)?;
+        let requests = Requests { device: &self.device, features: self.features, memory };
+        match requests.decode(chain)? {
+            Decoded::Done(len) => self.push(memory, head, len)?,
+            Decoded::Bio(request, bio) => {
+                self.bytes += request.bytes();
+                let slot = self.free.pop().unwrap_or_else(|| {
+                    self.requests.push(None);
+                    self.requests.len() - 1
+                });
+                self.requests[slot] = Some(request);
+                self.bios.push(Bio { user_data: slot as u64, ..bio });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes some chains, and submits their bios. Returns whether there was one.
+    fn fetch_batch(&mut self, now: Nanos, memory: &GuestMemory) -> bool {
+        let mut worked = false;
+        for _ in 0..BATCH {
+            match self.fetch(memory) {
+                Ok(true) => worked = true,
+                Ok(false) => break,
+                Err(error) => {
+                    self.fail(error);
+                    break;
+                }
+            }
+        }
+        self.channel.submit_batch(now, &mut self.bios);
+        worked
+    }
+
+    fn publish(&mut self, memory: &GuestMemory) -> Result<(), RingError> {
+        if self.broken || !self.ring.has_unpublished() {
+            return Ok(());
+        }
+        let interrupt = self.ring.publish(memory)?;
+        if let Some(inflight) = &mut self.inflight {
+            inflight.published(self.ring.published())?;
+        }
+        if interrupt {
+            signal(&self.control.call);
+        }
+        Ok(())
+    }
+}
+
+impl Frontend for Worker {
+    type Error = Infallible;
+
+    fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
+        let memory = Arc::clone(&self.memory);
+        // Held for the whole of a poll: memory that was taken back is not accessed any more.
+        let memory = memory.read().expect("memory lock");
+        if self.control.stops(Stop::Abandon) {
+            return Ok(Progress::Done);
+        }
+        let now = clock.now();
+        let mut worked = self.complete(now, &memory);
+        if self.is_serving() {
+            worked |= self.fetch_batch(now, &memory);
+        }
+        if let Err(error) = self.publish(&memory) {
+            self.fail(error);
+        }
+        drop(memory);
+        if bus_error::any_lost() {
+            self.server.wake();
+        }
+        Ok(match worked {
+            _ if self.control.stops(Stop::Drain) && self.in_flight() == 0 => Progress::Done,
+            true => Progress::Worked,
+            false => Progress::Idle,
+        })
+    }
+
+    fn drain(&mut self, now: Nanos) -> bool {
+        self.channel.drain();
+        self.channel.submit_batch(now, &mut self.bios);
+        self.channel.poll(now, &mut self.completions);
+        self.completions.clear();
+        self.channel.is_idle()
+    }
+
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        visit(&mut self.channel);
+    }
+
+    fn wait_fds(&mut self, set: &mut WaitSet) {
+        self.kick = None;
+        if self.is_serving() && !self.is_full() {
+            self.kick = self.control.kick.lock().expect("kick lock").clone();
+            self.kick.iter().for_each(|kick| set.read(kick.fd()));
+        }
+    }
+
+    fn prepare_to_sleep(&mut self) -> bool {
+        if !self.is_serving() || self.is_full() {
+            return true;
+        }
+        let memory = Arc::clone(&self.memory);
+        let memory = memory.read().expect("memory lock");
+        self.ring.want_kick(&memory).unwrap_or_else(|error| {
+            self.fail(error);
+            true
+        })
+    }
+
+    fn awake(&mut self) {
+        if let Some(kick) = self.kick.take() {
+            kick.clear();
+        }
+        if !self.is_serving() {
+            return;
+        }
+        let memory = Arc::clone(&self.memory);
+        let memory = memory.read().expect("memory lock");
+        if let Err(error) = self.ring.suppress_kicks(&memory) {
+            self.fail(error);
+        }
+    }
+}
