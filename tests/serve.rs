@@ -9,6 +9,8 @@ mod control;
 #[path = "../crates/host/tests/vfio_user/guest.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod guest;
+#[path = "../crates/host/tests/guest_memory/mod.rs"]
+mod guest_memory;
 #[path = "hostile/mod.rs"]
 mod hostile;
 #[path = "serve/log.rs"]

@@ -4,6 +4,7 @@
 //!  fuse        zones as files, behind a mount point
 //!  nvme_tcp    namespaces of an NVMe subsystem, over TCP
 //!  vfio_user   the same subsystem, as a controller of a virtual machine
+//!  vhost_user  a virtio block device of a virtual machine
 //!  ublk        a block device of this machine
 //!  control     a socket to watch and change them, metrics, and a page for a browser
 //! ```
@@ -20,6 +21,7 @@ mod nvme_tcp;
 mod subsystem;
 mod ublk;
 mod vfio_user;
+mod vhost_user;
 
 use super::traced;
 use crate::interrupt::end_on_interrupt;
@@ -221,6 +223,9 @@ fn start(
         if let Some(path) = vfio_user {
             exports.push(Box::new(vfio_user::start(path, args, &subsystem, &clock)?));
         }
+    }
+    if let Some(path) = &args.vhost_user.socket {
+        exports.push(Box::new(vhost_user::start(path, args, only("--vhost-user")?, &clock)?));
     }
     if let Some(dir) = &args.fuse.dir {
         #[cfg(feature = "fuse")]

@@ -15,6 +15,8 @@ use zonal_nvme::auth::{Group, Hash};
     group = ArgGroup::new("exports").required(true).multiple(true),
     // What makes the devices namespaces of an NVMe subsystem.
     group = ArgGroup::new("nvme").multiple(true),
+    // Exports whose device has a serial number, and queues that are polled.
+    group = ArgGroup::new("named").multiple(true),
     group = ArgGroup::new("traced").arg("trace"),
 )]
 pub struct ServeArgs {
@@ -27,6 +29,8 @@ pub struct ServeArgs {
     pub nvme_tcp: NvmeTcpArgs,
     #[command(flatten)]
     pub vfio_user: VfioUserArgs,
+    #[command(flatten)]
+    pub vhost_user: VhostUserArgs,
     #[command(flatten)]
     pub fuse: FuseArgs,
     #[command(flatten)]
@@ -118,14 +122,14 @@ impl LogArgs {
 pub struct NvmeTcpArgs {
     /// Serve them over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is
     /// free. Repeated, each address is a path to the same subsystem
-    #[arg(long = "nvme-tcp", value_name = "HOST:PORT", groups = ["exports", "nvme"], value_parser = address)]
+    #[arg(long = "nvme-tcp", value_name = "HOST:PORT", groups = ["exports", "nvme", "named"], value_parser = address)]
     pub addresses: Vec<SocketAddr>,
     /// NVMe Qualified Name of the subsystem [default: one made from the UUIDs of images; else a random
     /// one for as long as the server runs]
     #[arg(long, requires = "nvme")]
     pub nqn: Option<String>,
-    /// Serial number of the subsystem, up to 20 characters [default: as --nqn]
-    #[arg(long, requires = "nvme")]
+    /// Serial number of the subsystem, and of a virtio device, up to 20 characters [default: as --nqn]
+    #[arg(long, requires = "named")]
     pub serial: Option<String>,
     /// UUID of a namespace; repeated, one for each device [default: that of an image, else a random
     /// one]
@@ -158,7 +162,7 @@ pub struct NvmeTcpArgs {
     pub io_queues: u16,
     /// Never sleep while hosts or virtual machines have I/O queues: less latency, a processor for
     /// each queue
-    #[arg(long, requires = "nvme")]
+    #[arg(long, requires = "named")]
     pub poll: bool,
 }
 
@@ -167,8 +171,20 @@ pub struct NvmeTcpArgs {
 pub struct VfioUserArgs {
     /// Serve them to a virtual machine as an NVMe controller on its PCIe bus: make a socket here
     /// for QEMU (-device vfio-user-pci)
-    #[arg(long = "vfio-user", value_name = "SOCKET", groups = ["exports", "nvme"])]
+    #[arg(long = "vfio-user", value_name = "SOCKET", groups = ["exports", "nvme", "named"])]
     pub socket: Option<PathBuf>,
+}
+
+/// Options of the export to a virtual machine as a virtio device.
+#[derive(Args, Debug)]
+pub struct VhostUserArgs {
+    /// Serve it to a virtual machine as a virtio block device, with zones of either kind: make a
+    /// socket here for QEMU (-device vhost-user-test-device-pci; without zones vhost-user-blk-pci)
+    #[arg(id = "vhost_user", long = "vhost-user", value_name = "SOCKET", groups = ["exports", "named"])]
+    pub socket: Option<PathBuf>,
+    /// Queues of the virtio device, each with a thread; QEMU is told the same number
+    #[arg(id = "vhost_user_queues", long = "vhost-user-queues", value_name = "N", default_value_t = 1, requires = "vhost_user", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub queues: u16,
 }
 
 /// Options for monitoring and control.

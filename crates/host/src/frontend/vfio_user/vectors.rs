@@ -1,15 +1,15 @@
 //! Eventfds of the client, by which the guest is interrupted.
+use super::super::guest::eventfd::Eventfd;
 use super::wire::{IRQ_ERROR, IRQ_MSIX, IRQ_REQUEST};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, readlink};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
 /// The interrupts of a function.
 pub struct Vectors {
-    msix: Vec<Mutex<Option<OwnedFd>>>,
+    msix: Vec<Mutex<Option<Eventfd>>>,
     /// Of errors and requests, which are never signalled.
-    others: [Mutex<Option<OwnedFd>>; 2],
+    others: [Mutex<Option<Eventfd>>; 2],
 }
 
 impl Vectors {
@@ -19,7 +19,7 @@ impl Vectors {
     }
 
     /// The interrupts with this VFIO index.
-    fn of(&self, index: u32) -> &[Mutex<Option<OwnedFd>>] {
+    fn of(&self, index: u32) -> &[Mutex<Option<Eventfd>>] {
         match index {
             IRQ_MSIX => &self.msix,
             IRQ_ERROR => &self.others[..1],
@@ -38,7 +38,7 @@ impl Vectors {
         index: u32,
         start: u32,
         count: u32,
-    ) -> Result<&[Mutex<Option<OwnedFd>>], Errno> {
+    ) -> Result<&[Mutex<Option<Eventfd>>], Errno> {
         let (start, count) = (start as usize, count as usize);
         let end = start.checked_add(count).ok_or(Errno::INVAL)?;
         self.of(index).get(start..end).ok_or(Errno::INVAL)
@@ -59,7 +59,7 @@ impl Vectors {
         if !eventfds.is_empty() && eventfds.len() != vectors.len() {
             return Err(Errno::INVAL);
         }
-        eventfds.iter().try_for_each(check)?;
+        let eventfds = eventfds.into_iter().map(Eventfd::new).collect::<Result<Vec<_>, _>>()?;
         let eventfds = eventfds.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         for (vector, eventfd) in vectors.iter().zip(eventfds) {
             *vector.lock().expect("vector lock") = eventfd;
@@ -99,36 +99,17 @@ impl Vectors {
     }
 }
 
-fn signal(vector: &Mutex<Option<OwnedFd>>) {
+fn signal(vector: &Mutex<Option<Eventfd>>) {
     if let Some(eventfd) = &*vector.lock().expect("vector lock") {
-        // Full if the guest has taken no interrupt for 2^64 of them, or its monitor wants it to be:
-        // an interrupt waits then anyway.
-        let _ = unblock(eventfd).and_then(|()| rustix::io::write(eventfd, &1_u64.to_ne_bytes()));
+        eventfd.signal();
     }
-}
-
-/// The client has the same open file, and can make it block again at any time.
-fn unblock(eventfd: &OwnedFd) -> Result<(), Errno> {
-    let flags = fcntl_getfl(eventfd)?;
-    if flags.contains(OFlags::NONBLOCK) {
-        return Ok(());
-    }
-    fcntl_setfl(eventfd, flags | OFlags::NONBLOCK)
-}
-
-/// Whether a descriptor is an eventfd, and then makes it one that never blocks.
-fn check(fd: &OwnedFd) -> Result<(), Errno> {
-    let name = readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
-    if name.to_bytes() != b"anon_inode:[eventfd]" {
-        return Err(Errno::INVAL);
-    }
-    unblock(fd)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
+    use rustix::fs::{OFlags, fcntl_setfl};
 
     #[test]
     fn guest_is_interrupted_by_eventfds_and_nothing_else() {
