@@ -17,6 +17,9 @@ mod client;
 #[path = "../crates/host/tests/vfio_user/guest.rs"]
 #[allow(dead_code, reason = "this guest uses a part of it")]
 mod guest;
+#[path = "../crates/host/tests/guest_memory/mod.rs"]
+#[allow(dead_code, reason = "this guest uses a part of it")]
+mod guest_memory;
 
 use guest::{DATA, Guest, QueuePair, transfer};
 use std::sync::Arc;

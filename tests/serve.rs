@@ -10,6 +10,7 @@ mod control;
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod guest;
 #[path = "../crates/host/tests/guest_memory/mod.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
 mod guest_memory;
 #[path = "hostile/mod.rs"]
 mod hostile;

@@ -2,7 +2,7 @@
 //!
 //! Messages are made by hand here, so that they can be wrong.
 use crate::guest_memory::send_with;
-pub use crate::guest_memory::{Memory, PATIENCE, wait, wait_signal};
+pub use crate::guest_memory::{Memory, PATIENCE, wait};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

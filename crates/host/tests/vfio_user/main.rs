@@ -5,8 +5,9 @@ mod guest;
 mod guest_memory;
 mod hostile;
 
-use client::{Client, RESET, wait, wait_signal};
+use client::{Client, RESET, wait};
 use guest::{DATA, ENTRIES, Guest, command, transfer};
+use guest_memory::wait_signal;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
