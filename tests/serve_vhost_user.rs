@@ -89,7 +89,9 @@ fn virtual_machine_has_an_smr_disk() {
     blocks(&mut first, 4 * 2048, false);
     let misplaced = first.io(0, &Request::write(4 * 2048, &[0; 4096]));
     assert_eq!(misplaced.status, 4, "not at the write pointer");
-    assert_eq!(server.end(Signal::TERM), (Some(0), String::new()));
+    let (code, log) = server.end(Signal::TERM);
+    assert_eq!((code, log.lines().count()), (Some(0), 1), "{log}");
+    assert!(log.contains("a write must begin at the write pointer"), "{log}");
     assert!(guest.client.is_closed());
     assert!(!socket.exists(), "it is removed");
 }

@@ -80,8 +80,15 @@ fn messages_that_are_wrong_are_refused() {
     ] {
         assert_eq!(client.set(request, &body, &fds), Err(1), "{request} {body:?}");
     }
-    // Rings at addresses where none can be.
-    client.share(&memory);
+    drop(client);
+    check(&served);
+}
+
+#[test]
+fn rings_at_addresses_where_none_can_be_are_refused() {
+    let served = Served::new(&zoned(Nanos(0)));
+    let (mut client, _) = Client::negotiated(served.path(), 0);
+    client.share(&Memory::new(MEMORY));
     client.state(SET_VRING_NUM, 0, SIZE.into()).expect("a size");
     let end = USER + MEMORY as u64;
     for parts in [
