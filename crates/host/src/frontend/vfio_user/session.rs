@@ -124,8 +124,8 @@ impl Session {
             command::GET_REGION_INFO => get_region_info(exact(body)?),
             command::GET_IRQ_INFO => self.get_irq_info(exact(body)?),
             command::REGION_READ => region_read(&exact(body)?, device),
-            command::REGION_WRITE => region_write(body, device),
-            command::REGION_WRITE_MULTI => region_write_multi(body, device),
+            command::REGION_WRITE => self.region_write(body, device),
+            command::REGION_WRITE_MULTI => self.region_write_multi(body, device),
             // The device has neither descriptors for doorbells nor a state that could be moved.
             command::GET_REGION_IO_FDS
             | command::DIRTY_PAGES
@@ -178,6 +178,43 @@ impl Session {
             count: count.into(),
         };
         Ok(info.as_bytes().to_vec())
+    }
+
+    fn region_write(&self, body: &[u8], device: &mut Device<'_>) -> Reply {
+        let (access, data) = RegionAccess::read_from_prefix(body).map_err(|_| Errno::INVAL)?;
+        if check_access(&access)? != data.len() {
+            return Err(Errno::INVAL);
+        }
+        self.write(&access, data, device);
+        Ok(access.as_bytes().to_vec())
+    }
+
+    fn region_write_multi(&self, body: &[u8], device: &mut Device<'_>) -> Reply {
+        let (count, writes) = body.split_first_chunk().ok_or(Errno::INVAL)?;
+        let writes = <[MultiWrite]>::ref_from_bytes(writes).map_err(|_| Errno::INVAL)?;
+        let whole = writes.len() as u64 == u64::from_le_bytes(*count);
+        let fits =
+            |one: &MultiWrite| check_access(&one.access).is_ok_and(|len| len <= one.data.len());
+        if !whole || !writes.iter().all(fits) {
+            return Err(Errno::INVAL);
+        }
+        for one in writes {
+            self.write(&one.access, &one.data[..one.access.count.get() as usize], device);
+        }
+        Ok(count.to_vec())
+    }
+
+    fn write(&self, access: &RegionAccess, data: &[u8], device: &mut Device<'_>) {
+        let offset = access.offset.get();
+        match access.region.get() {
+            REGION_CONFIG => {
+                device.function.write_config(device.now, offset, data);
+                // It may have been a reset, after which no worker accesses the guest's memory: one that
+                // does has it locked.
+                drop(self.shared.memory.write().expect("memory lock"));
+            }
+            _ => device.function.write_bar(device.now, offset, data),
+        }
     }
 
     fn set_irqs(&self, body: &[u8], fds: Vec<OwnedFd>) -> Reply {
@@ -316,35 +353,4 @@ fn region_read(access: &RegionAccess, device: &mut Device<'_>) -> Reply {
         _ => device.function.read_bar(offset, data),
     }
     Ok(reply)
-}
-
-fn write(access: &RegionAccess, data: &[u8], device: &mut Device<'_>) {
-    let offset = access.offset.get();
-    match access.region.get() {
-        REGION_CONFIG => device.function.write_config(device.now, offset, data),
-        _ => device.function.write_bar(device.now, offset, data),
-    }
-}
-
-fn region_write(body: &[u8], device: &mut Device<'_>) -> Reply {
-    let (access, data) = RegionAccess::read_from_prefix(body).map_err(|_| Errno::INVAL)?;
-    if check_access(&access)? != data.len() {
-        return Err(Errno::INVAL);
-    }
-    write(&access, data, device);
-    Ok(access.as_bytes().to_vec())
-}
-
-fn region_write_multi(body: &[u8], device: &mut Device<'_>) -> Reply {
-    let (count, writes) = body.split_first_chunk().ok_or(Errno::INVAL)?;
-    let writes = <[MultiWrite]>::ref_from_bytes(writes).map_err(|_| Errno::INVAL)?;
-    let whole = writes.len() as u64 == u64::from_le_bytes(*count);
-    let fits = |one: &MultiWrite| check_access(&one.access).is_ok_and(|len| len <= one.data.len());
-    if !whole || !writes.iter().all(fits) {
-        return Err(Errno::INVAL);
-    }
-    for one in writes {
-        write(&one.access, &one.data[..one.access.count.get() as usize], device);
-    }
-    Ok(count.to_vec())
 }

@@ -53,6 +53,8 @@ pub struct IoWorker {
     /// A queue is not in guest memory: nothing is done until the controller is reset.
     failed: bool,
     ending: bool,
+    /// The last poll has seen that the controller was reset.
+    saw_abort: bool,
 }
 
 struct SubmissionQueue {
@@ -100,6 +102,7 @@ impl IoWorker {
             responses: Vec::new(),
             failed: false,
             ending: false,
+            saw_abort: false,
         }
     }
 
@@ -193,6 +196,7 @@ impl IoWorker {
 
     /// After a reset: no guest memory is touched, and what is in flight is drained.
     fn wind_down(&mut self, now: Nanos) -> Polled {
+        self.saw_abort = self.mailbox.is_aborted();
         let mut idle = true;
         for queue in &mut self.queues {
             if !queue.deleting {
@@ -203,7 +207,7 @@ impl IoWorker {
             self.responses.clear();
             idle &= queue.io.is_idle();
         }
-        Polled { done: idle && self.mailbox.is_aborted(), ..Polled::default() }
+        Polled { done: idle && self.saw_abort, ..Polled::default() }
     }
 
     fn read_head(&self, dma: &impl Dma) -> Result<u16, DmaError> {
@@ -225,7 +229,11 @@ impl IoWorker {
         if self.mailbox.has_mail() {
             return false;
         }
-        if self.failed || self.mailbox.is_aborted() {
+        if self.mailbox.is_aborted() {
+            // Then it waits for I/O in flight, else nobody would wake it.
+            return self.saw_abort;
+        }
+        if self.failed {
             return true;
         }
         // An error shows again in the next poll.
