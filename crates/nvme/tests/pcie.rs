@@ -372,6 +372,16 @@ fn reset_while_commands_are_in_flight_drains_them() {
 }
 
 #[test]
+fn queue_that_falls_asleep_while_the_controller_is_reset_looks_again() {
+    let mut guest = Guest::with_queues();
+    assert!(guest.prepare_to_sleep(), "it has nothing to do");
+    guest.set_register(0x14, 0x46_0060);
+    assert!(!guest.prepare_to_sleep(), "it has not seen the reset");
+    guest.poll();
+    assert!(guest.function.is_quiescent());
+}
+
+#[test]
 fn shutdown_completes_and_ends_the_queues() {
     let mut guest = Guest::with_queues();
     guest.set_register(0x14, 0x46_4061);
