@@ -26,6 +26,7 @@ const OK: NvmeStatus = NvmeStatus::SUCCESS;
 /// A server, and the directory of its socket.
 struct Served {
     server: Server,
+    queue: Arc<Queue>,
     _dir: TempDir,
 }
 
@@ -50,7 +51,7 @@ impl Served {
             model: text("Zonal"),
             firmware: text("1"),
         });
-        let namespace = Namespace::new(queue, [7; 16]).expect("a namespace");
+        let namespace = Namespace::new(Arc::clone(&queue), [7; 16]).expect("a namespace");
         subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
         let dir = tempfile::tempdir().expect("a directory");
         let config = ServerConfig {
@@ -59,7 +60,7 @@ impl Served {
             clock: RealClock::start(),
         };
         let server = Server::start(&dir.path().join("socket"), &subsystem, config);
-        Served { server: server.expect("a server"), _dir: dir }
+        Served { server: server.expect("a server"), queue, _dir: dir }
     }
 
     fn path(&self) -> &Path {
