@@ -75,6 +75,33 @@ fn truncating_waits_for_writes_in_flight() {
 }
 
 #[test]
+fn open_waits_for_the_closes_before_it() {
+    let files = Files::on("explicit-open", slow());
+    for file in 0..3 {
+        files.open(&format!("seq/{file}")).unwrap();
+    }
+    for file in 0..30 {
+        let closed = files.begin(&format!("seq/{}", file % 6), FileOp::Close { wrote: true });
+        let next = format!("seq/{}", (file + 3) % 6);
+        let opened = files.begin(&next, FileOp::Open { writes: true });
+        assert_eq!(ended(&closed), Ok(Answer::Done));
+        assert_eq!(ended(&opened), Ok(Answer::Done), "three are open before and after");
+    }
+    assert_eq!(files.open("seq/4"), Err(Errno::BUSY));
+}
+
+#[test]
+fn open_that_waits_is_replied_to_when_the_workers_stop() {
+    let files = Files::on("explicit-open", slow());
+    files.open("seq/0").unwrap();
+    let closed = files.begin("seq/0", FileOp::Close { wrote: true });
+    let opened = files.begin("seq/1", FileOp::Open { writes: true });
+    drop(files);
+    assert_eq!(ended(&closed), Ok(Answer::Done));
+    assert_eq!(ended(&opened), Ok(Answer::Done));
+}
+
+#[test]
 fn write_behind_one_that_fails_fails_as_well() {
     // The second begins before the first has failed.
     let slower = FaultConfig { latency: Nanos(100_000_000), ..slow() };

@@ -8,7 +8,9 @@
 //!
 //! Invariants: each operation is replied to once. All operations of a file go through one worker and
 //! begin there in the order of their submission; they do not wait for those of other files, unless
-//! one of them has the worker to itself.
+//! one of them has the worker to itself, or an open that opens a zone comes after a close that closes
+//! another: the kernel does not wait for the reply to a close, and the zone's place among the open ones
+//! is free when close(2) has returned.
 mod engine;
 
 use super::fs::{OpenMode, ZoneFs};
@@ -88,11 +90,28 @@ struct Job {
     on_done: OnDone,
 }
 
+/// Opens of zones that wait for the closes before them.
+#[derive(Default)]
+struct Closing {
+    /// Closes that were submitted and are not done.
+    closes: usize,
+    opens: Vec<(Arc<Worker>, Job)>,
+}
+
+impl Closing {
+    fn forward_opens(&mut self) {
+        for (worker, job) in self.opens.drain(..) {
+            worker.wake(|inbox| inbox.jobs.push_back(job));
+        }
+    }
+}
+
 /// The workers of a file system. Dropping them completes the operations that were submitted.
 pub struct WorkerPool {
     fs: Arc<ZoneFs>,
     clock: RealClock,
     workers: Vec<Arc<Worker>>,
+    closing: Arc<Mutex<Closing>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -120,7 +139,13 @@ impl WorkerPool {
     /// # Errors
     /// The device has too few hardware queues, or the process no threads or file descriptors left.
     pub fn start(fs: Arc<ZoneFs>, clock: RealClock, count: usize) -> io::Result<Self> {
-        let mut workers = WorkerPool { fs, clock, workers: Vec::new(), threads: Vec::new() };
+        let mut workers = WorkerPool {
+            fs,
+            clock,
+            workers: Vec::new(),
+            closing: Arc::default(),
+            threads: Vec::new(),
+        };
         for _ in 0..count {
             let channel = workers.fs.queue().channel().map_err(io::Error::other)?;
             let mut poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO))?;
@@ -165,14 +190,48 @@ impl WorkerPool {
             }
             work => {
                 let worker = &self.workers[file.0 % self.workers.len()];
-                worker.submit(&self.clock, Job { file, work, on_done: Box::new(on_done) });
+                self.submit_in_order(worker, Job { file, work, on_done: Box::new(on_done) });
             }
         }
     }
+
+    /// Submits a job; an open for writing waits for closes.
+    fn submit_in_order(&self, worker: &Arc<Worker>, mut job: Job) {
+        match job.work {
+            FileOp::Open { writes: true } => {
+                let mut closing = lock(&self.closing);
+                if closing.closes > 0 {
+                    closing.opens.push((Arc::clone(worker), job));
+                    return;
+                }
+            }
+            FileOp::Close { .. } => {
+                lock(&self.closing).closes += 1;
+                let closing = Arc::clone(&self.closing);
+                let on_done = job.on_done;
+                job.on_done = Box::new(move |ended| {
+                    on_done(ended);
+                    let mut closing = lock(&closing);
+                    closing.closes -= 1;
+                    if closing.closes == 0 {
+                        closing.forward_opens();
+                    }
+                });
+            }
+            _ => {}
+        }
+        worker.submit(&self.clock, job);
+    }
+}
+
+fn lock(closing: &Mutex<Closing>) -> MutexGuard<'_, Closing> {
+    closing.lock().expect("no thread panics while it counts closes")
 }
 
 impl Drop for WorkerPool {
     fn drop(&mut self) {
+        // A worker that stops takes no more jobs.
+        lock(&self.closing).forward_opens();
         for worker in &self.workers {
             worker.inbox().stopping = true;
             worker.waker.wake();
