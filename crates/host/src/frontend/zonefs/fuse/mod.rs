@@ -123,7 +123,7 @@ impl Drop for Mount {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         let Some(session) = self.session.take() else { return };
-        match self.unmounter.unmount() {
+        match self.unmounter.unmount().or_else(|error| retry_unmount(&self.dir, error)) {
             // A thread that panicked has said so.
             Ok(()) => drop(session.join()),
             Err(error) => {
@@ -135,6 +135,19 @@ impl Drop for Mount {
             }
         }
     }
+}
+
+/// Unmounts a directory that was busy for at most a second more: a process that ends, or that has
+/// forked and not yet called exec, holds its files for a moment.
+fn retry_unmount(dir: &Path, error: io::Error) -> io::Result<()> {
+    if error.kind() != io::ErrorKind::ResourceBusy {
+        return Err(error);
+    }
+    let unmounted = retry(Duration::from_millis(10), Duration::from_secs(1), || {
+        let result = rustix::mount::unmount(dir, UnmountFlags::empty());
+        (result != Err(Errno::BUSY)).then_some(result)
+    });
+    unmounted.map_or(Err(error), |result| result.map_err(io::Error::from))
 }
 
 /// Checks that a directory can become a mount point.
