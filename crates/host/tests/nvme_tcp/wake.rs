@@ -1,7 +1,6 @@
 //! A queue with a slow command: others' completions for it do not wait for that command.
 use super::support::*;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 use zonal_blk::{Bio, Buf, Op, QueueOptions, Sector, Status};
 use zonal_device::device_spec;
@@ -16,10 +15,11 @@ const SLOW: Duration = Duration::from_secs(5);
 /// lies in the mailbox until the connection's own read is done.
 #[test]
 fn append_that_another_connection_finishes_does_not_wait_for_a_slow_read() {
-    let spec = device_spec::parse(&format!("{ZONED},latency=50ms")).expect("a spec");
+    let spec = device_spec::parse(ZONED).expect("a spec");
     let device = Arc::new(InjectDevice::new(device_spec::build(&spec).expect("a device"), 0));
     device.add(format!("delay=read,time={}s", SLOW.as_secs()).parse().expect("a rule"));
-    let served = Served::over(device, ServerConfig::default());
+    device.add("delay=write,time=50ms".parse().expect("a rule"));
+    let served = Served::over(device.clone(), ServerConfig::default());
     let connected = Arc::new(served.connect("").expect("a connection"));
     let queue = zonal_blk::Queue::attach(connected, QueueOptions::default()).expect("a queue");
     let (mut a, mut b) = (queue.channel().expect("one"), queue.channel().expect("another"));
@@ -31,8 +31,8 @@ fn append_that_another_connection_finishes_does_not_wait_for_a_slow_read() {
     a.poll(now(), &mut done);
     b.submit(now(), Bio::write(Sector(0), Buf::zeroed(4096), 2));
     b.poll(now(), &mut done);
-    // The server has the write before the append.
-    thread::sleep(Duration::from_millis(20));
+    // The server's device has the write when the append is sent.
+    wait_until(|| device.rules()[1].1 == 1);
     let append = Bio { buf: Some(Buf::zeroed(4096)), ..Bio::new(Op::ZoneAppend, Sector(0), 8, 3) };
     a.submit(now(), append);
     let begin = Instant::now();
