@@ -1,6 +1,7 @@
 //! What the frontends of virtual machines share.
 //!
 //! ```text
+//!  RunningServer  a listening socket, and the thread that has a client
 //!  MessageSocket  a client's socket: messages and the descriptors that come with them
 //!  GuestMemory    memory that the client shares, by guest address; every access is checked
 //!  bus_error      survives that a client takes shared memory away
@@ -9,6 +10,7 @@
 pub mod bus_error;
 pub mod eventfd;
 pub mod memory;
+pub mod server;
 pub mod socket;
 
 /// Structures of a protocol, to the byte, each with its size.

@@ -1,4 +1,5 @@
 //! A client's Unix socket: messages with their descriptors in, bytes out. Nothing blocks.
+use crate::poll::WaitSet;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -6,7 +7,7 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, take};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// Descriptors that a message may have.
@@ -38,14 +39,20 @@ pub struct MessageSocket {
 }
 
 impl MessageSocket {
-    /// A socket that does not block.
+    /// A client's.
     pub fn new(socket: UnixStream) -> Self {
         let (received, fds, unsent) = Default::default();
         MessageSocket { socket, received, fds, unsent, unsent_fd: None }
     }
 
-    pub fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    /// Waits until the client takes what is unsent, and with `reads` for what it sends.
+    pub fn wait_fds(&self, reads: bool, set: &mut WaitSet) {
+        if reads {
+            set.read(self.socket.as_raw_fd());
+        }
+        if self.has_unsent() {
+            set.write(self.socket.as_raw_fd());
+        }
     }
 
     /// Whether the client has not taken everything yet.

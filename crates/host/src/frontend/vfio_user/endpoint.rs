@@ -31,10 +31,7 @@ impl Endpoint {
 
     /// Gives the function, which must be quiescent, to a client.
     pub fn connect(&mut self, socket: UnixStream) {
-        if socket.set_nonblocking(true).is_ok() {
-            tracing::debug!("vfio-user: a client has connected");
-            self.session = Some(Session::new(Messages::new(socket), self.shared.clone()));
-        }
+        self.session = Some(Session::new(Messages::new(socket), self.shared.clone()));
     }
 
     /// Executes what the client has sent. Returns whether there was anything to do.

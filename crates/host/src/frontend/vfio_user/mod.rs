@@ -1,7 +1,7 @@
 //! A PCIe NVMe controller for a virtual machine, over vfio-user.
 //!
 //! ```text
-//!  Server       a listening socket, for one client at a time: a virtual machine monitor
+//!  Server       for one client at a time: a virtual machine monitor
 //!  Messages     the socket: messages and the descriptors that come with them
 //!  Endpoint     the function, and the client that has it; Stepped is one without threads
 //!  Session      negotiation, memory, regions, interrupts -> zonal_nvme::controller::pcie::Function

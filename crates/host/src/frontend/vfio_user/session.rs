@@ -4,6 +4,7 @@ use super::super::guest::socket::MAX_FDS;
 use super::messages::{Disconnect, MAX_DATA, Message, Messages};
 use super::vectors::Vectors;
 use super::wire::{self, *};
+use crate::poll::WaitSet;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
@@ -23,7 +24,7 @@ pub struct Shared {
 
 /// A connected client.
 pub struct Session {
-    pub messages: Messages,
+    messages: Messages,
     shared: Shared,
     negotiated: bool,
     /// A reset whose reply waits until I/O has ended.
@@ -42,8 +43,13 @@ impl Session {
     }
 
     /// Whether a message may be received now.
-    pub fn wants_input(&self) -> bool {
+    fn wants_input(&self) -> bool {
         self.resetting.is_none() && !self.messages.has_unsent()
+    }
+
+    /// Adds the client's socket.
+    pub fn wait_fds(&self, set: &mut WaitSet) {
+        self.messages.wait_fds(self.wants_input(), set);
     }
 
     /// Executes the messages that have arrived, and sends replies. Returns whether there was anything

@@ -2,7 +2,8 @@
 use super::super::guest::socket::{MessageSocket, SocketError};
 use super::session::Refusal;
 use super::wire::{Header, REPLY, VERSION, VERSION_1};
-use std::os::fd::{OwnedFd, RawFd};
+use crate::poll::WaitSet;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -51,13 +52,14 @@ fn whole(received: &[u8]) -> Result<usize, Disconnect> {
 }
 
 impl Messages {
-    /// A socket that does not block.
+    /// A client's.
     pub fn new(socket: UnixStream) -> Self {
         Messages(MessageSocket::new(socket))
     }
 
-    pub fn fd(&self) -> RawFd {
-        self.0.fd()
+    /// Waits until the client takes what is unsent, and with `reads` for what it sends.
+    pub fn wait_fds(&self, reads: bool, set: &mut WaitSet) {
+        self.0.wait_fds(reads, set);
     }
 
     /// Whether replies wait for the client. No message is received meanwhile.

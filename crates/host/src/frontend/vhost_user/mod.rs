@@ -1,8 +1,9 @@
 //! A virtio block device for a virtual machine, over vhost-user: with zones, if the device has them.
 //!
 //! ```text
-//!  Server          a listening socket, for one client at a time: a virtual machine monitor
+//!  Server          for one client at a time: a virtual machine monitor
 //!  Messages        the socket: messages and the descriptors that come with them
+//!  Endpoint        the device, and the client that has it; Stepped is one without threads
 //!  Session         negotiation, memory, rings
 //!  VirtioDevice    features and configuration space
 //!  Worker          the frontend of a ring, on a thread of its own: chains -> bios -> used elements
@@ -15,14 +16,17 @@
 //! a client is gone, the next one may come.
 mod chain;
 mod device;
+mod endpoint;
 mod inflight;
 mod messages;
 mod request;
 mod ring;
 mod server;
 mod session;
+mod stepped;
 mod wire;
 mod worker;
 
 pub use device::DeviceError;
 pub use server::{Server, ServerConfig, VhostUserError};
+pub use stepped::Stepped;

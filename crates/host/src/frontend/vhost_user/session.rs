@@ -7,19 +7,19 @@ use super::device::{PROTOCOL, VirtioDevice};
 use super::inflight::{self, InflightMemory};
 use super::messages::{Disconnect, Message, Messages};
 use super::ring::{Layout, MAX_RING, Ring};
-use super::server::ServerConfig;
 use super::wire::{
     ConfigRange, Header, InflightArea, MemRegion, MemTable, NEED_REPLY, NO_FD, OneRegion,
     RING_NUMBER, VringAddr, VringState, feature, protocol, request,
 };
-use super::worker::{NewWorker, RingControl, RunningWorker, Stop, Worker};
-use crate::poll::Waker;
+use super::worker::{NewWorker, RingControl, RunningWorker, StartWorker, Stop, Worker};
+use crate::poll::WaitSet;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zonal_blk::WakeUp;
 
 /// Bytes of configuration space that a client may ask for.
 const MAX_CONFIG: u32 = 256;
@@ -66,10 +66,10 @@ pub enum Refusal {
 /// What the sessions of a server share with it.
 pub struct Shared {
     pub device: Arc<VirtioDevice>,
-    pub config: ServerConfig,
     pub memory: Arc<RwLock<GuestMemory>>,
     /// Of the thread that has the client.
-    pub waker: Arc<Waker>,
+    pub waker: Arc<dyn WakeUp>,
+    pub start: StartWorker,
 }
 
 /// A ring as the client has set it up.
@@ -121,7 +121,7 @@ enum Answer {
 
 /// A connected client.
 pub struct Session {
-    pub messages: Messages,
+    messages: Messages,
     shared: Arc<Shared>,
     features: u64,
     protocol: u64,
@@ -135,7 +135,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(messages: Messages, shared: Arc<Shared>) -> Self {
-        let rings = (0..shared.config.queues).map(|_| Vring::new()).collect();
+        let rings = (0..shared.device.config.queues.get()).map(|_| Vring::new()).collect();
         Session {
             messages,
             shared,
@@ -149,8 +149,13 @@ impl Session {
     }
 
     /// Whether a message may be received now.
-    pub fn wants_input(&self) -> bool {
+    fn wants_input(&self) -> bool {
         self.waiting.is_none() && !self.messages.has_unsent()
+    }
+
+    /// Adds the client's socket.
+    pub fn wait_fds(&self, set: &mut WaitSet) {
+        self.messages.wait_fds(self.wants_input(), set);
     }
 
     /// Executes the messages that have arrived, and sends replies. Returns whether there was anything
@@ -473,7 +478,7 @@ impl Session {
         }
         let number = u16::try_from(index).expect("256 at most");
         let inflight = self.inflight.as_ref().and_then(|memory| memory.ring(number, size));
-        let Shared { device, config, memory, waker } = &*self.shared;
+        let Shared { device, memory, waker, start } = &*self.shared;
         let channel = device.queue.channel().map_err(|e| Refusal::Thread(io::Error::other(e)))?;
         let served = Ring::new(&self.memory(), layout, base, self.features)?;
         let worker = Worker::new(NewWorker {
@@ -487,7 +492,7 @@ impl Session {
             server: Arc::clone(waker),
         })?;
         control.begin();
-        let running = worker.start(format!("vhost-user-{index}"), config);
+        let running = start(format!("vhost-user-{index}"), worker);
         self.rings[index].running = Some(running.map_err(Refusal::Thread)?);
         Ok(())
     }

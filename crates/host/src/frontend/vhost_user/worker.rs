@@ -7,9 +7,8 @@ use super::device::VirtioDevice;
 use super::inflight::Inflight;
 use super::request::{Decoded, Request, Requests};
 use super::ring::Ring;
-use super::server::ServerConfig;
 use crate::RealClock;
-use crate::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
+use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -82,11 +81,15 @@ fn signal(eventfd: &Mutex<Option<Eventfd>>) {
     }
 }
 
-/// The thread of a worker.
+/// Has a worker served by a thread of this name, or in steps. Fails if the system has no resources left.
+pub type StartWorker = Box<dyn Fn(String, Worker) -> io::Result<RunningWorker> + Send + Sync>;
+
+/// A worker that is being served.
 pub struct RunningWorker {
-    waker: Arc<Waker>,
+    waker: Arc<dyn WakeUp>,
     end: Arc<WorkerEnd>,
-    thread: JoinHandle<()>,
+    /// None if it is served in steps.
+    thread: Option<JoinHandle<()>>,
 }
 
 /// What a worker leaves.
@@ -105,14 +108,17 @@ impl RunningWorker {
     /// The index of the next chain, if the worker has finished.
     pub fn finished(&self) -> Option<u16> {
         // One that has panicked has finished, too.
-        let finished = self.end.finished.load(Ordering::Acquire) || self.thread.is_finished();
+        let finished = self.end.finished.load(Ordering::Acquire)
+            || self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         finished.then(|| self.end.next_avail.load(Ordering::Relaxed))
     }
 
     /// Waits for the thread.
     pub fn join(self) {
-        // A thread that panicked has said so.
-        let _ = self.thread.join();
+        if let Some(thread) = self.thread {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -137,7 +143,7 @@ pub struct Worker {
     /// What the thread waits for.
     kick: Option<Arc<Eventfd>>,
     /// Of the thread that has the client.
-    server: Arc<Waker>,
+    server: Arc<dyn WakeUp>,
     /// Bios that are submitted together.
     bios: Vec<Bio>,
     /// Kept for its capacity.
@@ -153,7 +159,7 @@ pub struct NewWorker {
     pub features: u64,
     pub control: Arc<RingControl>,
     pub inflight: Option<Inflight>,
-    pub server: Arc<Waker>,
+    pub server: Arc<dyn WakeUp>,
 }
 
 impl Worker {
@@ -196,18 +202,31 @@ impl Worker {
     ///
     /// # Errors
     /// The system has no resources left.
-    pub fn start(self, name: String, config: &ServerConfig) -> io::Result<RunningWorker> {
-        let poller = Poller::new(config.waiting)?;
-        let (waker, clock) = (poller.waker(), config.clock.clone());
-        let end = Arc::<WorkerEnd>::default();
+    pub fn start(
+        mut self,
+        name: String,
+        waiting: WaitPolicy,
+        clock: &RealClock,
+    ) -> io::Result<RunningWorker> {
+        let mut poller = Poller::new(waiting)?;
+        let (waker, clock, end) = (poller.waker(), clock.clone(), Arc::<WorkerEnd>::default());
         let ours = Arc::clone(&end);
-        let thread = thread::Builder::new().name(name);
-        let thread = thread.spawn(move || self.run(&clock, poller, &ours))?;
-        Ok(RunningWorker { waker, end, thread })
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            let Ok(()) = serve(&mut self, &clock, &mut poller);
+            self.finish(&ours);
+        })?;
+        Ok(RunningWorker { waker, end, thread: Some(thread) })
     }
 
-    fn run(mut self, clock: &RealClock, mut poller: Poller, end: &WorkerEnd) {
-        let Ok(()) = serve(&mut self, clock, &mut poller);
+    /// The worker, to be served in steps.
+    pub fn stepped(self) -> (RunningWorker, SteppedWorker) {
+        let end = Arc::<WorkerEnd>::default();
+        let ours = Arc::clone(&end);
+        let running = RunningWorker { waker: Arc::new(|| {}), end, thread: None };
+        (running, SteppedWorker { worker: self, end: ours, done: false })
+    }
+
+    fn finish(self, end: &WorkerEnd) {
         let Worker { ring, channel, server, .. } = self;
         // The next worker may need its hardware queue.
         drop(channel);
@@ -327,19 +346,15 @@ impl Worker {
         }
         Ok(())
     }
-}
 
-impl Frontend for Worker {
-    type Error = Infallible;
-
-    fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
+    /// Does what there is to do.
+    fn step(&mut self, now: Nanos) -> Progress {
         let memory = Arc::clone(&self.memory);
         // Held for the whole of a poll: memory that was taken back is not accessed any more.
         let memory = memory.read().expect("memory lock");
         if self.control.stops(Stop::Abandon) {
-            return Ok(Progress::Done);
+            return Progress::Done;
         }
-        let now = clock.now();
         let mut worked = self.complete(now, &memory);
         if self.is_serving() {
             worked |= self.fetch_batch(now, &memory);
@@ -351,11 +366,19 @@ impl Frontend for Worker {
         if bus_error::any_lost() {
             self.server.wake();
         }
-        Ok(match worked {
+        match worked {
             _ if self.control.stops(Stop::Drain) && self.in_flight() == 0 => Progress::Done,
             true => Progress::Worked,
             false => Progress::Idle,
-        })
+        }
+    }
+}
+
+impl Frontend for Worker {
+    type Error = Infallible;
+
+    fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
+        Ok(self.step(clock.now()))
     }
 
     fn drain(&mut self, now: Nanos) -> bool {
@@ -401,6 +424,40 @@ impl Frontend for Worker {
         let memory = memory.read().expect("memory lock");
         if let Err(error) = self.ring.suppress_kicks(&memory) {
             self.fail(error);
+        }
+    }
+}
+
+/// A worker that is served in steps.
+pub struct SteppedWorker {
+    worker: Worker,
+    end: Arc<WorkerEnd>,
+    done: bool,
+}
+
+impl SteppedWorker {
+    /// Does once what a thread does again and again. Returns the worker unless it has ended, and whether
+    /// there was anything to do.
+    pub fn step(mut self, now: Nanos) -> (Option<Self>, bool) {
+        if !self.done {
+            let progress = self.worker.step(now);
+            self.done = progress == Progress::Done;
+            if !self.done {
+                return (Some(self), progress == Progress::Worked);
+            }
+        }
+        if !self.worker.drain(now) {
+            return (Some(self), false);
+        }
+        self.worker.finish(&self.end);
+        (None, true)
+    }
+
+    /// As a thread does with nothing to do: it says from when on it wants a kick.
+    pub fn sleep(&mut self) {
+        if !self.done {
+            self.worker.prepare_to_sleep();
+            self.worker.awake();
         }
     }
 }
