@@ -18,6 +18,8 @@ mod hostile;
 mod log;
 #[path = "serve/marks.rs"]
 mod marks;
+#[path = "serve/namespaces.rs"]
+mod namespaces;
 #[path = "serve/power.rs"]
 mod power;
 #[path = "serve/shutdown.rs"]

@@ -83,15 +83,17 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     };
     end_on_interrupt(interrupt, Duration::from_secs_f64(args.shutdown_timeout), log.clone())?;
-    let Attached { devices, power, marks, recording } = attach(args)?;
+    let attached = attach(args)?;
+    let devices = &attached.devices;
     for device in devices.iter().filter(|device| !device.keeps_data) {
         tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", device.name);
     }
     // Before any client can come.
     let trace = args.trace.trace.is_some();
     let trace = trace.then(|| IoTrace::start(devices.iter(), args.trace.settings())).transpose()?;
-    let mut exports = start(args, &devices, &marks, &sender)?;
+    let mut exports = start(args, &attached, &sender)?;
     let mut left = exports.len();
+    let Attached { devices, power, marks, recording, .. } = attached;
     exports.extend(control::start(&args.control, &devices, power, marks, &exports)?);
     let recorder = recording.map(UnnamedLog::keep).transpose()?;
     // One write: a script may read the first line, and close the pipe.
@@ -121,6 +123,8 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
 }
 
 struct Attached {
+    /// The numbers of the devices as namespaces, ascending.
+    nsids: Vec<u32>,
     devices: Vec<AttachedDevice>,
     /// Their power, if they are controlled: of those with a write cache.
     power: Vec<Option<Power>>,
@@ -162,9 +166,10 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
     let controlled = args.control.is_managed();
     let (mut devices, mut powers, mut recording) = (Vec::new(), Vec::new(), None);
     let mut marks = Vec::new();
-    let count = args.devices.len();
+    let (nsids, names): (Vec<_>, Vec<_>) = args.numbered_devices()?.into_iter().unzip();
+    let count = names.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
-    for name in &args.devices {
+    for name in names {
         let queue = QueueOptions {
             zone_write: args.zone_write.map(Into::into),
             scheduler: devices::named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
@@ -196,15 +201,15 @@ fn attach(args: &ServeArgs) -> Result<Attached> {
         attached.explain_failures(&notices());
         devices.push(attached);
     }
-    Ok(Attached { devices, power: powers, marks, recording })
+    Ok(Attached { nsids, devices, power: powers, marks, recording })
 }
 
 fn start(
     args: &ServeArgs,
-    devices: &[AttachedDevice],
-    marks: &[Option<PutMark>],
+    attached: &Attached,
     events: &mpsc::Sender<Event>,
 ) -> Result<Vec<Box<dyn Export>>> {
+    let devices = &attached.devices;
     let only = |option: &str| {
         ensure!(devices.len() == 1, "{option}: found {} devices, expected one", devices.len());
         Ok(&devices[0])
@@ -214,7 +219,7 @@ fn start(
     let clock = RealClock::start();
     let (tcp, vfio_user) = (!args.nvme_tcp.addresses.is_empty(), &args.vfio_user.socket);
     if tcp || vfio_user.is_some() {
-        let subsystem = subsystem::of(args, devices, marks)?;
+        let subsystem = subsystem::of(args, attached)?;
         if tcp {
             exports.push(Box::new(nvme_tcp::start(args, &subsystem, &clock)?));
         } else {

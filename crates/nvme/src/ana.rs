@@ -47,6 +47,12 @@ impl AnaState {
         known.map(|(_, state)| *state)
     }
 
+    /// The state with this number; `None` if it is reserved.
+    fn numbered(number: u8) -> Option<Self> {
+        let known = AnaState::ALL.iter().find(|(_, known)| *known as u8 == number);
+        known.map(|(_, state)| *state)
+    }
+
     /// Whether I/O commands reach their namespace.
     ///
     /// # Errors
@@ -87,9 +93,7 @@ impl Default for Port {
 impl Port {
     /// The state of the namespaces at this port.
     pub fn state(&self) -> AnaState {
-        let state = self.state.load(Ordering::Acquire);
-        let known = AnaState::ALL.iter().find(|(_, known)| *known as u8 == state);
-        known.expect("only states are stored").1
+        AnaState::numbered(self.state.load(Ordering::Acquire)).expect("only states are stored")
     }
 
     /// Changes the state. Returns whether it was another.
@@ -124,8 +128,7 @@ pub fn state_in_log(log: &[u8], nsid: u32) -> Option<AnaState> {
         let len = usize::try_from(group.nsids.get()).ok()?.checked_mul(4)?;
         let (own, others) = nsids.split_at_checked(len)?;
         if own.chunks_exact(4).any(|own| own == nsid.to_le_bytes()) {
-            let known = AnaState::ALL.iter().find(|(_, state)| *state as u8 == group.state & 0xf);
-            return known.map(|(_, state)| *state);
+            return AnaState::numbered(group.state & 0xf);
         }
         rest = others;
     }

@@ -2,12 +2,15 @@
 use crate::args::{ZoneWriteArg, address, seconds, sectors};
 use crate::cmd::traced::TraceArgs;
 use crate::config;
+use anyhow::{Context, Result, ensure};
 use clap::{ArgGroup, Args, ValueEnum};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing::Level;
 use zonal_host::control::log::{Format, LogOptions};
 use zonal_nvme::auth::{Group, Hash};
+use zonal_nvme::controller::MAX_NAMESPACES;
 
 /// Options of `zonal serve`.
 #[derive(Args, Debug)]
@@ -23,8 +26,12 @@ pub struct ServeArgs {
     /// The devices to export, each a spec (see `zonal devices`), a TOML profile, an image
     /// NAME.img, or a block device /dev/NAME or NVMe namespace /dev/ngXnY of this machine. Those of
     /// a spec that keep data have memory=true
-    #[arg(value_name = "DEVICE", required = true, value_parser = config::device)]
+    #[arg(value_name = "DEVICE", required_unless_present = "namespace", value_parser = config::device)]
     pub devices: Vec<String>,
+    /// Export this device, too, as the namespace with number N, from 1 to 1024; can be repeated. The
+    /// others get the numbers that are left, in order
+    #[arg(long, value_name = "N=DEVICE", requires = "nvme", value_parser = numbered_device)]
+    pub namespace: Vec<(u32, String)>,
     #[command(flatten)]
     pub nvme_tcp: NvmeTcpArgs,
     #[command(flatten)]
@@ -67,6 +74,47 @@ pub struct ServeArgs {
     /// server as a power loss would; a second interrupt does not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub shutdown_timeout: f64,
+}
+
+impl ServeArgs {
+    /// The devices with the numbers of their namespaces, ascending.
+    ///
+    /// # Errors
+    /// A number is given twice, or there are too many devices.
+    pub fn numbered_devices(&self) -> Result<BTreeMap<u32, &str>> {
+        let mut devices = BTreeMap::new();
+        for (nsid, name) in &self.namespace {
+            ensure!(
+                devices.insert(*nsid, &**name).is_none(),
+                "--namespace: found {nsid} twice, expected another number for each device"
+            );
+        }
+        let mut left = (1..=MAX_NAMESPACES).filter(|nsid| !self.has_chosen(*nsid));
+        for name in &self.devices {
+            let nsid = left.next().with_context(|| {
+                format!("device {name}: expected at most {MAX_NAMESPACES} devices")
+            })?;
+            devices.insert(nsid, name);
+        }
+        Ok(devices)
+    }
+
+    fn has_chosen(&self, nsid: u32) -> bool {
+        self.namespace.iter().any(|(chosen, _)| *chosen == nsid)
+    }
+}
+
+/// Parses `N=DEVICE`.
+fn numbered_device(text: &str) -> Result<(u32, String), String> {
+    let (nsid, name) = text.split_once('=').ok_or("expected N=DEVICE, such as 2=zns-1t")?;
+    let number = nsid.parse().ok().filter(|number| (1..=MAX_NAMESPACES).contains(number));
+    let number = number
+        .ok_or_else(|| format!("found `{nsid}`, expected a number from 1 to {MAX_NAMESPACES}"))?;
+    if name.is_empty() {
+        return Err("found no device, expected N=DEVICE, such as 2=zns-1t".to_owned());
+    }
+    let Ok(name) = config::device(name);
+    Ok((number, name))
 }
 
 /// Options of the log, which goes to standard error.

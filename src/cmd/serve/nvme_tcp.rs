@@ -11,7 +11,7 @@ use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_host::poll::WaitPolicy;
 use zonal_nvme::controller::Subsystem;
 
-/// A subsystem whose namespaces are the devices, numbered from 1.
+/// A subsystem whose namespaces are the devices.
 pub struct NvmeTcp {
     /// One server per path.
     servers: Vec<Server>,

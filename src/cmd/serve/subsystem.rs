@@ -1,24 +1,20 @@
 //! The NVMe subsystem of a server: the devices as namespaces, whatever brings the commands.
-use super::ServeArgs;
 use super::identity::Identity;
+use super::{Attached, ServeArgs};
 use anyhow::{Context, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use zonal_host::secrets::load_secrets;
-use zonal_lab::devices::AttachedDevice;
 use zonal_nvme::auth::AuthConfig;
-use zonal_nvme::controller::{Namespace, PutMark, Subsystem, SubsystemConfig};
+use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
-/// A subsystem whose namespaces are the devices, numbered from 1.
+/// A subsystem whose namespaces are the devices, in the order of their numbers.
 ///
 /// # Errors
 /// An option or a device is unsuitable.
-pub fn of(
-    args: &ServeArgs,
-    devices: &[AttachedDevice],
-    marks: &[Option<PutMark>],
-) -> Result<Arc<Subsystem>> {
+pub fn of(args: &ServeArgs, attached: &Attached) -> Result<Arc<Subsystem>> {
+    let Attached { nsids, devices, power, marks, .. } = attached;
     let options = &args.nvme_tcp;
     let Identity { nqn, serial, uuids } = Identity::new(options, devices)?;
     let kind = devices[0].kind;
@@ -36,13 +32,18 @@ pub fn of(
         Some(file) => Subsystem::authenticated(config, authentication(file, args)?),
         None => Subsystem::new(config),
     };
-    for (((nsid, device), uuid), mark) in (1..).zip(devices).zip(uuids).zip(marks) {
+    for (((nsid, device), uuid), mark) in nsids.iter().zip(devices).zip(uuids).zip(marks) {
         let mut namespace = Namespace::new(Arc::clone(&device.queue), uuid)
             .with_context(|| format!("device {}", device.name))?;
         if let Some(put) = mark {
             namespace = namespace.with_marks(Arc::clone(put));
         }
-        subsystem.add(nsid, Arc::new(namespace)).context("too many devices")?;
+        subsystem.add(*nsid, Arc::new(namespace)).expect("free numbers within the limits");
+    }
+    for power in power.iter().flatten() {
+        // The subsystem has the device.
+        let told = Arc::downgrade(&subsystem);
+        power.device.on_loss(move || told.upgrade().iter().for_each(|told| told.power_lost()));
     }
     zonal_host::return_freed_buffers();
     Ok(subsystem)

@@ -47,6 +47,7 @@ struct State {
     armed: Option<(CutPlan, Option<Sender<CutReport>>)>,
     /// Writes that have completed since the plan was made.
     writes: u64,
+    on_loss: Vec<Box<dyn Fn() + Send>>,
 }
 
 enum Power {
@@ -98,6 +99,7 @@ impl PowerDevice {
             commands: 0,
             armed: None,
             writes: 0,
+            on_loss: Vec::new(),
         };
         Some(PowerDevice { inner, state: Mutex::new(state) })
     }
@@ -129,6 +131,12 @@ impl PowerDevice {
             state.armed = Some((plan, report));
         }
         Ok(())
+    }
+
+    /// Has `observer` called at each loss of power, when what was not durable is lost. It must not call
+    /// the device.
+    pub fn on_loss(&self, observer: impl Fn() + Send + 'static) {
+        self.state().on_loss.push(Box::new(observer));
     }
 
     /// Drops a plan whose moment has not come. False if there is none.
@@ -249,6 +257,7 @@ impl State {
         let Power::Failing { plan, report, in_flight, .. } = &mut self.power else { return };
         let mut lost = self.cache.lose(medium, plan);
         lost.in_flight = *in_flight;
+        self.on_loss.iter().for_each(|observer| observer());
         if let Some(report) = report.take() {
             // Whoever wanted it may have gone.
             let _gone = report.send(lost);

@@ -184,6 +184,8 @@ fn a_write_of_several_blocks_is_torn_in_its_middle() {
 #[test]
 fn moment_is_after_writes_or_at_a_mark() {
     let mut rig = Rig::new(1 << 20);
+    let (lost, losses) = channel();
+    rig.device.on_loss(move || lost.send(()).expect("the test wants to know"));
     let (sender, report) = channel();
     rig.device.cut(CutPlan::new(When::After(2), Keep::None, 0), Some(sender)).expect("on");
     rig.write(ZONE, 1, 1);
@@ -201,6 +203,7 @@ fn moment_is_after_writes_or_at_a_mark() {
     rig.write(2 * ZONE, 1, 1);
     rig.device.mark("now");
     assert_eq!(rig.zone(2).0, 1, "a plan is for one loss of power");
+    assert_eq!(losses.try_iter().count(), 2);
     rig.device.cut(plan, None).expect("on");
     assert!(rig.device.disarm() && !rig.device.disarm());
     rig.device.mark("now");

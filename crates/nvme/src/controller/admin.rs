@@ -123,7 +123,7 @@ impl Controller {
         }
         Some(match opcode {
             AdminOpcode::IDENTIFY => identify::identify(self, &(*sqe).into()),
-            AdminOpcode::GET_LOG_PAGE => logs::page(self, &(*sqe).into()),
+            AdminOpcode::GET_LOG_PAGE => logs::page(self, now, &(*sqe).into()),
             AdminOpcode::SET_FEATURES => self.set_feature(now, &(*sqe).into(), data),
             AdminOpcode::GET_FEATURES => self.get_feature(now, &(*sqe).into()),
             AdminOpcode::KEEP_ALIVE => {

@@ -10,7 +10,7 @@ use crate::wire::opcode::{AdminOpcode, Csi, IoOpcode, LogId};
 use crate::wire::queue::NSID_ALL;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::IntoBytes;
-use zonal_blk::Sector;
+use zonal_blk::Nanos;
 
 /// The asynchronous events that a controller supports (OAES).
 pub(super) fn events(controller: &Controller) -> u32 {
@@ -22,12 +22,12 @@ pub(super) fn events(controller: &Controller) -> u32 {
 }
 
 /// Executes Get Log Page (Base section 5.16).
-pub(super) fn page(controller: &Controller, command: &LogCommand) -> CommandResult {
+pub(super) fn page(controller: &Controller, now: Nanos, command: &LogCommand) -> CommandResult {
     let (offset, len) = (command.offset.get(), command.length());
     if offset % 4 != 0 || len > 4096 << controller.subsystem.mdts() {
         return Err(INVALID_FIELD);
     }
-    let page = full_page(controller, command)?;
+    let page = full_page(controller, now, command)?;
     let offset = usize::try_from(offset).map_err(|_| INVALID_FIELD)?;
     if offset > page.len() {
         return Err(INVALID_FIELD);
@@ -39,7 +39,11 @@ pub(super) fn page(controller: &Controller, command: &LogCommand) -> CommandResu
     Ok(CommandOutput::data(data))
 }
 
-fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, NvmeStatus> {
+fn full_page(
+    controller: &Controller,
+    now: Nanos,
+    command: &LogCommand,
+) -> Result<Vec<u8>, NvmeStatus> {
     let retain = command.specific & RETAIN_EVENT != 0;
     let association = &controller.association;
     let lid = LogId(command.lid);
@@ -62,7 +66,7 @@ fn full_page(controller: &Controller, command: &LogCommand) -> Result<Vec<u8>, N
             if !retain {
                 association.async_events().read(EventType::Temperature);
             }
-            smart(controller).as_bytes().to_vec()
+            smart(controller, now).as_bytes().to_vec()
         }
         LogId::FIRMWARE => firmware(controller),
         LogId::CHANGED_NAMESPACES => {
@@ -132,7 +136,9 @@ fn firmware(controller: &Controller) -> Vec<u8> {
     log
 }
 
-fn smart(controller: &Controller) -> SmartLog {
+/// The SMART log. The power came on at the beginning of time, and after each loss.
+fn smart(controller: &Controller, now: Nanos) -> SmartLog {
+    const HOUR: u64 = 3_600_000_000_000;
     let totals = &controller.subsystem.totals;
     let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let units = |sectors: &AtomicU64| u128::from(load(sectors).div_ceil(1000)).into();
@@ -145,7 +151,9 @@ fn smart(controller: &Controller) -> SmartLog {
     log.units_written = units(&totals.sectors_written);
     log.reads = u128::from(load(&totals.reads)).into();
     log.writes = u128::from(load(&totals.writes)).into();
-    log.power_cycles = 1.into();
+    log.power_cycles = u128::from(load(&totals.power_losses) + 1).into();
+    log.hours = u128::from(now.0 / HOUR).into();
+    log.unsafe_shutdowns = u128::from(load(&totals.unsafe_shutdowns)).into();
     log.media_errors = u128::from(load(&totals.media_errors)).into();
     log.error_entries = u128::from(controller.association.errors().0).into();
     log
@@ -193,10 +201,4 @@ fn discovery_log(controller: &Controller) -> Vec<u8> {
     header.count = (entries.len() as u64).into();
     let entries = entries.iter().flat_map(DiscoveryEntry::as_bytes);
     header.as_bytes().iter().chain(entries).copied().collect()
-}
-
-/// Adds a transfer of `sectors` to the totals.
-pub(super) fn account(commands: &AtomicU64, total: &AtomicU64, sectors: Sector) {
-    commands.fetch_add(1, Ordering::Relaxed);
-    total.fetch_add(sectors.0, Ordering::Relaxed);
 }

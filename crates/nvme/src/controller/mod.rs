@@ -84,7 +84,7 @@ const MAX_QUEUE: u16 = 1024;
 /// I/O queues that a controller offers.
 const MAX_IO_QUEUES: u16 = 128;
 /// Namespaces of a subsystem, and the largest of their identifiers (NN, MNAN).
-const MAX_NAMESPACES: u32 = 1024;
+pub const MAX_NAMESPACES: u32 = 1024;
 /// Asynchronous Event Requests outstanding at once.
 const MAX_EVENT_REQUESTS: usize = 4;
 /// Longest text of a mark, in bytes.

@@ -58,7 +58,7 @@ struct State {
     discovery: Option<(u64, Vec<DiscoveryEntry>)>,
 }
 
-/// Counts of all I/O, for the SMART log page.
+/// What the SMART log page counts for all controllers.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub reads: AtomicU64,
@@ -66,6 +66,8 @@ pub(super) struct Totals {
     pub sectors_read: AtomicU64,
     pub sectors_written: AtomicU64,
     pub media_errors: AtomicU64,
+    pub power_losses: AtomicU64,
+    pub unsafe_shutdowns: AtomicU64,
 }
 
 impl Subsystem {
@@ -163,6 +165,17 @@ impl Subsystem {
         let slba = namespace.to_blocks(namespace.limits().zone_start(zone));
         for controller in state.controllers.values().filter_map(Weak::upgrade) {
             controller.raise(|events| events.zone_changed(nsid, slba));
+        }
+    }
+
+    /// Counts a loss of power of the device of a namespace. It is an unsafe shutdown if a controller is
+    /// enabled, so has not been shut down before.
+    pub fn power_lost(&self) {
+        self.totals.power_losses.fetch_add(1, Ordering::Relaxed);
+        let state = self.state();
+        let mut controllers = state.controllers.values().filter_map(Weak::upgrade);
+        if controllers.any(|controller| controller.is_ready()) {
+            self.totals.unsafe_shutdowns.fetch_add(1, Ordering::Relaxed);
         }
     }
 

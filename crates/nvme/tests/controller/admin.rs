@@ -3,7 +3,7 @@ use crate::support::{
     Ended, Host, ZONE, config, feature, namespace, null, property_command, queue_of, received, rw,
 };
 use std::sync::{Arc, Mutex};
-use zonal_blk::{ZoneCondition, ZoneNo};
+use zonal_blk::{Nanos, ZoneCondition, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{Namespace, Response, Subsystem};
@@ -425,6 +425,48 @@ fn smart_and_error_logs_count_commands() {
     assert_eq!(status, NvmeStatus::ZONE_INVALID_WRITE.do_not_retry().with_more());
     assert_eq!(log.media_errors.get(), 0, "the host's mistake");
     assert_eq!(rw(IoOpcode::WRITE, 0, 1).blocks(), 1);
+}
+
+#[test]
+fn smart_log_counts_data_units_of_commands_that_read_the_medium() {
+    let mut host = Host::new(&null());
+    let mut io = host.io(1);
+    // 64 sectors of 512 bytes each time; a unit is 1000.
+    let data = vec![0; 8 * 4096];
+    io.append(0, &data).fine();
+    let mut counts = |opcode, data: &[u8]| {
+        let before: SmartLog = host.log(LogId::SMART, 0, 0, 512, 0).fine().structure();
+        for _ in 0..16 {
+            io.send(rw(opcode, 0, 8), data).fine();
+        }
+        let after: SmartLog = host.log(LogId::SMART, 0, 0, 512, 0).fine().structure();
+        assert_eq!((after.writes.get(), after.units_written.get()), (1, 1), "the append");
+        (after.units_read.get() - before.units_read.get(), after.reads.get() - before.reads.get())
+    };
+    // 1024, 2048 and 3072 sectors.
+    assert_eq!(counts(IoOpcode::READ, &[]), (2, 16));
+    assert_eq!(counts(IoOpcode::COMPARE, &data), (1, 16));
+    assert_eq!(counts(IoOpcode::VERIFY, &[]), (1, 0));
+}
+
+#[test]
+fn smart_log_counts_hours_and_losses_of_power() {
+    let mut host = Host::new(&null());
+    let counts = |host: &mut Host| {
+        let log: SmartLog = host.log(LogId::SMART, 0, 0, 512, 0).fine().structure();
+        (log.power_cycles.get(), log.unsafe_shutdowns.get(), log.hours.get())
+    };
+    assert_eq!(counts(&mut host), (1, 0, 0));
+    host.now = Nanos(3 * 3_600_000_000_000 - 1);
+    assert_eq!(counts(&mut host).2, 2, "whole hours");
+    host.now = Nanos(3 * 3_600_000_000_000);
+    host.subsystem.power_lost();
+    assert_eq!(counts(&mut host), (2, 1, 3), "the controller was enabled");
+    host.set(Property::CC, 0x46_4061);
+    host.subsystem.power_lost();
+    host.set(Property::CC, 0x46_0060);
+    host.set(Property::CC, 0x46_0061);
+    assert_eq!(counts(&mut host), (3, 1, 3), "it had been shut down");
 }
 
 #[test]

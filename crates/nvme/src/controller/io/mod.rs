@@ -410,7 +410,7 @@ impl IoQueue {
                 if pending.is_done() {
                     let mut pending = self.pending.remove(slot).expect("a command completes once");
                     self.in_flight -= pending.bytes;
-                    pending.count(&self.subsystem.totals);
+                    pending.count(&attached.namespace, &self.subsystem.totals);
                     if let Err(status) = pending.status() {
                         pending.fail(self.association.log_error(self.qid, &pending.sqe, status));
                         report_failed_zone(

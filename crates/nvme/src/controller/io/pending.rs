@@ -1,6 +1,5 @@
 //! Commands whose bios are in flight, and the status that their completions give them.
 use crate::NvmeStatus;
-use crate::controller::logs;
 use crate::controller::namespace::{Namespace, is_failed};
 use crate::controller::response::{Data, Response, SqHead};
 use crate::controller::subsystem::Totals;
@@ -8,8 +7,8 @@ use crate::wire::Sqe;
 use crate::wire::io::RwCommand;
 use crate::wire::opcode::IoOpcode;
 use crate::wire::zone::{SELECT_ALL, SendAction, ZoneSend};
-use std::sync::atomic::Ordering;
-use zonal_blk::{Buf, Completion, Sector, Status, Zone, ZoneCondition};
+use std::sync::atomic::{AtomicU64, Ordering};
+use zonal_blk::{Buf, Completion, Status, Zone, ZoneCondition};
 
 /// What the completion of a bio means for its command.
 #[derive(Debug)]
@@ -136,19 +135,35 @@ impl Pending {
     }
 
     /// Adds the command to the totals of the SMART log page.
-    pub fn count(&self, totals: &Totals) {
+    pub fn count(&self, namespace: &Namespace, totals: &Totals) {
+        let add = |total: &AtomicU64, count: u64| {
+            total.fetch_add(count, Ordering::Relaxed);
+        };
         if self.status.is_media_error() {
-            totals.media_errors.fetch_add(1, Ordering::Relaxed);
+            add(&totals.media_errors, 1);
         }
-        match self.kind {
+        let sectors = |buf: &Buf| buf.len() as u64 / 512;
+        match &self.kind {
             CompletionKind::Read => {
-                let len = self.data.as_ref().map_or(0, |data| data.len() as u64 / 512);
-                logs::account(&totals.reads, &totals.sectors_read, Sector(len));
+                add(&totals.reads, 1);
+                add(&totals.sectors_read, self.data.as_ref().map_or(0, sectors));
+            }
+            CompletionKind::Compare(expected) => {
+                add(&totals.reads, 1);
+                add(&totals.sectors_read, sectors(expected));
             }
             CompletionKind::Write(len) | CompletionKind::Append(len)
                 if self.status.is_success() =>
             {
-                logs::account(&totals.writes, &totals.sectors_written, Sector(len.into()));
+                add(&totals.writes, 1);
+                add(&totals.sectors_written, (*len).into());
+            }
+            // Reads the medium, but is no read command (NVM, SMART log).
+            CompletionKind::Plain
+                if self.sqe.opcode == IoOpcode::VERIFY.0 && self.status.is_success() =>
+            {
+                let blocks = RwCommand::from(self.sqe).blocks();
+                add(&totals.sectors_read, namespace.to_sector(blocks.into()).0);
             }
             _ => {}
         }
