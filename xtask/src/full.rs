@@ -28,7 +28,7 @@ const PACKAGES: &str = "packaging/build target/full/packages && \
                         tests/packages/run target/full/packages && \
                         tests/packages/image target/full/packages";
 
-const CHECKS: [Check; 17] = [
+const CHECKS: [Check; 18] = [
     check("ci", "what CI runs for each change", 40, &[".ci/run"]),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
     check("site", "the documents as a site", 12, &["cargo", "xtask", "site", "target/full/site"]),
@@ -61,6 +61,7 @@ const CHECKS: [Check; 17] = [
     ),
     check("multipath", "a Linux guest with two paths", 10, &["tests/guest/run", "multipath"]),
     check("vfio-user", "drives on the PCIe bus of a guest", 10, &["tests/guest/run", "vfio-user"]),
+    check("vhost-user", "virtio disks of a guest", 10, &["tests/guest/run", "vhost-user"]),
     check(
         "zero-copy",
         "ublk devices with zero copy, in a guest",

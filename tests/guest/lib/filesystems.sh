@@ -44,7 +44,7 @@ zonefs_files() {
     mkdir -p /mnt/zonefs
     mount -t zonefs "$1" /mnt/zonefs
     # All zones but the first, where the superblock is.
-    equal files "$(find /mnt/zonefs/seq -type f | wc -l)" "$(($(attribute "$1" nr_zones) - 1))"
+    equal files "$(find /mnt/zonefs -type f | wc -l)" "$(($(attribute "$1" nr_zones) - 1))"
     dd if=/dev/urandom of=/tmp/data bs=64k count=16
     dd if=/tmp/data of=/mnt/zonefs/seq/3 bs=64k oflag=direct conv=notrunc
     fails dd if=/tmp/data of=/mnt/zonefs/seq/3 bs=64k count=1 oflag=direct conv=notrunc

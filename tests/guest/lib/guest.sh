@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 
 results=/out/results
-number=0
+touch "$results"
+number=$(wc -l <"$results")
 
 # check NAME COMMAND...: a test, in a subshell that exits at the first error.
 check() {
@@ -35,6 +36,17 @@ skip() {
 
 report() {
     echo "$1" | tee -a "$results"
+}
+
+# restart: the machine is reset, with all that goes on in it. `guest` begins again, with boot=2. Needs
+# `let_reset` of lib/qemu.sh.
+restart() {
+    mkdir /saved
+    cp -r /out/. /saved
+    echo "guest: restarts"
+    sync --file-system /saved
+    ask reset
+    sleep 60
 }
 
 # ask VERB ARGUMENT...: runs on_VERB on the other side.

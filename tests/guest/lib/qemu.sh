@@ -30,3 +30,27 @@ share_memory() {
     qemu_options+=(-object "memory-backend-memfd,id=ram,size=${memory:?}M,share=on"
         -machine q35,memory-backend=ram)
 }
+
+# let_reset: the guest may `restart` (lib/guest.sh).
+let_reset() {
+    mkfifo "${work:?}/qmp.in" "$work/qmp.out"
+    # QEMU opens both; nobody reads the few answers.
+    exec {qmp}<>"$work/qmp.in"
+    qemu_options+=(-chardev "pipe,id=qmp,path=$work/qmp" -qmp chardev:qmp)
+}
+
+# reset: of the machine, a second later, when the guest has its answer.
+on_reset() {
+    (
+        sleep 1
+        echo '{"execute": "qmp_capabilities"}'
+        # Without it QEMU ends instead, as it is to when the guest's kernel panics.
+        echo '{"execute": "set-action", "arguments": {"reboot": "reset"}}'
+        echo '{"execute": "system_reset"}'
+    ) >&"$qmp" &
+}
+
+# was_reset: the guest is there again. Not before, for the firmware resets the machine once more.
+on_was_reset() {
+    echo '{"execute": "set-action", "arguments": {"reboot": "shutdown"}}' >&"$qmp"
+}

@@ -22,7 +22,7 @@ zone() {
         sed -n "s/.*\<$3[ :]*\([0-9a-z]*([a-z]*)\|0x[0-9a-f]*\).*/\1/p"
 }
 
-# zones_as_served DISK ZONES SECTORS OPEN ACTIVE
+# zones_as_served DISK ZONES SECTORS OPEN ACTIVE [CONVENTIONAL]
 zones_as_served() {
     equal zoned "$(attribute "$1" zoned)" host-managed
     equal nr_zones "$(attribute "$1" nr_zones)" "$2"
@@ -32,52 +32,61 @@ zones_as_served() {
     fails equal zone_append_max_bytes "$(attribute "$1" zone_append_max_bytes)" 0
     blkzone report "$1" >/tmp/zones
     equal "zones reported" "$(wc -l </tmp/zones)" "$2"
-    equal "sequential zones" "$(grep -c SEQ_WRITE_REQUIRED /tmp/zones)" "$2"
+    equal "sequential zones" "$(grep -c SEQ_WRITE_REQUIRED /tmp/zones)" "$(($2 - ${6-0}))"
 }
 
-# Data are read back; a write that is not at the write pointer fails.
+# write_and_read DISK [ZONE]: data are read back from a sequential zone; a write that is not at its
+# write pointer fails.
 write_and_read() {
-    blkzone reset "$1"
+    local disk=$1 zone=${2-0} start
+    start=$((zone * $(attribute "$disk" chunk_sectors) * 512))
+    blkzone reset "$disk"
     dd if=/dev/urandom of=/tmp/data bs=64k count=16
-    dd if=/tmp/data of="$1" bs=256k oflag=direct
-    dd if="$1" of=/tmp/read bs=128k count=8 iflag=direct
+    dd if=/tmp/data of="$disk" bs=256k oflag=direct,seek_bytes seek="$start"
+    dd if="$disk" of=/tmp/read bs=128k count=8 iflag=direct,skip_bytes skip="$start"
     cmp /tmp/data /tmp/read
-    equal "write pointer" "$(zone "$1" 0 wptr)" 0x000800
-    fails dd if=/tmp/data of="$1" bs=4k count=1 seek=9 oflag=direct
-    equal "write pointer" "$(zone "$1" 0 wptr)" 0x000800
+    equal "write pointer" "$(zone "$disk" "$zone" wptr)" 0x000800
+    fails dd if=/tmp/data of="$disk" bs=4k count=1 oflag=direct,seek_bytes seek="$((start + 36864))"
+    equal "write pointer" "$(zone "$disk" "$zone" wptr)" 0x000800
 }
 
-# Each zone management command, and the condition after it.
+# zone_actions DISK [ZONE]: each zone management command, and the condition after it, on a sequential
+# zone and the next one.
 zone_actions() {
-    local second
-    second=$(attribute "$1" chunk_sectors)
-    blkzone reset "$1"
-    dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct
-    equal "after a write" "$(zone "$1" 0 zcond)" "2(oi)"
-    blkzone close --count 1 "$1"
-    equal "after close" "$(zone "$1" 0 zcond)" "4(cl)"
-    blkzone finish --count 1 "$1"
-    equal "after finish" "$(zone "$1" 0 zcond)" "14(fu)"
-    fails dd if=/dev/zero of="$1" bs=4k count=1 seek=1 oflag=direct
-    blkzone reset --count 1 "$1"
-    equal "after reset" "$(zone "$1" 0 zcond)" "1(em)"
-    blkzone open --offset "$second" --count 1 "$1"
-    equal "after open" "$(zone "$1" 1 zcond)" "3(oe)"
-    blkzone close --offset "$second" --count 1 "$1"
-    equal "after closing an empty zone" "$(zone "$1" 1 zcond)" "1(em)"
+    local disk=$1 zone=${2-0} sectors first second
+    sectors=$(attribute "$disk" chunk_sectors)
+    first=$((zone * sectors))
+    second=$((first + sectors))
+    blkzone reset "$disk"
+    dd if=/dev/zero of="$disk" bs=4k count=1 oflag=direct,seek_bytes seek="$((first * 512))"
+    equal "after a write" "$(zone "$disk" "$zone" zcond)" "2(oi)"
+    blkzone close --offset "$first" --count 1 "$disk"
+    equal "after close" "$(zone "$disk" "$zone" zcond)" "4(cl)"
+    blkzone finish --offset "$first" --count 1 "$disk"
+    equal "after finish" "$(zone "$disk" "$zone" zcond)" "14(fu)"
+    fails dd if=/dev/zero of="$disk" bs=4k count=1 oflag=direct,seek_bytes \
+        seek="$((first * 512 + 4096))"
+    blkzone reset --offset "$first" --count 1 "$disk"
+    equal "after reset" "$(zone "$disk" "$zone" zcond)" "1(em)"
+    blkzone open --offset "$second" --count 1 "$disk"
+    equal "after open" "$(zone "$disk" "$((zone + 1))" zcond)" "3(oe)"
+    blkzone close --offset "$second" --count 1 "$disk"
+    equal "after closing an empty zone" "$(zone "$disk" "$((zone + 1))" zcond)" "1(em)"
 }
 
-# Opening more zones than max_open_zones fails.
+# open_limit DISK [ZONE]: opening more zones than max_open_zones fails, from a sequential zone on.
 open_limit() {
-    local most sectors
-    most=$(limit "$1" max_open_zones)
-    sectors=$(attribute "$1" chunk_sectors)
-    blkzone reset "$1"
-    blkzone open --offset 0 --length "$((most * sectors))" "$1"
-    fails blkzone open --offset "$((most * sectors))" --count 1 "$1"
-    blkzone close --offset 0 --length "$((most * sectors))" "$1"
-    blkzone open --offset "$((most * sectors))" --count 1 "$1"
-    blkzone reset "$1"
+    local disk=$1 most sectors first next
+    most=$(limit "$disk" max_open_zones)
+    sectors=$(attribute "$disk" chunk_sectors)
+    first=$((${2-0} * sectors))
+    next=$((first + most * sectors))
+    blkzone reset "$disk"
+    blkzone open --offset "$first" --length "$((most * sectors))" "$disk"
+    fails blkzone open --offset "$next" --count 1 "$disk"
+    blkzone close --offset "$first" --length "$((most * sectors))" "$disk"
+    blkzone open --offset "$next" --count 1 "$disk"
+    blkzone reset "$disk"
 }
 
 # fio_verify DISK IO_SIZE OPTION...: writes to four zones and verifies.
@@ -91,11 +100,12 @@ fio_verify() {
         --max_open_zones="$(limit "$disk" max_open_zones)" "$@"
 }
 
-# discard DISK: a device without zones; discarded blocks read as zeroes, their neighbours do not.
+# discard DISK [OPTION]: a device without zones; discarded blocks read as zeroes, their neighbours do
+# not. The same for Write Zeroes, with --zeroout.
 discard() {
     dd if=/dev/urandom of=/tmp/data bs=4k count=4
     dd if=/tmp/data of="$1" bs=16k count=1 oflag=direct
-    blkdiscard --offset 4096 --length 8192 "$1"
+    blkdiscard --offset 4096 --length 8192 "${@:2}" "$1"
     dd if=/dev/zero of=/tmp/data bs=4k seek=1 count=2 conv=notrunc
     dd if="$1" of=/tmp/read bs=16k count=1 iflag=direct
     cmp /tmp/data /tmp/read

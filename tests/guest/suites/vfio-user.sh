@@ -1,5 +1,5 @@
-# Drives on the PCIe bus of the guest, by vfio-user: with zones and without, resets under load, and a
-# server that is killed.
+# Drives on the PCIe bus of the guest, by vfio-user: with zones and without, resets under load, of the
+# guest too, and a server that is killed.
 # shellcheck shell=bash
 
 # add_drive NAME SPEC... OPTION...: a drive of the guest, nqn.2026-11.org.example:NAME.
@@ -16,6 +16,7 @@ before() {
     done
     use_new_qemu
     share_memory
+    let_reset
     add_drive drive null:zones=128,zone_size=8M,zone_capacity=6M,lba=4096,max_open=8,max_active=16,memory=true \
         null:zoned=false,size=1G,lba=4096,memory=true --io-queues 2
     add_drive timed zns-1t:zones=16,memory=true
@@ -87,6 +88,42 @@ server_is_lost() {
     ask start_at timed
 }
 
+# Data that are to be there after the guest has restarted.
+leave_data() {
+    write_and_read "$1"
+    dd if=/tmp/data of="$2" bs=64k oflag=direct
+    cp /tmp/data /root/left
+}
+data_are_there() {
+    local disk
+    for disk in "$@"; do
+        dd if="$disk" of=/tmp/read bs=128k count=8 iflag=direct
+        cmp /root/left /tmp/read
+    done
+}
+
+# under_way DISK RW OFFSET: I/O until the guest ends.
+under_way() {
+    fio --name=under_way --filename="$1" --rw="$2" --offset="$3" --direct=1 --ioengine=libaio \
+        --iodepth=16 --bs=16k --size=1M --time_based --runtime=1000 &>/dev/null &
+}
+
+after_restart() {
+    local controller disk plain
+    check "restart: the drives are there" until_true 60 disk_of drive 2
+    controller=$(controller_of drive)
+    controller=${controller##*/}
+    disk=$(disk_of drive)
+    plain=$(disk_of drive 2)
+    check "restart: the driver finds what it found" found drive "$controller"
+    check "restart: so are the data" data_are_there "$disk" "$plain"
+    check "restart: a queue and an interrupt for each processor" interrupts "$disk" "$controller"
+    check "restart: data are read back, a misplaced write fails" write_and_read "$disk"
+    check "restart: fio, with verification" fio_verify "$disk" 8m
+    check "restart: the controller is reset under load" with_readers "$disk" reset_controller "$controller"
+    check "a server is lost" server_is_lost "$disk"
+}
+
 guest() {
     local library disk plain controller
     for library in nvme nvme_cli zoned filesystems; do
@@ -94,6 +131,10 @@ guest() {
         source "/job/lib/$library.sh"
     done
     modprobe nvme
+    if ((${boot:?} > 1)); then
+        after_restart
+        return
+    fi
     until_true 60 disk_of drive
     controller=$(controller_of drive)
     controller=${controller##*/}
@@ -119,5 +160,9 @@ guest() {
     check "the controller is reset under load" with_readers "$disk" reset_controller "$controller"
     check "the function is reset under load" with_readers "$disk" function_reset "$controller"
     check "the driver is unbound and bound" bind_again "$controller"
-    check "a server is lost" server_is_lost "$(disk_of drive)"
+    check "data stay" leave_data "$(disk_of drive)" "$(disk_of drive 2)"
+    under_way "$(disk_of drive)" randread 0
+    under_way "$(disk_of drive 2)" randwrite 64M
+    sleep 3
+    restart
 }
