@@ -2,17 +2,14 @@
 //! input has them. The server neither panics nor loops, its replies are whole, and the next client finds
 //! a controller that works.
 #![no_main]
+mod guest;
 
+use guest::{FILES, Input, PAGE, PAGES, connection, receive, resize, send, write};
 use libfuzzer_sys::fuzz_target;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use std::fs::File;
-use std::io::{IoSlice, Read};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Nanos, Queue, QueueOptions};
 use zonal_device::device_spec;
@@ -22,10 +19,8 @@ use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode};
 use zonal_nvme::wire::pcie::{CreateCq, CreateSq, prp_pointer};
 use zonal_nvme::wire::{Cqe, Sqe};
 
-const PAGE: u64 = 4096;
-/// Guest memory: queues of 64 entries, each pair in two pages from the second on; then shadow doorbells
+/// Guest memory has queues of 64 entries, each pair in two pages from the second on; then shadow doorbells
 /// and event indices; the rest is data.
-const PAGES: u64 = 32;
 const ENTRIES: u16 = 64;
 const SHADOW: u64 = 8 * PAGE;
 const DATA: u64 = 16 * PAGE;
@@ -33,58 +28,6 @@ const DEVICES: [&str; 2] = [
     "null:zones=8,zone_size=64K,zone_capacity=48K,lba=4K,max_open=2,max_active=3,memory=true",
     "null:zoned=false,size=1M,lba=512,memory=true,latency=3us",
 ];
-
-/// What all inputs share: memory, and descriptors to send.
-struct Files {
-    memory: File,
-    fds: [OwnedFd; 3],
-}
-
-static FILES: LazyLock<Files> = LazyLock::new(|| {
-    let path = std::env::temp_dir().join(format!("zonal-vfio-user-{}", std::process::id()));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-    let memory = file.expect("a file for temporary use");
-    std::fs::remove_file(&path).expect("it was just made");
-    let event = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
-    let (pipe, _) = std::io::pipe().expect("a pipe");
-    let again = memory.try_clone().expect("a descriptor");
-    Files { memory, fds: [again.into(), event, pipe.into()] }
-});
-
-/// The input, as far as it was used. Beyond its end are zeroes.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let mut taken = [0; N];
-        let (here, rest) = self.0.split_at(N.min(self.0.len()));
-        taken[..here.len()].copy_from_slice(here);
-        self.0 = rest;
-        taken
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.take::<1>()[0]
-    }
-
-    fn short(&mut self) -> u16 {
-        u16::from_le_bytes(self.take())
-    }
-
-    /// Up to 255 bytes.
-    fn bytes(&mut self) -> Vec<u8> {
-        let len = usize::from(self.byte()).min(self.0.len());
-        let (here, rest) = self.0.split_at(len);
-        self.0 = rest;
-        here.to_vec()
-    }
-
-    /// Up to nine descriptors, of which some messages take some.
-    fn fds(&mut self) -> Vec<BorrowedFd<'static>> {
-        let kinds = self.byte();
-        (0..kinds & 15).take(9).map(|at| FILES.fds[usize::from(kinds >> 4 ^ at) % 3].as_fd()).collect()
-    }
-}
 
 /// A machine: the server, and the monitor's end of the socket.
 struct Machine {
@@ -125,10 +68,7 @@ impl Machine {
                 break;
             }
         }
-        let mut bytes = [0; 4096];
-        while let Ok(len @ 1..) = self.socket.read(&mut bytes) {
-            self.received.extend_from_slice(&bytes[..len]);
-        }
+        receive(&self.socket, &mut self.received);
         let mut last = None;
         while let Some(header) = self.received.first_chunk::<16>() {
             let number = |at| u32::from_le_bytes(header[at..at + 4].try_into().expect("four"));
@@ -143,14 +83,7 @@ impl Machine {
     }
 
     fn send_raw(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Option<Vec<u8>> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() {
-            assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room");
-        }
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        // It may have been disconnected.
-        let _ = sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags);
+        send(&self.socket, bytes, fds);
         self.step()
     }
 
@@ -182,19 +115,22 @@ impl Machine {
         let tail = &mut self.tails[usize::from(qid)];
         let cid = if sqe.cid.get() == 0 { *tail } else { sqe.cid.get() };
         let sqe = Sqe { cid: cid.into(), ..*sqe };
-        // Beyond the end there is none, after it was truncated.
-        let _ = FILES.memory.write_all_at(sqe.as_bytes(), queue(qid) + u64::from(*tail) * 64);
+        write(queue(qid) + u64::from(*tail) * 64, sqe.as_bytes());
         *tail = (*tail + 1) % ENTRIES;
         let (tail, qid) = (*tail, u64::from(qid));
-        let _ = FILES.memory.write_all_at(&u32::from(tail).to_le_bytes(), SHADOW + qid * 8);
+        write(SHADOW + qid * 8, &u32::from(tail).to_le_bytes());
         self.write_region(0, 0x1000 + qid * 8, &u32::from(tail).to_le_bytes());
     }
 
     /// A guest that knows how: up to the level, its memory is mapped, the controller enabled, two pairs
     /// of queues created, doorbells in memory.
     fn set_up(&mut self, level: u8) {
-        FILES.memory.set_len(PAGES * PAGE).expect("room");
-        self.send(1, &[&[0, 0, 1, 0], br#"{"capabilities":{"write_multiple":true}}"#.as_slice()].concat(), &[]);
+        resize(PAGES);
+        self.send(
+            1,
+            &[&[0, 0, 1, 0], br#"{"capabilities":{"write_multiple":true}}"#.as_slice()].concat(),
+            &[],
+        );
         if level > 0 {
             self.map(0, PAGES, 0, 3, &[FILES.fds[0].as_fd()]);
         }
@@ -258,7 +194,7 @@ impl Machine {
             }
             3 => {
                 let at = u64::from(input.short()) * 4 % (PAGES * PAGE);
-                let _ = FILES.memory.write_all_at(&input.bytes(), at);
+                write(at, &input.bytes());
             }
             4..8 => self.act_command(input),
             8 => {
@@ -289,7 +225,7 @@ impl Machine {
             }
             13 => {
                 let pages = u64::from(input.byte()).min(2 * PAGES);
-                FILES.memory.set_len(pages * PAGE).expect("room");
+                resize(pages);
                 self.step();
             }
             14 => {
@@ -325,14 +261,13 @@ fn queue(qid: u16) -> u64 {
 }
 
 fn connect(server: &mut Stepped) -> Option<UnixStream> {
-    let (ours, theirs) = UnixStream::pair().expect("sockets");
-    ours.set_nonblocking(true).expect("a socket");
+    let (ours, theirs) = connection();
     server.connect(theirs).then_some(ours)
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes);
-    FILES.memory.set_len(0).expect("nothing");
+    resize(0);
     let mut machine = Machine::new();
     machine.set_up(input.byte() % 5);
     while !input.0.is_empty() {
@@ -340,7 +275,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     // Whatever was, the next client has what it should.
     machine.reconnect();
-    FILES.memory.set_len(0).expect("nothing");
+    resize(0);
     machine.set_up(3);
     assert_eq!(machine.register(0x1c), Some(1), "the controller is ready");
     let mut read = Sqe::new(IoOpcode::READ.0, 0, 1);
