@@ -87,13 +87,14 @@ impl PathConnections {
         waited.expect("a thread panicked with the lock").0
     }
 
-    /// Sets new connections: those for hardware queues, and one for zone reports.
+    /// Sets new connections: those for hardware queues, and one for zone reports. Returns their
+    /// generation.
     pub fn connected(
         &self,
         namespace: Arc<Namespace>,
         idle: Vec<QueueConnection>,
         reports: Option<QueueConnection>,
-    ) {
+    ) -> u32 {
         let generation = self.generation() + 1;
         // Before `shared` is locked: a thread that reports zones locks in this order, in `lost`.
         *self.reports.lock().expect("report lock") = reports.map(|reports| (generation, reports));
@@ -102,6 +103,7 @@ impl PathConnections {
         // Nothing to read if nothing was lost.
         let _ = rustix::io::read(&self.lost, &mut [0; 8]);
         self.generation.store(generation, Ordering::Release);
+        generation
     }
 
     /// Drops the connections of a generation, unless that was done before.

@@ -69,8 +69,8 @@ impl PathConfig {
         if let (Some(live), Some(reports)) = (live, &mut reports) {
             self.check_zones(&live, reports)?;
         }
-        connections.connected(self.head.path(), queues, reports);
-        Ok(AdminQueue { connection: admin, period: keep_alive })
+        let generation = connections.connected(self.head.path(), queues, reports);
+        Ok(AdminQueue { connection: admin, generation, period: keep_alive })
     }
 
     fn is_shared(&self) -> bool {
@@ -118,6 +118,8 @@ impl PathConfig {
 /// The admin queue and how often it sends Keep Alive.
 pub(super) struct AdminQueue {
     connection: QueueConnection,
+    /// That of the path's connections, which may be lost before the thread has the queue.
+    generation: u32,
     period: Duration,
 }
 
@@ -161,7 +163,7 @@ fn run(connections: &PathConnections, path_config: &PathConfig, admin: Option<Ad
 
 /// Keeps the controller alive until its connections are lost; `false` if the thread is to end.
 fn keep_alive(connections: &PathConnections, admin: &mut AdminQueue) -> bool {
-    let generation = connections.generation();
+    let generation = admin.generation;
     loop {
         let is_live = || connections.generation() == generation;
         let shared = connections.wait_while(admin.period, |shared| !shared.stop && is_live());
