@@ -5,11 +5,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use zonal_blk::{Bio, Buf, Completion, Nanos, QueueOptions, Sector, Status};
+use zonal_blk::{Bio, Buf, Clock, Completion, Nanos, QueueOptions, Sector, Status};
 use zonal_device::control::DeviceControl;
-use zonal_host::Notify;
 use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, open};
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_host::{Notify, RealClock};
 
 /// Short, so that tests need not wait.
 const QUICK: &str = "reconnect_delay=1&ctrl_loss_tmo=20&quiesce=0";
@@ -104,6 +104,12 @@ fn held_commands_are_sent_when_the_server_is_back() {
     host.channel.poll(Nanos(0), &mut host.done);
     assert_eq!(host.channel.outstanding(), 3);
     let _again = served.another_on(port);
+    // In real time: commands that find the path connected and its queues not yet are sent again later.
+    let clock = RealClock::start();
+    wait_until(|| {
+        host.channel.poll(clock.now(), &mut host.done);
+        host.channel.outstanding() == 0
+    });
     assert_eq!(statuses(&host.finish()), [Status::Ok; 3]);
     assert!(heard.has("connected again"));
     assert_eq!(report(&*device)[0].wp, Sector(32), "reports are back too");
