@@ -4,7 +4,7 @@
 #![no_main]
 mod guest;
 
-use guest::{FILES, Input, PAGE, PAGES, connection, receive, resize, send, write};
+use guest::{FILES, Input, PAGE, PAGES, connection, next_client, receive, resize, send, write};
 use libfuzzer_sys::fuzz_target;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -169,15 +169,12 @@ impl Machine {
     /// The next client.
     fn reconnect(&mut self) {
         self.server.disconnect(self.now);
-        for _ in 0..64 {
+        self.socket = next_client(|| {
             self.now += Nanos(1_000_000);
             self.server.poll(self.now);
-            if let Some(socket) = connect(&mut self.server) {
-                (self.socket, self.received) = (socket, Vec::new());
-                return;
-            }
-        }
-        panic!("I/O in flight does not end");
+            connect(&mut self.server)
+        });
+        self.received.clear();
     }
 
     fn act(&mut self, input: &mut Input<'_>) {

@@ -66,6 +66,11 @@ pub fn connection() -> (UnixStream, UnixStream) {
     (ours, theirs)
 }
 
+/// The socket of the next client, which is taken once the I/O of the last one has ended.
+pub fn next_client(connect: impl FnMut() -> Option<UnixStream>) -> UnixStream {
+    std::iter::repeat_with(connect).take(64).flatten().next().expect("I/O in flight ends")
+}
+
 /// The input, as far as it was used. Beyond its end are zeroes.
 pub struct Input<'a>(pub &'a [u8]);
 
