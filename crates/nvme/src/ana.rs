@@ -48,7 +48,7 @@ impl AnaState {
     }
 
     /// The state with this number; `None` if it is reserved.
-    fn numbered(number: u8) -> Option<Self> {
+    pub fn numbered(number: u8) -> Option<Self> {
         let known = AnaState::ALL.iter().find(|(_, known)| *known as u8 == number);
         known.map(|(_, state)| *state)
     }

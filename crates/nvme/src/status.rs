@@ -189,6 +189,17 @@ impl NvmeStatus {
         self.0 & 0x700 == 0x300 && self.0 & Self::DO_NOT_RETRY == 0
     }
 
+    /// Whether the namespace could not be reached at the controller: one of the statuses of Asymmetric
+    /// Namespace Access (Base section 8.1), with or without Do Not Retry.
+    pub const fn is_ana_error(self) -> bool {
+        matches!(
+            self.code(),
+            NvmeStatus::ANA_PERSISTENT_LOSS
+                | NvmeStatus::ANA_INACCESSIBLE
+                | NvmeStatus::ANA_TRANSITION
+        )
+    }
+
     /// For the host: the block layer's status for this one, as Linux maps statuses to error numbers.
     /// Those without one are I/O errors.
     pub fn to_blk_status(self) -> Status {
@@ -256,6 +267,8 @@ mod tests {
             // CRD and More are ignored.
             assert!(NvmeStatus(status.0 | 0x3800).is_path_error());
             assert_eq!(status.do_not_retry().to_blk_status(), Status::IoError);
+            let is_ana_error = status != NvmeStatus::INTERNAL_PATH && status.0 < 0x310;
+            assert_eq!(status.is_ana_error(), is_ana_error, "{status:?}");
         }
         for status in
             [NvmeStatus::INTERNAL, NvmeStatus::ZONE_INVALID_WRITE, NvmeStatus::WRITE_FAULT]

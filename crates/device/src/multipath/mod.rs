@@ -6,7 +6,7 @@
 //! [`MultipathConfig::hold_timeout`].
 //!
 //! ```text
-//!   start --> path     which of the live paths                       IoPolicy
+//!   start --> path     which of the paths in the best state          IoPolicy
 //!         --> zones    writes of a zone in flight together share     ZoneTable
 //!             |        one path; in a recovering zone they queue
 //!             v
@@ -119,7 +119,7 @@ pub struct MultipathDevice {
 }
 
 impl MultipathDevice {
-    /// A device over `paths`, at least one of them live. Its limits are the strictest of theirs.
+    /// A device over `paths`, at least one of them usable. Its limits are the strictest of theirs.
     ///
     /// # Errors
     /// Why they do not form a device.
@@ -174,13 +174,15 @@ impl Device for MultipathDevice {
         &self.limits
     }
 
-    /// Tries the live paths in order until one succeeds.
+    /// Tries the paths that can be used, the best first, until one succeeds.
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         let before = zones.len();
-        for slot in self.slots.iter().filter(|slot| slot.path.state() == PathState::Live) {
-            match slot.path.report_zones(first, max, zones) {
-                Err(status) if is_path_error(status) => zones.truncate(before),
-                answer => return answer,
+        for state in PathState::USABLE {
+            for slot in self.slots.iter().filter(|slot| slot.path.state() == state) {
+                match slot.path.report_zones(first, max, zones) {
+                    Err(status) if is_path_error(status) => zones.truncate(before),
+                    answer => return answer,
+                }
             }
         }
         Err(Status::Transport)

@@ -11,18 +11,36 @@ use zonal_blk::Device;
 pub enum PathState {
     /// They can.
     Live,
+    /// They can, but should not while another path is live: there it is farther to the device (NVMe:
+    /// ANA state non-optimized).
+    NonOptimized,
+    /// The transport is connected, and the device cannot be reached over it now (NVMe: ANA states
+    /// inaccessible and change).
+    Inaccessible,
     /// They cannot now, and may later.
     Connecting,
     /// They never will again.
     Gone,
 }
 
+impl PathState {
+    /// The states in which commands can be sent, the best first.
+    pub(super) const USABLE: [PathState; 2] = [PathState::Live, PathState::NonOptimized];
+
+    /// Whether commands can be sent.
+    #[inline]
+    pub fn is_usable(self) -> bool {
+        PathState::USABLE.contains(&self)
+    }
+}
+
 /// A path to a device.
 ///
 /// Its hardware queues survive the loss of the transport: commands in flight complete with
 /// [`Status::Transport`](zonal_blk::Status::Transport) or
-/// [`Status::Timeout`](zonal_blk::Status::Timeout) after the state has ceased to be live, and commands
-/// started while it is not live are handed back without effect.
+/// [`Status::Timeout`](zonal_blk::Status::Timeout) after the state has ceased to be usable, and commands
+/// started while it is not connected are handed back without effect. One that is started while it is
+/// inaccessible may fail with [`Status::Transport`](zonal_blk::Status::Transport).
 pub trait Path: Device {
     /// The current state.
     fn state(&self) -> PathState;
@@ -39,11 +57,11 @@ pub(super) struct Slot {
     pub active: AtomicU32,
 }
 
-/// How the path of a command is chosen among the live ones.
+/// How the path of a command is chosen: among the live ones, or if there are none among the others that
+/// can be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoPolicy {
-    /// The nearest. Network paths are all equally near, so here it is the first live one in the order
-    /// given.
+    /// The nearest. Network paths are all equally near, so here it is the first in the order given.
     #[default]
     Numa,
     /// In turn, per hardware queue.
@@ -84,11 +102,16 @@ impl fmt::Display for IoPolicy {
 pub(super) type PathSet = u16;
 
 impl IoPolicy {
-    /// The path of the next command, not in `avoid`; `None` if no other is live.
+    /// The path of the next command, not in `avoid`; `None` if no other can be used.
     #[inline]
     pub(super) fn choose(self, slots: &[Slot], last: usize, avoid: PathSet) -> Option<usize> {
-        let usable =
-            |&at: &usize| avoid & 1 << at == 0 && slots[at].path.state() == PathState::Live;
+        PathState::USABLE.into_iter().find_map(|state| self.among(slots, last, avoid, state))
+    }
+
+    /// The path of the next command among those in `state`.
+    #[inline]
+    fn among(self, slots: &[Slot], last: usize, avoid: PathSet, state: PathState) -> Option<usize> {
+        let usable = |&at: &usize| avoid & 1 << at == 0 && slots[at].path.state() == state;
         match self {
             IoPolicy::Numa => (0..slots.len()).find(usable),
             IoPolicy::RoundRobin => (last + 1..slots.len()).chain(0..=last).find(usable),

@@ -15,7 +15,7 @@ use zonal_blk::{Device, HwQueue, Nanos, Op, Request, Sector, Status, Wake, Zone,
 /// How often held commands are checked: a path may be back, or another queue may have completed the
 /// command that this one waits for.
 const HELD_INTERVAL: Nanos = Nanos(1_000_000);
-/// When to retry over a live path that has failed for this command, if there is no other.
+/// When to retry over a path that has failed for this command, if there is no other.
 const RETRY: Nanos = Nanos(100_000_000);
 
 /// The state of a command beside its request.
@@ -144,8 +144,8 @@ impl MultipathQueue {
         self.device.config.policy.choose(&self.device.slots, self.last, avoid)
     }
 
-    fn is_live(&self, path: usize) -> bool {
-        self.device.slots[path].path.state() == PathState::Live
+    fn is_usable(&self, path: usize) -> bool {
+        self.device.slots[path].path.state().is_usable()
     }
 
     /// Counts commands in flight where the policy goes by them.
@@ -185,7 +185,7 @@ impl MultipathQueue {
                 Ok(()) => return Ok(()),
                 Err(back) => request = back,
             }
-            busy |= self.is_live(path);
+            busy |= self.is_usable(path);
             avoid |= 1 << path;
         }
         if busy {
@@ -207,7 +207,7 @@ impl MultipathQueue {
         match self.submit(now, request, path, CommandState { snapshot, ..CommandState::default() })
         {
             Ok(()) => Ok(()),
-            Err(request) if self.is_live(path) => {
+            Err(request) if self.is_usable(path) => {
                 self.device.zones.lock(request.zone()).in_flight -= 1;
                 Err(request)
             }
@@ -230,7 +230,7 @@ impl MultipathQueue {
             _ if state.held > 0 => None,
             0 => self.choose(0),
             // Commands on different paths can overtake each other.
-            _ => Some(state.path).filter(|&path| self.is_live(path)),
+            _ => Some(state.path).filter(|&path| self.is_usable(path)),
         };
         let path = path.ok_or(now)?;
         Ok((path, state.send(request, path)))

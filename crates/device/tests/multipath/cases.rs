@@ -3,7 +3,9 @@ use crate::path::{Habits, TestPath};
 use crate::world::{CONFIG, World, ZONE, bio, null_device};
 use std::sync::Arc;
 use zonal_blk::{Bio, Device, Limits, Nanos, Op, Sector, Status, ZoneWrite};
-use zonal_device::multipath::{IoPolicy, MultipathConfig, MultipathDevice, MultipathError, Path};
+use zonal_device::multipath::{
+    IoPolicy, MultipathConfig, MultipathDevice, MultipathError, Path, PathState,
+};
 
 /// Commands take 1 us to the device and 1 us back.
 const ARRIVED: Nanos = Nanos(1500);
@@ -54,6 +56,69 @@ fn policies_choose_as_their_names_say() {
     depth.finish();
     let [fast, slow] = arrived(&depth);
     assert_eq!((fast + slow, slow), (20, 1), "it had one in flight all the time");
+}
+
+#[test]
+fn policies_choose_among_the_paths_in_the_best_state() {
+    let config = |policy| MultipathConfig { policy, ..CONFIG };
+    for policy in [IoPolicy::Numa, IoPolicy::RoundRobin, IoPolicy::QueueDepth] {
+        let medium = null_device(2);
+        let path = |name| TestPath::new(name, &medium, Habits::default());
+        let paths = vec![path("a"), path("b"), path("c")];
+        let mut world = World::of(Arc::clone(&medium), paths, config(policy), ZoneWrite::Plug);
+        let mut arrived = |states: [PathState; 3]| {
+            let before: Vec<u64> = world.paths.iter().map(|path| path.arrived()).collect();
+            world.paths.iter().zip(states).for_each(|(path, state)| path.access(state));
+            (0..6).for_each(|_| world.submit(0, read(0)));
+            assert_eq!(world.statuses(), [Status::Ok; 6]);
+            let paths = world.paths.iter().zip(before);
+            paths.map(|(path, before)| path.arrived() - before).collect::<Vec<u64>>()
+        };
+        let (live, far, none) = (PathState::Live, PathState::NonOptimized, PathState::Inaccessible);
+        assert_eq!(arrived([far, live, far]), [0, 6, 0], "{policy}");
+        assert_eq!(arrived([none, far, live]), [0, 0, 6], "{policy}");
+        let alternates = if policy == IoPolicy::Numa { [6, 0, 0] } else { [3, 0, 3] };
+        assert_eq!(arrived([live, far, live]), alternates, "{policy}");
+        let alternates = if policy == IoPolicy::Numa { [0, 6, 0] } else { [0, 3, 3] };
+        assert_eq!(arrived([none, far, far]), alternates, "{policy}");
+    }
+}
+
+#[test]
+fn commands_refused_where_the_device_became_inaccessible_go_over_another_path() {
+    let mut world = world(IoPolicy::Numa);
+    (0..4).for_each(|_| world.submit(0, read(0)));
+    world.write(0, ZONE, 1, 1);
+    world.submit(0, bio(Op::ZoneAppend, 2 * ZONE, 1, 2));
+    world.paths[0].access(PathState::Inaccessible);
+    world.paths[1].access(PathState::NonOptimized);
+    assert_eq!(world.statuses(), [Status::Ok; 6]);
+    assert_eq!(arrived(&world), [0, 6]);
+    assert_eq!((world.count("path_errors"), world.count("resent")), (6, 6));
+    assert_eq!(
+        (world.blocks(1)[..2].to_vec(), world.blocks(2)[..2].to_vec()),
+        (vec![1, 0], vec![2, 0])
+    );
+}
+
+#[test]
+fn while_the_device_is_inaccessible_everywhere_commands_wait_for_the_timeout() {
+    let config = MultipathConfig { hold_timeout: Some(Nanos(1_000_000_000)), ..CONFIG };
+    for returns in [true, false] {
+        let mut world = World::new(config, Habits::default(), ZoneWrite::Off);
+        world.paths.iter().for_each(|path| path.access(PathState::Inaccessible));
+        (0..4).for_each(|block| world.write(0, ZONE + 8 * block, 1, block + 1));
+        world.run_until(Nanos(999_000_000));
+        assert_eq!((world.outstanding(), arrived(&world)), (4, [0, 0]));
+        if returns {
+            world.paths[1].access(PathState::NonOptimized);
+            assert_eq!(world.statuses(), [Status::Ok; 4]);
+            assert_eq!(world.blocks(1)[..5], [1, 2, 3, 4, 0]);
+        } else {
+            world.run_until(Nanos(1_010_000_000));
+            assert_eq!(world.statuses(), [Status::Transport; 4]);
+        }
+    }
 }
 
 #[test]

@@ -91,6 +91,11 @@ impl TestPath {
         self.wire().state = PathState::Live;
     }
 
+    /// The controller reports another access to the device, with its connection intact.
+    pub fn access(&self, state: PathState) {
+        self.wire().state = state;
+    }
+
     pub fn give_up(&self) {
         self.cut();
         self.wire().state = PathState::Gone;
@@ -126,7 +131,7 @@ impl Device for TestPath {
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         let mut wire = self.wire();
-        if wire.state != PathState::Live {
+        if !wire.state.is_usable() {
             return Err(Status::Transport);
         }
         wire.reports += 1;
@@ -215,7 +220,7 @@ fn copy(request: &mut Request) -> Bio {
 impl HwQueue for TestQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         let mut wire = self.path.wire();
-        if wire.state != PathState::Live {
+        if matches!(wire.state, PathState::Connecting | PathState::Gone) {
             return Err(request);
         }
         self.cuts = if self.flights.is_empty() { wire.cuts } else { self.cuts };
@@ -245,9 +250,9 @@ impl HwQueue for TestQueue {
         {
             let flight = &mut self.flights[at];
             let mut wire = self.path.wire();
-            if flight.fails && wire.rng.below(2) == 0 {
+            if wire.state == PathState::Inaccessible || flight.fails && wire.rng.below(2) == 0 {
                 // The controller refuses it, and the device does not see it.
-                flight.done = true;
+                (flight.fails, flight.done) = (true, true);
                 continue;
             }
             drop(wire);

@@ -8,7 +8,7 @@ use crate::world::{CONFIG, World, ZONE, bio};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zonal_blk::{Bio, Nanos, Op, Sector, Status, ZoneWrite};
-use zonal_device::multipath::{IoPolicy, MultipathConfig};
+use zonal_device::multipath::{IoPolicy, MultipathConfig, Path, PathState};
 
 /// Zones 1 and 2 have regular writes, 3 and 4 appends.
 const APPENDS: [u32; 2] = [3, 4];
@@ -32,16 +32,24 @@ enum Act {
     },
     Cut(usize),
     Mend(usize),
+    /// Changes the access of a path that is connected.
+    Access(usize, PathState),
 }
 
 fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
     let put = (0_usize..2, 1_u32..5, 1_u32..4);
+    let access = prop_oneof![
+        Just(PathState::Live),
+        Just(PathState::NonOptimized),
+        Just(PathState::Inaccessible)
+    ];
     let act = prop_oneof![
         12 => put.prop_map(|(channel, zone, blocks)| Act::Put { channel, zone, blocks }),
         2 => (0_usize..2, 1_u32..5).prop_map(|(channel, zone)| Act::Read { channel, zone }),
         1 => (1_u32..5).prop_map(|zone| Act::Reset { zone }),
         3 => (0_usize..2).prop_map(Act::Cut),
         3 => (0_usize..2).prop_map(Act::Mend),
+        3 => (0_usize..2, access).prop_map(|(path, state)| Act::Access(path, state)),
     ];
     prop::collection::vec((prop_oneof![Just(0_u64), 0_u64..6000], act), 1..80)
 }
@@ -159,6 +167,12 @@ fn run(config: MultipathConfig, habits: Habits, policy: ZoneWrite, acts: &[(u64,
             Act::Reset { zone } => model.reset(&mut world, zone),
             Act::Cut(path) => world.paths[path].cut(),
             Act::Mend(path) => world.paths[path].mend(),
+            Act::Access(path, state) => {
+                let path = &world.paths[path];
+                if path.state() != PathState::Connecting {
+                    path.access(state);
+                }
+            }
         }
     }
     world.paths.iter().for_each(|path| path.mend());
@@ -195,6 +209,9 @@ proptest! {
     fn writes_in_flight_together_are_done_once_and_in_order(
         acts in acts(), policy in policy(), seed: u64,
     ) {
+        // A write behind one that is refused for the access fails for its place in the zone.
+        let refuses = |act: &Act| matches!(act, Act::Access(_, PathState::Inaccessible));
+        let acts: Vec<_> = acts.into_iter().filter(|(_, act)| !refuses(act)).collect();
         let habits = Habits { seed, ..Habits::default() };
         let world = run(MultipathConfig { policy, ..CONFIG }, habits, ZoneWrite::Off, &acts);
         prop_assert_eq!(refused(&world), 0);

@@ -110,17 +110,34 @@ impl Socket {
         let mut events = PollFlags::empty();
         events.set(PollFlags::IN, reads);
         events.set(PollFlags::OUT, writes);
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: timeout.subsec_nanos().into(),
-        });
+        let timeout = timeout.map(timespec);
         // Interrupted or not, the caller looks again.
         let _ = poll(&mut [PollFd::new(&*self.stream, events)], timeout.as_ref());
+    }
+
+    /// Waits until bytes arrive or can be sent (if `writes`), the peer is gone, `other` can be read, or
+    /// `timeout` is over.
+    pub fn wait_with(&self, writes: bool, other: BorrowedFd<'_>, timeout: Duration) {
+        let mut events = PollFlags::IN;
+        events.set(PollFlags::OUT, writes);
+        let fds = &mut [
+            PollFd::new(&*self.stream, events),
+            PollFd::from_borrowed_fd(other, PollFlags::IN),
+        ];
+        // Interrupted or not, the caller looks again.
+        let _ = poll(fds, Some(&timespec(timeout)));
     }
 
     /// Closes the connection, best effort.
     pub fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+fn timespec(timeout: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
     }
 }
 

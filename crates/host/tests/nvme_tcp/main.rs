@@ -1,4 +1,5 @@
 //! NVMe/TCP on the loopback: both ends, and misbehaving peers.
+mod access;
 mod auth;
 #[path = "../../../../tests/hostile/mod.rs"]
 mod hostile;

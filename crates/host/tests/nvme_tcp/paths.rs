@@ -16,16 +16,21 @@ const QUICK: &str = "reconnect_delay=1&ctrl_loss_tmo=20&quiesce=0";
 
 /// The messages of paths.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<String>>>);
+pub struct Heard(Arc<Mutex<Vec<String>>>);
 
 impl Heard {
-    fn notify(&self) -> Notify {
+    pub fn notify(&self) -> Notify {
         let heard = Arc::clone(&self.0);
         Arc::new(move |what| heard.lock().unwrap().push(what.to_owned()))
     }
 
-    fn has(&self, what: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|said| said.contains(what))
+    pub fn has(&self, what: &str) -> bool {
+        self.times(what) > 0
+    }
+
+    /// How many messages have this in them.
+    pub fn times(&self, what: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|said| said.contains(what)).count()
     }
 }
 
@@ -39,7 +44,7 @@ fn connect(servers: &[&Server], options: &str, heard: &Heard) -> Arc<dyn DeviceC
 }
 
 /// How often something happened.
-fn count(device: &dyn DeviceControl, what: &str) -> u64 {
+pub fn count(device: &dyn DeviceControl, what: &str) -> u64 {
     device.stats().counts.iter().find(|(name, _)| *name == what).expect("a counter").1
 }
 
@@ -47,7 +52,7 @@ fn write(sector: u64, id: u64) -> Bio {
     Bio::write(Sector(sector), Buf::from(&pattern(4096, sector)[..]), id)
 }
 
-fn statuses(done: &[Completion]) -> Vec<Status> {
+pub fn statuses(done: &[Completion]) -> Vec<Status> {
     done.iter().map(|done| done.status).collect()
 }
 
@@ -207,36 +212,52 @@ fn path_that_is_missing_at_first_is_connected_later() {
 }
 
 /// A proxy to a server that can withhold responses.
-struct Proxy {
-    address: SocketAddr,
-    mute: Arc<AtomicBool>,
+pub struct Proxy {
+    pub address: SocketAddr,
+    pub mute: Arc<AtomicBool>,
+    /// Those of the first connection, which is that of the first admin queue.
+    pub mute_first: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Proxy {
-    fn to(server: &Server) -> Self {
+    pub fn to(server: &Server) -> Self {
         let (listener, target) = (TcpListener::bind("127.0.0.1:0").unwrap(), server.address());
         let address = listener.local_addr().unwrap();
-        let mute = Arc::new(AtomicBool::new(false));
-        let muted = Arc::clone(&mute);
+        let (mute, mute_first) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let open = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let proxy = Proxy { address, mute, mute_first, open };
+        let (muted, first) = (Arc::clone(&proxy.mute), Arc::clone(&proxy.mute_first));
+        let open = Arc::clone(&proxy.open);
         // It ends with the test's process.
         thread::spawn(move || {
+            let mut first = Some(first);
             for near in listener.incoming() {
                 let (near, far) = (near.unwrap(), TcpStream::connect(target).unwrap());
                 let (near_too, far_too) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-                let never = Arc::new(AtomicBool::new(false));
-                thread::spawn(move || forward(near_too, far_too, &never));
-                let muted = Arc::clone(&muted);
+                open.lock().unwrap().push(near.try_clone().unwrap());
+                thread::spawn(move || forward(near_too, far_too, &[]));
+                let muted: Vec<_> = first.take().into_iter().chain([Arc::clone(&muted)]).collect();
                 thread::spawn(move || forward(far, near, &muted));
             }
         });
-        Proxy { address, mute }
+        proxy
+    }
+
+    /// Breaks all connections. New ones are possible.
+    pub fn cut(&self) {
+        for stream in self.open.lock().unwrap().drain(..) {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, mute: &AtomicBool) {
+fn forward(mut from: TcpStream, mut to: TcpStream, mutes: &[Arc<AtomicBool>]) {
     let mut bytes = [0; 4096];
     while let Ok(len @ 1..) = from.read(&mut bytes) {
-        if !mute.load(Ordering::Acquire) && to.write_all(&bytes[..len]).is_err() {
+        let is_muted = mutes.iter().any(|mute| mute.load(Ordering::Acquire));
+        if !is_muted && to.write_all(&bytes[..len]).is_err() {
             break;
         }
     }

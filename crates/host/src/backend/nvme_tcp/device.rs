@@ -1,6 +1,7 @@
 //! One path to a namespace: limits, zone reports, hardware queues.
 use super::address::Address;
 use super::connections::PathConnections;
+use super::controller::Controller;
 use super::keep_alive::{KeepAliveThread, PathConfig, Siblings};
 use super::queue::Queue;
 use super::queue_connection::{ConnectError, QueueConnection};
@@ -55,7 +56,9 @@ impl NvmeTcpDevice {
         siblings: &Siblings,
         notify: &Notify,
     ) -> Result<Self, ConnectError> {
-        let found = scan(address, queues.max(1))?;
+        let mut controller = Controller::connect(address)?;
+        controller.check_access()?;
+        let found = scan(&mut controller, address, queues.max(1))?;
         let path_config = PathConfig {
             address: address.clone(),
             head: match first {
@@ -67,7 +70,7 @@ impl NvmeTcpDevice {
             limits: found.limits.clone(),
             notify: Arc::clone(notify),
         };
-        NvmeTcpDevice::new(path_config, found.model.clone(), Some(found))
+        NvmeTcpDevice::new(path_config, found.model.clone(), Some((controller, found)))
     }
 
     /// A path to the namespace of `other` that is not connected yet.
@@ -94,11 +97,12 @@ impl NvmeTcpDevice {
     fn new(
         path_config: PathConfig,
         model: String,
-        found: Option<ScanResult>,
+        found: Option<(Controller, ScanResult)>,
     ) -> Result<Self, ConnectError> {
         let failed = |doing| move |source| ConnectError::Io { doing, source };
         let connections = PathConnections::new().map_err(failed("eventfd"))?;
-        let admin = found.map(|found| path_config.admit(&connections, found)).transpose()?;
+        let admit = |(controller, found)| path_config.admit(&connections, controller, found);
+        let admin = found.map(admit).transpose()?;
         let address = path_config.address.clone();
         let (head, limits) = (Arc::clone(&path_config.head), path_config.limits.clone());
         let serial = path_config.serial.clone();
@@ -165,6 +169,9 @@ impl NvmeTcpDevice {
     /// The status of a zone report that failed. Unless the target failed it, the path is lost.
     fn report_failed(&self, generation: u32, error: &ConnectError) -> Status {
         if let ConnectError::Refused { status, .. } = error {
+            if status.is_ana_error() {
+                self.connections.doubt_access(generation);
+            }
             return status.to_blk_status();
         }
         self.connections.lost(generation, &error.to_string());

@@ -1,31 +1,30 @@
-//! The keep-alive thread of a path: has its admin queue, sends Keep Alive, reconnects, and shuts the
-//! controller down.
+//! The keep-alive thread of a path: has its controller, sends Keep Alive, follows the ANA state,
+//! reconnects, and shuts the controller down.
 //!
 //! ```text
-//!            scan --> live --- Keep Alive or a queue's connection fails ---> lost
-//!             ^                                                               |
-//!             |    every reconnect_delay, for ctrl_loss_tmo                   |
-//!             +---------------------------------------------------------------+--> removed
+//!   connect --> scan --> connected --- Keep Alive or a queue's connection fails ---> lost
+//!    ^  |        ^       usable or not, as the ANA state is                             |
+//!    |  v        |                                                                      |
+//!    | watched --+  inaccessible: no queues yet, until it is accessible                 |
+//!    |                                                                                  |
+//!    |             every reconnect_delay, for ctrl_loss_tmo                             |
+//!    +----------------------------------------------------------------------------------+--> removed
 //! ```
 use super::address::Address;
 use super::connections::PathConnections;
+use super::controller::Controller;
 use super::device::NvmeTcpDevice;
 use super::queue_connection::{ConnectError, QueueConnection};
-use super::scan::{CC_SHUTDOWN, ScanResult, property_set, scan};
+use super::scan::{ScanResult, scan};
 use super::zones::{Reported, contradiction};
 use crate::Notify;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zonal_blk::{Device, Limits, Nanos, Zone, ZoneNo};
-use zonal_device::multipath::{Path, PathState, Reconnect, ReconnectAction, check_compatible};
+use zonal_device::multipath::{Path, Reconnect, ReconnectAction, check_compatible};
+use zonal_nvme::ana::AnaState;
 use zonal_nvme::ns::NamespaceHead;
-use zonal_nvme::wire::Sqe;
-use zonal_nvme::wire::fabrics::Property;
-use zonal_nvme::wire::opcode::AdminOpcode;
-
-/// How long the target may take to complete the shutdown command.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The paths of a namespace; `None` if there is one only.
 pub(super) type Siblings = Arc<Mutex<Option<Vec<Weak<NvmeTcpDevice>>>>>;
@@ -50,6 +49,7 @@ impl PathConfig {
     pub fn admit(
         &self,
         connections: &PathConnections,
+        controller: Controller,
         found: ScanResult,
     ) -> Result<AdminQueue, ConnectError> {
         let target = || self.address.target.clone();
@@ -64,25 +64,26 @@ impl PathConfig {
         admitted.map_err(|source| ConnectError::Head { target: target(), source })?;
         check_compatible(&found.limits, &self.limits)
             .map_err(|source| ConnectError::Limits { target: target(), source })?;
-        let ScanResult { admin, keep_alive, mut queues, .. } = found;
+        let ScanResult { mut queues, .. } = found;
         let mut reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
         if let (Some(live), Some(reports)) = (live, &mut reports) {
             self.check_zones(&live, reports)?;
         }
-        let generation = connections.connected(self.head.path(), queues, reports);
-        Ok(AdminQueue { connection: admin, generation, period: keep_alive })
+        let access = controller.ana_state();
+        let generation = connections.connected(self.head.path(), queues, reports, access);
+        Ok(AdminQueue { controller, generation })
     }
 
     fn is_shared(&self) -> bool {
         self.siblings.lock().expect("siblings lock").is_some()
     }
 
-    /// Another path that is live. This one is not, so that no two of their threads wait for each other
+    /// Another path that is usable. This one is not, so that no two of their threads wait for each other
     /// when they drop the last reference to a path.
     fn live_sibling(&self) -> Option<Arc<NvmeTcpDevice>> {
         let siblings = self.siblings.lock().expect("siblings lock");
         let mut paths = siblings.as_ref()?.iter().filter_map(Weak::upgrade);
-        paths.find(|path| path.state() == PathState::Live)
+        paths.find(|path| path.state().is_usable())
     }
 
     /// Checks that the zones which this path reports are those of a live one: equal identifiers alone
@@ -113,14 +114,19 @@ impl PathConfig {
     fn notify(&self, notice: &str) {
         (self.notify)(&format!("{}: {notice}", self.address.target));
     }
+
+    fn notify_access(&self, state: Option<AnaState>) {
+        if let Some(state) = state {
+            self.notify(&format!("ANA state {state}"));
+        }
+    }
 }
 
-/// The admin queue and how often it sends Keep Alive.
+/// The controller of a path that is connected.
 pub(super) struct AdminQueue {
-    connection: QueueConnection,
+    controller: Controller,
     /// That of the path's connections, which may be lost before the thread has the queue.
     generation: u32,
-    period: Duration,
 }
 
 /// The thread. Dropping it shuts the controller down.
@@ -147,7 +153,7 @@ fn run(connections: &PathConnections, path_config: &PathConfig, admin: Option<Ad
     let mut next = admin;
     loop {
         if let Some(mut admin) = next.take() {
-            if !keep_alive(connections, &mut admin) {
+            if !keep_alive(connections, path_config, &mut admin) {
                 return;
             }
             let reason = connections.shared().reason.clone();
@@ -161,35 +167,37 @@ fn run(connections: &PathConnections, path_config: &PathConfig, admin: Option<Ad
     }
 }
 
-/// Keeps the controller alive until its connections are lost; `false` if the thread is to end.
-fn keep_alive(connections: &PathConnections, admin: &mut AdminQueue) -> bool {
-    let generation = admin.generation;
+/// Keeps the controller alive, and follows its ANA state, until its connections are lost; `false` if the
+/// thread is to end.
+fn keep_alive(
+    connections: &PathConnections,
+    path_config: &PathConfig,
+    admin: &mut AdminQueue,
+) -> bool {
+    let AdminQueue { controller, generation } = admin;
     loop {
-        let is_live = || connections.generation() == generation;
-        let shared = connections.wait_while(admin.period, |shared| !shared.stop && is_live());
-        if shared.stop {
-            drop(shared);
-            let shutdown = property_set(Property::CC, CC_SHUTDOWN);
-            // The target may be gone.
-            let _ = admin.connection.execute_within(
-                SHUTDOWN_TIMEOUT,
-                "shutdown",
-                shutdown,
-                Vec::new(),
-                0,
-            );
+        connections.reset_wake();
+        if connections.shared().stop {
+            controller.shut_down();
             return false;
         }
-        if !is_live() {
+        if connections.generation() != *generation {
             return true;
         }
-        drop(shared);
-        let keep_alive = Sqe::new(AdminOpcode::KEEP_ALIVE.0, 0, 0);
-        let result =
-            admin.connection.execute_within(admin.period, "Keep Alive", keep_alive, Vec::new(), 0);
-        if let Err(error) = result {
-            connections.lost(generation, &error.to_string());
+        let before = controller.ana_state();
+        let doubted = connections.is_access_doubted();
+        if let Err(error) = controller.process(doubted) {
+            connections.lost(*generation, &error.to_string());
+            continue;
         }
+        let state = controller.ana_state();
+        if doubted || state != before {
+            connections.set_access(state);
+        }
+        if state != before {
+            path_config.notify_access(state);
+        }
+        controller.wait(connections.wake_fd());
     }
 }
 
@@ -206,14 +214,17 @@ fn reconnect(connections: &PathConnections, path_config: &PathConfig) -> Option<
                     return None;
                 }
             }
-            ReconnectAction::Now => {
-                let found = scan(&path_config.address, path_config.limits.nr_queues);
-                match found.and_then(|found| path_config.admit(connections, found)) {
-                    Ok(admin) => return Some(admin),
-                    Err(error) => path_config.notify(&format!("cannot connect again: {error}")),
+            ReconnectAction::Now => match connect_again(connections, path_config) {
+                Ok(admin) => return admin,
+                Err(Failure { error, was_reached }) => {
+                    path_config.notify(&format!("cannot connect again: {error}"));
+                    match was_reached {
+                        // It is lost anew.
+                        true => reconnect = Reconnect::lost(&path_config.address.reconnect, now()),
+                        false => reconnect.failed(now()),
+                    }
                 }
-                reconnect.failed(now());
-            }
+            },
             ReconnectAction::GiveUp => {
                 connections.removed();
                 path_config.notify("given up");
@@ -223,12 +234,69 @@ fn reconnect(connections: &PathConnections, path_config: &PathConfig) -> Option<
     }
 }
 
+/// Why a path is not connected.
+struct Failure {
+    error: ConnectError,
+    /// The controller could be reached, and the namespace not.
+    was_reached: bool,
+}
+
+/// Connects the path once, when the namespace is accessible; `None` if the thread is to end.
+fn connect_again(
+    connections: &PathConnections,
+    path_config: &PathConfig,
+) -> Result<Option<AdminQueue>, Failure> {
+    let failed = |error| Failure { error, was_reached: false };
+    let mut controller = Controller::connect(&path_config.address).map_err(failed)?;
+    let was_inaccessible = controller.check_access().is_err();
+    let connected = (|| {
+        if was_inaccessible && !watch(connections, path_config, &mut controller)? {
+            return Ok(None);
+        }
+        let found = scan(&mut controller, &path_config.address, path_config.limits.nr_queues)?;
+        path_config.admit(connections, controller, found).map(Some)
+    })();
+    connected.map_err(|error| {
+        let refused =
+            matches!(error, ConnectError::Refused { status, .. } if status.is_ana_error());
+        Failure { error, was_reached: was_inaccessible || refused }
+    })
+}
+
+/// Waits until the namespace is accessible at the controller; `false` if the thread is to end.
+fn watch(
+    connections: &PathConnections,
+    path_config: &PathConfig,
+    controller: &mut Controller,
+) -> Result<bool, ConnectError> {
+    connections.set_watched(true);
+    path_config.notify_access(controller.ana_state());
+    let watched = loop {
+        connections.set_access(controller.ana_state());
+        connections.reset_wake();
+        if connections.shared().stop {
+            controller.shut_down();
+            break Ok(false);
+        }
+        if let Err(error) = controller.process(false) {
+            break Err(error);
+        }
+        if controller.check_access().is_ok() {
+            break Ok(true);
+        }
+        controller.wait(connections.wake_fd());
+    };
+    connections.set_access(None);
+    connections.set_watched(false);
+    watched
+}
+
 impl Drop for KeepAliveThread {
     fn drop(&mut self) {
         self.connections.stop();
         // A thread that is connecting may wait long for a silent target; it ends after that.
         if let Some(thread) = self.thread.take()
-            && self.connections.state() == PathState::Live
+            && self.connections.has_controller()
         {
             // A panic has been printed.
             let _ = thread.join();

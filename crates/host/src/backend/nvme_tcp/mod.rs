@@ -3,19 +3,22 @@
 //! ```text
 //!  QueueConnection   a connection to one queue; commands that are waited for
 //!  authenticate      DH-HMAC-CHAP, after Connect
-//!  scan              admin queue, namespace, limits, I/O queues
+//!  Controller        the admin queue: Keep Alive, the ANA state of the namespace
+//!  scan              namespace, limits, I/O queues
 //!  zones             zone reports, compared between paths
 //!  Queue             a hardware queue: a connection with many commands in flight
 //!  NvmeTcpDevice     one path to a namespace
-//!  PathConnections   the connections of a path, while there are some
+//!  PathConnections   the connections of a path, while there are some, and the access over them
 //!  KeepAliveThread   Keep Alive, reconnecting, shutdown
 //! ```
 //!
 //! [`open`] makes a multipath device of the paths of an address. Every request completes, with an
 //! error if its connection is lost or its time is over. What the target sends is validated.
+mod access;
 mod address;
 mod authenticate;
 mod connections;
+mod controller;
 mod device;
 mod keep_alive;
 mod queue;

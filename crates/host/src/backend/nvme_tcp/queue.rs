@@ -122,6 +122,9 @@ impl Queue {
         let Some(in_flight) = self.in_flight.remove(Tag(cid & !PREFLUSH)) else { return };
         let InFlight { mut request, buf_taken, .. } = in_flight;
         let mut status = cqe.status().to_blk_status();
+        if let Some(active) = self.active.as_ref().filter(|_| cqe.status().is_ana_error()) {
+            self.device.connections.doubt_access(active.generation);
+        }
         if cid & PREFLUSH != 0 && status == Status::Ok {
             return self.submit(now, request);
         }

@@ -4,7 +4,7 @@ use super::authenticate::AuthError;
 use crate::poll::socket::{HEADER_BUFFER, RECEIVE_BUFFER, Socket};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 use zonal_blk::{Buf, Zone, ZoneNo};
@@ -148,6 +148,9 @@ pub enum ConnectError {
         /// Which limit.
         source: LimitError,
     },
+    /// The namespace is between two ANA states for too long.
+    #[error("the change of the ANA state takes longer than the controller says (ANATT)")]
+    AnaTransition,
     /// The paths cannot be one device.
     #[error("{0}")]
     Paths(#[from] MultipathError),
@@ -218,7 +221,8 @@ impl QueueConnection {
         Ok((connection, cqe.result()))
     }
 
-    /// Sends a command and waits for its completion, and for `read_len` bytes of data.
+    /// Sends a command, with 0 as its identifier, and waits for its completion, and for `read_len` bytes
+    /// of data.
     ///
     /// # Errors
     /// The connection or the command failed.
@@ -249,8 +253,9 @@ impl QueueConnection {
         };
         let submitted = self.tcp.submit(sqe, buf);
         submitted.map_err(|refused| ConnectError::Submit { doing, source: refused.error })?;
-        let event =
-            self.wait_for(doing, timeout, |event| matches!(event, HostEvent::Completed { .. }))?;
+        // An Asynchronous Event Request may complete at any time.
+        let completed = |event: &HostEvent| matches!(event, HostEvent::Completed { cqe, .. } if cqe.cid.get() == 0);
+        let event = self.wait_for(doing, timeout, completed)?;
         let HostEvent::Completed { cqe, data } = event else {
             unreachable!("the event waited for")
         };
@@ -285,6 +290,11 @@ impl QueueConnection {
             };
             self.socket.wait(true, self.blocked, Some(left));
         }
+    }
+
+    /// Waits until the connection can go on, `other` can be read, or `timeout` is over.
+    pub fn wait(&self, other: BorrowedFd<'_>, timeout: Duration) {
+        self.socket.wait_with(self.blocked, other, timeout);
     }
 
     /// Sends what the socket accepts, and receives what has arrived into `events`.

@@ -1,27 +1,21 @@
-//! Connecting to a controller: the admin queue, the namespace, and the I/O queues.
+//! Enabling a controller, its namespace, and its I/O queues.
 use super::address::Address;
+use super::controller::Controller;
 use super::queue_connection::{ConnectError, ConnectParams, QueueConnection};
 use crate::poll::retry;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::Limits;
-use zonal_nvme::ana::{self, AnaState};
 use zonal_nvme::ns::{self, ControllerInfo, NamespaceInfo, identify_data};
-use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand, LogCommand};
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, CSTS_FATAL, CSTS_READY, Property, PropertyCommand};
-use zonal_nvme::wire::identify::{
-    IdentifyController, IndependentNamespace, NamespaceList, ZnsController,
-};
-use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId, LogId};
+use zonal_nvme::wire::admin::{FeatureCommand, IdentifyCommand};
+use zonal_nvme::wire::fabrics::{CSTS_FATAL, CSTS_READY, Property, PropertyCommand};
+use zonal_nvme::wire::identify::{IndependentNamespace, NamespaceList, ZnsController};
+use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId};
 use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Sqe, text};
 
-/// Keep alive timeout in milliseconds.
-const KATO: u32 = 10_000;
 /// Depth of an I/O queue, if the target allows it.
 pub(super) const DEPTH: u16 = 128;
-/// Entries of the admin queue, minus one.
-const ADMIN_SQSIZE: u16 = 31;
 /// CC: IOSQES and IOCQES of 64 and 16 bytes, EN.
 const CC_ENABLE: u64 = 0x46_0001;
 /// CC.CSS: all supported I/O command sets.
@@ -33,10 +27,8 @@ const CAP_CSS_IOCS: u64 = 1 << 43;
 /// The longest command where the target sets no limit, in 512-byte sectors: 1 MiB.
 const MAX_SECTORS: u32 = 2048;
 
-/// A controller that has been connected to.
+/// What a scan found.
 pub(super) struct ScanResult {
-    pub admin: QueueConnection,
-    pub keep_alive: Duration,
     pub info: NamespaceInfo,
     pub limits: Limits,
     /// The controller's model number.
@@ -47,26 +39,25 @@ pub(super) struct ScanResult {
     pub queues: Vec<QueueConnection>,
 }
 
-/// Connects, with up to `queues` hardware queues, and identifies controller and namespace.
+/// Identifies the namespace, which has to be accessible, and connects up to `queues` hardware queues.
 ///
 /// # Errors
 /// Why there is no device.
-pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, ConnectError> {
-    let id = ConnectParams { cntlid: CNTLID_ANY, qid: 0, sqsize: ADMIN_SQSIZE, kato: KATO };
-    let (mut admin, result) = QueueConnection::connect(address, &id)?;
-    let cntlid = u16::try_from(result & 0xffff).expect("16 bits");
-    let cap = enable(&mut admin)?;
-    let controller: IdentifyController = identify(&mut admin, Cns::CONTROLLER, 0, Csi::NVM)?;
-    let nsid = find(&mut admin, address)?;
-    let info = namespace(&mut admin, nsid)?;
-    check_access(&mut admin, &controller, nsid)?;
+pub(super) fn scan(
+    controller: &mut Controller,
+    address: &Address,
+    queues: u16,
+) -> Result<ScanResult, ConnectError> {
+    let Controller { admin, cntlid, cap, identify: controller, nsid, .. } = controller;
+    let (cntlid, cap, nsid) = (*cntlid, *cap, *nsid);
+    let info = namespace(admin, nsid)?;
     let zones = info.zones.is_some();
     let zns: Option<ZnsController> = match zones {
-        true => Some(identify(&mut admin, Cns::CSI_CONTROLLER, 0, Csi::ZNS)?),
+        true => Some(identify(admin, Cns::CSI_CONTROLLER, 0, Csi::ZNS)?),
         false => None,
     };
     let reach = ControllerInfo {
-        controller: &controller,
+        controller,
         zns: zns.as_ref(),
         mpsmin: u32::try_from(cap >> 48 & 0xf).expect("4 bits"),
         default_max_sectors: MAX_SECTORS,
@@ -74,7 +65,7 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
     let mut limits = info.limits(&reach).map_err(|error| ConnectError::Namespace(nsid, error))?;
     // Older controllers do not support this CNS.
     let rotational =
-        identify::<IndependentNamespace>(&mut admin, Cns::INDEPENDENT_NAMESPACE, nsid, Csi::NVM);
+        identify::<IndependentNamespace>(admin, Cns::INDEPENDENT_NAMESPACE, nsid, Csi::NVM);
     let rotational = match rotational {
         Ok(id) => id.features & 1 << 4 != 0,
         Err(ConnectError::Refused { .. }) => false,
@@ -82,7 +73,7 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
     };
     // With zones one queue more, for their reports.
     let reports = u32::from(zones);
-    let granted = set_queue_count(&mut admin, u32::from(queues) + reports)?;
+    let granted = set_queue_count(admin, u32::from(queues) + reports)?;
     if granted <= reports {
         return Err(ConnectError::Queues(granted));
     }
@@ -104,8 +95,6 @@ pub(super) fn scan(address: &Address, queues: u16) -> Result<ScanResult, Connect
     }
     (limits.nr_queues, limits.queue_depth, limits.rotational) = (nr_queues, depth, rotational);
     Ok(ScanResult {
-        admin,
-        keep_alive: Duration::from_millis(u64::from(KATO) / 2),
         info,
         limits,
         model: text(&controller.mn).unwrap_or_default().to_owned(),
@@ -135,7 +124,10 @@ fn property_get(admin: &mut QueueConnection, which: Property) -> Result<u64, Con
 }
 
 /// Enables the controller. Returns CAP.
-fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
+///
+/// # Errors
+/// The connection or a command failed, or the controller does not become ready.
+pub(super) fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
     const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
     let cap = property_get(admin, Property::CAP)?;
     let cc = if cap & CAP_CSS_IOCS != 0 { CC_ENABLE | CC_CSS_ALL } else { CC_ENABLE };
@@ -172,7 +164,11 @@ fn identify_bytes(
     Ok(admin.execute("Identify", command.into(), Vec::new(), 4096)?.1)
 }
 
-fn identify<T: FromBytes + KnownLayout + Immutable>(
+/// Identify.
+///
+/// # Errors
+/// The connection or the command failed.
+pub(super) fn identify<T: FromBytes + KnownLayout + Immutable>(
     admin: &mut QueueConnection,
     cns: Cns,
     nsid: u32,
@@ -182,7 +178,10 @@ fn identify<T: FromBytes + KnownLayout + Immutable>(
 }
 
 /// The NSID of the address, or the first.
-fn find(admin: &mut QueueConnection, address: &Address) -> Result<u32, ConnectError> {
+///
+/// # Errors
+/// The connection or the command failed, or there is none.
+pub(super) fn find(admin: &mut QueueConnection, address: &Address) -> Result<u32, ConnectError> {
     let list: NamespaceList = identify(admin, Cns::ACTIVE_NAMESPACES, 0, Csi::NVM)?;
     let nsids: Vec<u32> =
         list.nsids.iter().map(|nsid| nsid.get()).take_while(|&nsid| nsid > 0).collect();
@@ -197,37 +196,6 @@ fn find(admin: &mut QueueConnection, address: &Address) -> Result<u32, ConnectEr
 fn namespace(admin: &mut QueueConnection, nsid: u32) -> Result<NamespaceInfo, ConnectError> {
     ns::scan(nsid, |cns, csi| identify_bytes(admin, cns, nsid, csi))?
         .map_err(|error| ConnectError::Namespace(nsid, error))
-}
-
-/// Fails if the namespace cannot be reached at this port of the subsystem.
-fn check_access(
-    admin: &mut QueueConnection,
-    controller: &IdentifyController,
-    nsid: u32,
-) -> Result<(), ConnectError> {
-    const ANA_REPORTING: u8 = 1 << 3;
-    /// All groups and namespaces of most targets; a namespace behind it is taken to be accessible.
-    const MAX_LOG: u32 = 64 << 10;
-    if controller.cmic & ANA_REPORTING == 0 {
-        return Ok(());
-    }
-    let groups = controller.nanagrpid.get().saturating_mul(32);
-    let nsids = controller.mnan.get().max(1).saturating_mul(4);
-    let len = groups.saturating_add(nsids).saturating_add(16).min(MAX_LOG);
-    let mut command = LogCommand::zeroed();
-    (command.opcode, command.flags) = (AdminOpcode::GET_LOG_PAGE.0, PSDT_SGL);
-    command.lid = LogId::ANA.0;
-    command.numdl = u16::try_from(len / 4 - 1).expect("at most 64 KiB").into();
-    let log = match admin.execute("Get Log Page", command.into(), Vec::new(), len) {
-        Ok((_, log)) => log,
-        // Longer than the target's MDTS: the first I/O command tells.
-        Err(ConnectError::Refused { .. }) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    match ana::state_in_log(&log, nsid).map_or(Ok(()), AnaState::check) {
-        Ok(()) => Ok(()),
-        Err(status) => Err(ConnectError::Refused { doing: "ANA state", status }),
-    }
 }
 
 /// Requests a number of I/O queues. Returns the number granted.
