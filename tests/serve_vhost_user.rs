@@ -97,6 +97,28 @@ fn virtual_machine_has_an_smr_disk() {
 }
 
 #[test]
+fn late_completions_of_a_virtual_machine_s_disk_are_counted() {
+    let (dir, socket) = place();
+    let ctl = dir.path().join("ctl").display().to_string();
+    let timed = format!("{SMR},memory=true,latency=50us");
+    let server = Server::start(&socket, &[&timed, "--ctl", &ctl]);
+    let mut guest = Guest::start(&socket, 0);
+    blocks(&mut guest.ring(0, 0), 5 * 2048, true);
+    let mut stat = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    let output = stat.args(["ctl", &ctl, "stat"]).output().expect("the program starts");
+    let stat = String::from_utf8(output.stdout).expect("UTF-8");
+    let counted = |name: &str| -> u64 {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {stat}")).parse().expect("a number")
+    };
+    let completions = counted("model_completions: ");
+    assert!(completions >= 8 && counted("model_late_completions: ") <= completions, "{stat}");
+    let (code, log) = server.end(Signal::TERM);
+    let said = format!("late_completions: device={timed}, completions={completions}, late=");
+    assert!(code == Some(0) && log.contains(&said), "{log}");
+}
+
+#[test]
 fn server_after_one_that_was_killed_has_its_socket_and_its_data() {
     let (dir, socket) = place();
     let image = dir.path().join("disk.img").display().to_string();

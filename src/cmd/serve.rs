@@ -36,6 +36,7 @@ use std::time::Duration;
 use tempfile::TempPath;
 use zonal_blk::QueueOptions;
 use zonal_crash::Recorder;
+use zonal_device::control::Lateness;
 use zonal_host::RealClock;
 use zonal_host::control::Power;
 use zonal_host::control::log::Log;
@@ -115,11 +116,24 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         }
     }
     drop(exports);
+    devices.iter().for_each(report_lateness);
     let written = trace.as_ref().map_or(Ok(()), traced::finish);
     if let Some(recorder) = recorder {
         recorder.finish().context("--record: cannot write the log")?;
     }
     written.map(|()| code)
+}
+
+/// Says how often a model was polled too late.
+fn report_lateness(device: &AttachedDevice) {
+    if let Some(lateness) = device.model.lateness().filter(|lateness| lateness.completions > 0) {
+        let (Lateness { completions, late }, percent) = (lateness, lateness.percent());
+        tracing::info!(
+            "late_completions: device={}, completions={completions}, late={late}, \
+             percent={percent:.2}",
+            device.name
+        );
+    }
 }
 
 struct Attached {

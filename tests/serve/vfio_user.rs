@@ -75,6 +75,27 @@ fn virtual_machine_and_nvme_tcp_hosts_have_the_same_namespaces() {
 }
 
 #[test]
+fn late_completions_of_a_virtual_machine_s_drive_are_counted() {
+    let (dir, socket) = place();
+    let ctl = dir.path().join("ctl").to_str().expect("UTF-8").to_owned();
+    let timed = format!("{SMALL},latency=50us");
+    let server = Server::start(&[&timed, "--vfio-user", &socket, "--ctl", &ctl]);
+    let mut guest = Guest::start(Path::new(&socket));
+    write(&mut guest, 1, 0, 8);
+    let stat: serde_json::Value =
+        serde_json::from_str(&fine(&["ctl", "--json", &ctl, "stat"])).expect("JSON");
+    let counted = |name: &str| stat[name].as_u64().expect("a number");
+    let (completions, late) = (counted("model_completions"), counted("model_late_completions"));
+    assert!(completions >= 8 && late <= completions, "{stat}");
+    let metrics = fine(&["ctl", &ctl, "metrics"]);
+    let late = format!("zonal_model_late_completions_total{{device=\"{timed}\"}} {late}\n");
+    assert!(metrics.contains(&late), "{metrics}");
+    let (code, _, err) = server.end(Signal::TERM);
+    let said = format!("late_completions: device={timed}, completions={completions}, late=");
+    assert!(code == Some(0) && err.contains(&said), "{err}");
+}
+
+#[test]
 fn server_after_one_that_was_killed_has_its_socket_and_its_data() {
     let (dir, socket) = place();
     let image = dir.path().join("disk.img").display().to_string();

@@ -211,6 +211,11 @@ pub struct Lateness {
 }
 
 impl Lateness {
+    /// The share of late commands in percent.
+    pub fn percent(self) -> f64 {
+        self.late as f64 * 100.0 / self.completions.max(1) as f64
+    }
+
     /// Counts commands that were due at `due` and complete at `now`.
     #[inline]
     pub(crate) fn count(&mut self, completions: u64, due: Nanos, now: Nanos) {

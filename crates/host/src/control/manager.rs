@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
-use zonal_device::control::DeviceControl;
+use zonal_device::control::{DeviceControl, Lateness};
 use zonal_device::inject::InjectDevice;
 use zonal_device::power::{PowerDevice, When};
 use zonal_device::quantity::format_time;
@@ -249,6 +249,10 @@ impl ManagedDevice {
         let mut stat: Map<String, Value> =
             counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
         stat.insert("live_plugs".to_owned(), self.queue.live_plugs().into());
+        if let Some(Lateness { completions, late }) = self.device.lateness() {
+            stat.insert("model_completions".to_owned(), completions.into());
+            stat.insert("model_late_completions".to_owned(), late.into());
+        }
         stat.insert("device".to_owned(), object(device));
         Value::Object(stat)
     }

@@ -149,13 +149,13 @@ fn scheduler(device: &AttachedDevice) -> Option<Value> {
 
 /// How often a device's model was late.
 fn lateness(device: &AttachedDevice) -> Option<Value> {
-    let Lateness { completions, late } = device.model.lateness()?;
-    let percent = late as f64 * 100.0 / completions.max(1) as f64;
+    let lateness = device.model.lateness()?;
+    let Lateness { completions, late } = lateness;
     Some(json!({
         "device": device.name,
         "completions": completions,
         "late": late,
-        "percent": (percent * 100.0).round() / 100.0,
+        "percent": (lateness.percent() * 100.0).round() / 100.0,
     }))
 }
 
