@@ -4,14 +4,23 @@
 //!
 //! The rows `write 4k` and `append 4k` have a device with zones, each place in the queue a zone of
 //! its own, so that no write waits for another; what an append costs beside a write is printed too.
-//! The first row is no NVMe but the same bytes over a bare socket, by threads that wait as ours do:
-//! what the loopback costs by itself. CPU is the processor time of both ends for an I/O.
+//! The first rows are no NVMe but the same bytes over a bare socket, by threads that wait as ours do:
+//! what the loopback costs by itself. In rows with `spin` both ends poll without a pause, as SPDK
+//! does, on whose rates on a machine of this kind the last columns are based; in those with `--poll`
+//! the target does, with sched_yield(2) between polls.
+//!
+//! CPU is the processor time of both ends for an I/O. The batches are I/Os for each send(2) of the
+//! host and of the target, of the median round; `empty` are calls of recv(2), for each I/O, that find
+//! nothing, and `switch` the context switches.
 //!
 //! `cargo bench --bench nvme_tcp`; words after `--` choose the rows whose names contain one. Rounds
-//! are taken in turn; a row shows its best round, and the median of all. To compare two versions of
-//! the program, run both in turn: the machine's mood changes the figures of all rows.
+//! are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
+//! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
+//! benchmark in turn with this one, three times, and prints both and the ratio of their medians.
+use std::hint::spin_loop;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +31,7 @@ use zonal_device::device_spec;
 use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_host::poll::WaitPolicy;
+use zonal_host::poll::socket::{End, SocketCalls};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 const NQN: &str = "nqn.2026-11.org.example:bench";
@@ -41,7 +51,7 @@ struct Row {
     /// Commands in flight, over all queues.
     depth: usize,
     order: Order,
-    /// How the target's threads wait.
+    /// How the target's threads wait. With [`WaitPolicy::Spin`] the host's does so too.
     waiting: WaitPolicy,
     queues: u16,
     digests: bool,
@@ -57,6 +67,10 @@ impl Row {
 
     fn polled(self) -> Self {
         Row { waiting: WaitPolicy::Yield, ..self }
+    }
+
+    fn spin(self) -> Self {
+        Row { waiting: WaitPolicy::Spin, ..self }
     }
 
     fn queues(self, queues: u16) -> Self {
@@ -79,12 +93,14 @@ enum Order {
     Sequential,
     /// On a device with zones, those of each place in the queue to a zone of its own.
     Zones,
+    /// No device: a [`bare`] socket.
+    Bare,
 }
 
 impl Order {
     fn device(self) -> &'static str {
         match self {
-            Order::Random | Order::Sequential => "null:zoned=false,size=64G,lba=4096",
+            Order::Random | Order::Sequential | Order::Bare => "null:zoned=false,size=64G,lba=4096",
             Order::Zones => "null:zones=128,zone_size=1G,lba=4096",
         }
     }
@@ -94,21 +110,26 @@ fn rows() -> Vec<Row> {
     let read = |name, depth| Row::new(name, Op::Read, 4 << 10, depth, Order::Random);
     let write = |name, op, depth| Row::new(name, op, 4 << 10, depth, Order::Zones);
     let long = |name, op, depth| Row::new(name, op, 1 << 20, depth, Order::Sequential);
+    let bare = |name| Row::new(name, Op::Read, 4 << 10, 1, Order::Bare);
     vec![
+        bare("bare socket 4k qd1"),
+        bare("bare socket 4k qd1 spin").spin(),
         read("randread 4k qd1", 1).goal(111.0),
         read("randread 4k qd1 --poll", 1).polled().goal(111.0),
+        read("randread 4k qd1 spin", 1).spin().goal(111.0),
         read("randread 4k qd8", 8).goal(410.0),
-        read("randread 4k qd8 --poll", 8).polled().goal(410.0),
+        read("randread 4k qd8 spin", 8).spin().goal(410.0),
         read("randread 4k qd32", 32).goal(913.0),
-        read("randread 4k qd32 --poll", 32).polled().goal(913.0),
+        read("randread 4k qd32 spin", 32).spin().goal(913.0),
         read("randread 4k qd32 digests", 32).digests(),
         read("randread 4k qd128", 128).goal(964.0),
-        read("randread 4k qd128 --poll", 128).polled().goal(964.0),
+        read("randread 4k qd128 spin", 128).spin().goal(964.0),
         read("randread 4k qd32 4 queues", 32).queues(4).goal(737.0),
         read("randread 4k qd128 4 queues", 128).queues(4).goal(1080.0),
         write(WRITE, Op::Write, 32),
         write(APPEND, Op::ZoneAppend, 32),
         write("write 4k qd128", Op::Write, 128).goal(1065.0),
+        write("write 4k qd128 spin", Op::Write, 128).spin().goal(1065.0),
         long("read 1m qd1", Op::Read, 1).goal(5.24),
         long("read 1m qd8", Op::Read, 8).goal(8.01),
         long("read 1m qd8 digests", Op::Read, 8).digests(),
@@ -149,35 +170,87 @@ fn loopback(&Row { order, waiting, queues, digests, .. }: &Row) -> Loopback {
     Loopback { channels, _server: server }
 }
 
-/// I/Os a second, their mean latency, and the processor time of one at both ends.
+/// What a round came to.
 #[derive(Clone, Copy)]
 struct Measured {
     iops: f64,
+    /// Latency.
     mean: Duration,
+    /// Processor time of an I/O at both ends.
     cpu: Duration,
+    counts: Counts,
+}
+
+/// For an I/O.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    host_sends: f64,
+    target_sends: f64,
+    /// Calls that found nothing to receive, at both ends.
+    empty: f64,
+    /// Context switches.
+    switches: f64,
 }
 
 impl Measured {
-    fn new(count: u64, depth: usize, spent: Duration, cpu: Duration) -> Self {
+    fn new(count: u64, depth: usize, spent: Duration, begin: Threads) -> Self {
+        let Threads { cpu, switches } = Threads::now();
         let iops = count as f64 / spent.as_secs_f64();
         // Little's law: as many commands as the depth are in flight all the time.
         let mean = Duration::from_secs_f64(depth as f64 / iops);
-        Measured { iops, mean, cpu: cpu.div_f64(count as f64) }
+        let switches = (switches - begin.switches) as f64 / count as f64;
+        let cpu = (cpu - begin.cpu).div_f64(count as f64);
+        Measured { iops, mean, cpu, counts: Counts { switches, ..Counts::default() } }
     }
 }
 
-/// Processor time of the threads of this process so far.
-fn cpu_time() -> Duration {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
-    let of_task = |path: std::path::PathBuf| {
-        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
-        text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
-    };
-    let nanos = tasks.map(|task| of_task(task.expect("a thread").path())).sum();
-    Duration::from_nanos(nanos)
+/// Of the threads of this process so far.
+#[derive(Clone, Copy)]
+struct Threads {
+    /// Processor time.
+    cpu: Duration,
+    /// Context switches.
+    switches: u64,
+}
+
+impl Threads {
+    fn now() -> Self {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
+        let of_task = |path: std::path::PathBuf| {
+            let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+            let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0));
+            // Time on a processor, time in its queue, and how often it got one.
+            let cpu: u64 = numbers.next().unwrap_or(0);
+            (cpu, numbers.nth(1).unwrap_or(0))
+        };
+        let (nanos, switches) = tasks
+            .map(|task| of_task(task.expect("a thread").path()))
+            .fold((0, 0), |sum, task| (sum.0 + task.0, sum.1 + task.1));
+        Threads { cpu: Duration::from_nanos(nanos), switches }
+    }
 }
 
 fn round(row: &Row) -> Measured {
+    if matches!(row.order, Order::Bare) {
+        return bare(row.waiting);
+    }
+    let calls = || [End::Host, End::Target].map(SocketCalls::of_closed);
+    let [host, target] = calls();
+    let (count, mut measured) = load(row);
+    let [host_after, target_after] = calls();
+    let of_io = |after: u64, before: u64| (after - before) as f64 / count as f64;
+    let empty = host.empty + target.empty;
+    measured.counts = Counts {
+        host_sends: of_io(host_after.sends, host.sends),
+        target_sends: of_io(target_after.sends, target.sends),
+        empty: of_io(host_after.empty + target_after.empty, empty),
+        ..measured.counts
+    };
+    measured
+}
+
+/// Returns the number of I/Os too.
+fn load(row: &Row) -> (u64, Measured) {
     let mut loopback = loopback(row);
     let channels = &mut loopback.channels[..];
     let sectors = row.len / 512;
@@ -194,7 +267,7 @@ fn round(row: &Row) -> Measured {
         seed ^= seed << 17;
         let sector = match row.order {
             Order::Random => seed % (capacity / len) * len,
-            Order::Sequential => all % (capacity / len) * len,
+            Order::Sequential | Order::Bare => all % (capacity / len) * len,
             Order::Zones if row.op == Op::ZoneAppend => place * zone,
             Order::Zones => place * zone + by_place[place as usize] * len,
         };
@@ -208,7 +281,7 @@ fn round(row: &Row) -> Measured {
         submit(channel, place as u64, Buf::zeroed(row.len as usize));
     }
     let mut done: Vec<Completion> = Vec::new();
-    let (begin, cpu, mut count) = (Instant::now(), cpu_time(), 0_u64);
+    let (begin, threads, mut count) = (Instant::now(), Threads::now(), 0_u64);
     while begin.elapsed() < ROUND {
         let mut polled = 0;
         for channel in &mut *channels {
@@ -221,21 +294,25 @@ fn round(row: &Row) -> Measured {
             }
         }
         if polled == 0 {
-            // As the threads of jobs do.
-            thread::yield_now();
+            pause(row.waiting);
         }
     }
-    let measured = Measured::new(count, row.depth, begin.elapsed(), cpu_time() - cpu);
+    let measured = Measured::new(count, row.depth, begin.elapsed(), threads);
     for channel in channels {
         while channel.outstanding() > 0 {
             channel.poll(Nanos(0), &mut done);
         }
     }
-    measured
+    (count, measured)
+}
+
+/// Between polls of the host: yields as the threads of jobs do, unless the row's ends spin.
+fn pause(waiting: WaitPolicy) {
+    if waiting == WaitPolicy::Spin { spin_loop() } else { thread::yield_now() }
 }
 
 /// A command and a block with its completion, one after the other over a bare socket.
-fn bare() -> Measured {
+fn bare(waiting: WaitPolicy) -> Measured {
     const COMMAND: usize = 72;
     const ANSWER: usize = 24 + 4096 + 24;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -243,22 +320,23 @@ fn bare() -> Measured {
     let target = thread::spawn(move || {
         let mut stream = listener.accept().expect("a connection").0;
         ready(&stream);
-        while receive(&mut stream, &mut [0; COMMAND]) {
+        while receive(&mut stream, &mut [0; COMMAND], waiting) {
             stream.write_all(&[0; ANSWER]).expect("room in the socket");
         }
     });
     let mut stream = TcpStream::connect(address).expect("it listens");
     ready(&stream);
-    let (begin, cpu, mut count) = (Instant::now(), cpu_time(), 0_u64);
+    let (begin, threads, mut count) = (Instant::now(), Threads::now(), 0_u64);
     while begin.elapsed() < ROUND {
         stream.write_all(&[0; COMMAND]).expect("room in the socket");
-        assert!(receive(&mut stream, &mut [0; ANSWER]));
+        assert!(receive(&mut stream, &mut [0; ANSWER], waiting));
         count += 1;
     }
-    let measured = Measured::new(count, 1, begin.elapsed(), cpu_time() - cpu);
+    let measured = Measured::new(count, 1, begin.elapsed(), threads);
     drop(stream);
     target.join().expect("the other end");
-    measured
+    let counts = Counts { host_sends: 1.0, target_sends: 1.0, ..measured.counts };
+    Measured { counts, ..measured }
 }
 
 fn ready(stream: &TcpStream) {
@@ -267,52 +345,129 @@ fn ready(stream: &TcpStream) {
 }
 
 /// Fills the buffer; whether the other side is there.
-fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> bool {
+fn receive(stream: &mut TcpStream, buffer: &mut [u8], waiting: WaitPolicy) -> bool {
     let mut came = 0;
     while came < buffer.len() {
         match stream.read(&mut buffer[came..]) {
             Ok(0) => return false,
             Ok(len) => came += len,
-            Err(_) => thread::yield_now(),
+            Err(_) => pause(waiting),
         }
     }
     true
 }
 
 /// The rounds of a row, the best first.
-fn print_row(name: &str, len: u32, goal: Option<f64>, rounds: &mut [Measured]) {
-    rounds.sort_by(|one, other| other.iops.total_cmp(&one.iops));
-    let (Measured { iops, mean, cpu }, median) = (rounds[0], rounds[rounds.len() / 2].iops / 1e3);
-    let megabytes = iops * f64::from(len) / 1e6;
+fn print_row(row: &Row, rounds: &[Measured]) {
+    let (Measured { iops, mean, cpu, .. }, median) = (rounds[0], rounds[rounds.len() / 2]);
+    let Counts { host_sends, target_sends, empty, switches } = median.counts;
+    let megabytes = iops * f64::from(row.len) / 1e6;
     let (mean, cpu) = (mean.as_secs_f64() * 1e6, cpu.as_secs_f64() * 1e6);
-    let goal = goal
+    let goal = row
+        .goal
         .map_or_else(String::new, |goal| format!("{goal:8.1} {:4.0} %", iops / 1e3 / goal * 100.0));
     println!(
-        "{name:26} {:8.1} {median:8.1} {megabytes:7.0} {mean:9.1} {cpu:8.1} {goal}",
-        iops / 1e3
+        "{:NAME$} {:8.1} {:8.1} {megabytes:7.0} {mean:9.1} {cpu:8.1} {:6.1} {:6.1} {empty:6.2} \
+         {switches:6.3} {goal}",
+        row.name,
+        iops / 1e3,
+        median.iops / 1e3,
+        1.0 / host_sends,
+        1.0 / target_sends,
+    );
+}
+
+/// Width of a row's name.
+const NAME: usize = 26;
+
+/// Best and median KIOPS of each row, as another build of this program prints them.
+fn run_before(program: &str, words: &[String]) -> Vec<(String, [f64; 2])> {
+    let output = Command::new(program).args(words).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rate = |line: &str| {
+        let (name, numbers) = line.split_at_checked(NAME)?;
+        let mut numbers = numbers.split_whitespace().map_while(|word| word.parse().ok());
+        Some((name.trim().to_owned(), [numbers.next()?, numbers.next()?]))
+    };
+    text.lines().filter_map(rate).collect()
+}
+
+fn median(rates: &mut [f64]) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+/// A row beside those of another build, one run each.
+fn print_beside(row: &Row, rounds: &[Measured], before: &[Vec<(String, [f64; 2])>]) {
+    let of_row = |rates: &Vec<(String, [f64; 2])>| {
+        rates.iter().find(|(name, _)| name == row.name).map(|&(_, rates)| rates)
+    };
+    let rates: Vec<[f64; 2]> = before.iter().filter_map(of_row).collect();
+    let ours = [rounds[0].iops, rounds[rounds.len() / 2].iops].map(|iops| iops / 1e3);
+    if rates.is_empty() {
+        return println!("{:NAME$} {:8.1} {:8.1}", row.name, ours[0], ours[1]);
+    }
+    let best = rates.iter().map(|rates| rates[0]).fold(0.0, f64::max);
+    let mut medians: Vec<f64> = rates.iter().map(|rates| rates[1]).collect();
+    let median = median(&mut medians);
+    println!(
+        "{:NAME$} {:8.1} {:8.1} {best:8.1} {median:8.1} {:6.2}",
+        row.name,
+        ours[0],
+        ours[1],
+        ours[1] / median
     );
 }
 
 fn main() {
-    let words: Vec<String> =
+    let mut words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
+    let before = words.iter().position(|word| word == "--before").map(|at| {
+        assert!(at + 1 < words.len(), "--before: expected the path of a program");
+        words.drain(at..at + 2).nth(1).expect("just seen")
+    });
     let chosen = |row: &Row| words.is_empty() || words.iter().any(|word| row.name.contains(word));
     let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
     let mut rounds: Vec<Vec<Measured>> = rows.iter().map(|_| Vec::new()).collect();
-    let mut bares = Vec::new();
-    for _ in 0..ROUNDS {
-        bares.push(bare());
-        for (row, rounds) in rows.iter().zip(&mut rounds) {
-            rounds.push(round(row));
+    let mut others = Vec::new();
+    for _ in 0..if before.is_some() { 3 } else { 1 } {
+        for _ in 0..ROUNDS {
+            for (row, rounds) in rows.iter().zip(&mut rounds) {
+                rounds.push(round(row));
+            }
         }
+        others.extend(before.as_ref().map(|program| run_before(program, &words)));
+    }
+    for rounds in &mut rounds {
+        rounds.sort_by(|one, other| other.iops.total_cmp(&one.iops));
     }
     println!(
-        "{:26} {:>8} {:>8} {:>7} {:>9} {:>8} {:>8}",
-        "", "KIOPS", "median", "MB/s", "mean, us", "CPU, us", "SPDK"
+        "{:NAME$} {:>8} {:>8} {:>7} {:>9} {:>8} {:>6} {:>6} {:>6} {:>6} {:>8}",
+        "",
+        "KIOPS",
+        "median",
+        "MB/s",
+        "mean, us",
+        "CPU, us",
+        "host",
+        "target",
+        "empty",
+        "switch",
+        "SPDK"
     );
-    print_row("bare socket 4k qd1", 4096, None, &mut bares);
-    for (row, rounds) in rows.iter().zip(&mut rounds) {
-        print_row(row.name, row.len, row.goal, rounds);
+    for (row, rounds) in rows.iter().zip(&rounds) {
+        print_row(row, rounds);
+    }
+    if before.is_some() {
+        println!(
+            "\n{:NAME$} {:>8} {:>8} {:>8} {:>8} {:>6}",
+            "beside --before", "KIOPS", "median", "KIOPS", "median", "ratio"
+        );
+        for (row, rounds) in rows.iter().zip(&rounds) {
+            print_beside(row, rounds, &others);
+        }
     }
     let iops = |name: &str| {
         let at = rows.iter().position(|row| row.name == name)?;

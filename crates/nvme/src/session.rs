@@ -237,6 +237,11 @@ impl<A: Admission> Session<A> {
         self.commands.is_empty()
     }
 
+    /// Whether commands wait that the next [`Session::poll`] starts: more to send may follow soon.
+    pub fn has_commands(&self) -> bool {
+        !self.commands.is_empty() && self.has_room()
+    }
+
     /// As [`TargetConnection::expects_data`].
     pub fn expects_data(&self) -> bool {
         self.tcp.expects_data()
@@ -298,7 +303,7 @@ impl<A: Admission> Session<A> {
         Ok(worked)
     }
 
-    fn has_room(&mut self) -> bool {
+    fn has_room(&self) -> bool {
         let has_room = match &self.queue {
             Some(ConnectedQueue::Io(io)) => io.has_room(),
             _ => self.refused.is_none(),

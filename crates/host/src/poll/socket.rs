@@ -1,11 +1,12 @@
 //! A connected socket that blocks nowhere but in `Socket::wait`.
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_congestion};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_congestion, set_tcp_nodelay};
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zonal_nvme::tcp::Outgoing;
 
@@ -17,16 +18,59 @@ pub(crate) const HEADER_BUFFER: usize = 16 << 10;
 /// Pieces of memory that are sent at a time.
 const MAX_SLICES: usize = 64;
 
+/// The side of a connection that this process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// NVMe/TCP host.
+    Host,
+    /// NVMe/TCP target.
+    Target,
+}
+
+/// System calls on sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketCalls {
+    /// That sent bytes.
+    pub sends: u64,
+    /// That received bytes.
+    pub receives: u64,
+    /// That found nothing to receive.
+    pub empty: u64,
+}
+
+/// By [`End`]; of sockets that are closed.
+static CALLS: [[AtomicU64; 3]; 2] = [const { [const { AtomicU64::new(0) }; 3] }; 2];
+
+impl SocketCalls {
+    /// Those on the sockets of one end that this process has closed.
+    pub fn of_closed(end: End) -> Self {
+        let [sends, receives, empty] =
+            CALLS[end as usize].each_ref().map(|count| count.load(Ordering::Relaxed));
+        SocketCalls { sends, receives, empty }
+    }
+
+    fn add(self, end: End) {
+        let counts = [self.sends, self.receives, self.empty];
+        for (total, count) in CALLS[end as usize].iter().zip(counts) {
+            total.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Arc<TcpStream>,
+    end: End,
+    calls: SocketCalls,
     /// When bytes were last sent.
     progress: Instant,
+    /// The last bytes were sent with the promise of more: the kernel may keep them to fill a segment.
+    promised: bool,
 }
 
 impl Socket {
-    pub fn new(stream: TcpStream) -> io::Result<Self> {
+    pub fn new(stream: TcpStream, end: End) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         // A peer that has vanished is noticed, within hours, even where no other timeout runs.
@@ -36,7 +80,13 @@ impl Socket {
             // always available.
             let _ = set_tcp_congestion(&stream, "reno");
         }
-        Ok(Socket { stream: Arc::new(stream), progress: Instant::now() })
+        Ok(Socket {
+            stream: Arc::new(stream),
+            end,
+            calls: SocketCalls::default(),
+            progress: Instant::now(),
+            promised: false,
+        })
     }
 
     /// The stream, for another thread to shut down.
@@ -59,34 +109,45 @@ impl Socket {
             };
             return match received {
                 Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-                Ok(len) => Ok(len),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+                Ok(len) => {
+                    self.calls.receives += 1;
+                    Ok(len)
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.calls.empty += 1;
+                    Ok(0)
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => Err(error),
             };
         }
     }
 
-    /// Sends as much of `output` as the socket accepts now and returns the number of bytes.
+    /// Sends as much of `output` as the socket accepts now and returns the number of bytes. If `more`
+    /// follows soon, what does not fill a segment waits for it, as every segment costs both ends about
+    /// as much as several commands: the caller then has to call this again, without `more` in the end.
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn send(&mut self, output: &mut impl Outgoing) -> io::Result<usize> {
+    pub fn send(&mut self, output: &mut impl Outgoing, more: bool) -> io::Result<usize> {
+        let mut flags = SendFlags::NOSIGNAL;
+        flags.set(SendFlags::MORE, more);
         let mut total = 0;
         while output.unsent() > 0 {
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
             let count = output.next_slices(&mut slices);
             let sent = match &slices[..count] {
-                [slice] => (&*self.stream).write(slice),
+                [slice] => send(&*self.stream, slice, flags),
                 slices => {
-                    let nothing = &mut SendAncillaryBuffer::default();
-                    sendmsg(&*self.stream, slices, nothing, SendFlags::NOSIGNAL).map_err(Into::into)
+                    sendmsg(&*self.stream, slices, &mut SendAncillaryBuffer::default(), flags)
                 }
             };
-            match sent {
+            match sent.map_err(io::Error::from) {
                 Ok(len) => {
                     output.sent(len);
                     total += len;
+                    self.calls.sends += 1;
+                    self.promised = more;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -95,6 +156,11 @@ impl Socket {
         }
         if total > 0 {
             self.progress = Instant::now();
+        }
+        if self.promised && !more {
+            // Nothing more came. Setting the option sends what the kernel has kept (tcp(7)).
+            set_tcp_nodelay(&*self.stream, true)?;
+            self.promised = false;
         }
         Ok(total)
     }
@@ -154,8 +220,55 @@ impl Socket {
     }
 }
 
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.calls.add(self.end);
+    }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    /// Bytes to send, all that there are.
+    struct Bytes(Vec<u8>);
+
+    impl Outgoing for Bytes {
+        fn unsent(&self) -> usize {
+            self.0.len()
+        }
+        fn next_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+            slices[0] = IoSlice::new(&self.0);
+            1
+        }
+        fn sent(&mut self, len: usize) {
+            self.0.drain(..len);
+        }
+    }
+
+    #[test]
+    fn promised_bytes_are_followed_by_others_or_pushed() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let stream = TcpStream::connect(address).expect("it listens");
+        let mut socket = Socket::new(stream, End::Host).expect("a socket");
+        let mut peer = listener.accept().expect("a connection").0;
+        let mut found = [0; 6];
+        socket.send(&mut Bytes(vec![1, 2]), true).expect("room");
+        assert!(socket.promised);
+        socket.send(&mut Bytes(vec![3, 4]), false).expect("room");
+        assert!(!socket.promised, "the bytes after them push them");
+        socket.send(&mut Bytes(vec![5, 6]), true).expect("room");
+        socket.send(&mut Bytes(Vec::new()), false).expect("an open connection");
+        assert!(!socket.promised, "pushed without bytes");
+        peer.read_exact(&mut found).expect("all bytes");
+        assert_eq!((found, socket.calls.sends), ([1, 2, 3, 4, 5, 6], 3));
     }
 }

@@ -707,9 +707,11 @@ fn commands_wait_while_the_host_takes_no_data() {
     send(&mut io, &read(5, 1));
     assert_eq!((io.poll(NOW), io.unsent()), (Ok(false), unsent));
     assert!(!io.wants_input(), "nothing is received while a command waits");
+    assert!(!io.has_commands(), "it is not started before the host has taken data");
     io.sent(unsent - (4 << 20));
+    assert!(io.has_commands());
     while io.poll(NOW).expect("there is room") {}
-    assert!(io.wants_input());
+    assert!(io.wants_input() && !io.has_commands());
     for cid in 6..15 {
         send(&mut io, &read(cid, 1));
     }

@@ -262,8 +262,8 @@ impl HwQueue for Queue {
         if let Some(ActiveConnection { connection, .. }) = &mut self.active
             && connection.tcp.unsent() >= SEND_NOW
         {
-            // The next poll sees the same error.
-            let _ = connection.socket.send(&mut connection.tcp);
+            // The next poll sends what is left, and sees the same error.
+            let _ = connection.socket.send(&mut connection.tcp, true);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A connection to one queue of a controller, and commands that are waited for.
 use super::address::{Address, HOST_ID};
 use super::authenticate::AuthError;
-use crate::poll::socket::{HEADER_BUFFER, RECEIVE_BUFFER, Socket};
+use crate::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -189,7 +189,7 @@ impl QueueConnection {
         let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
         let stream = open(&address.target).map_err(failed)?;
         let config = HostConfig { digests: address.digests, ..HostConfig::default() };
-        let socket = Socket::new(stream).map_err(failed)?;
+        let socket = Socket::new(stream, End::Host).map_err(failed)?;
         let mut connection = QueueConnection {
             readiness: socket.readiness().map_err(failed)?,
             socket,
@@ -302,7 +302,7 @@ impl QueueConnection {
     /// # Errors
     /// The connection is broken.
     pub fn send_and_receive(&mut self) -> io::Result<()> {
-        self.socket.send(&mut self.tcp)?;
+        self.socket.send(&mut self.tcp, false)?;
         self.receive()?;
         self.blocked = self.tcp.unsent() > 0;
         Ok(())

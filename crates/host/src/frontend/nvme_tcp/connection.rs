@@ -6,7 +6,7 @@
 use super::registry::{Registration, RegistryError};
 use super::server::Shared;
 use crate::RealClock;
-use crate::poll::socket::{HEADER_BUFFER, RECEIVE_BUFFER, Socket};
+use crate::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
 use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -30,6 +30,9 @@ const MAX_TRANSFER: u32 = 1 << 20;
 const UNAUTHENTICATED_BUFFER: usize = 2 << 10;
 /// How often a host that takes no data is looked at.
 const STALL_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
+/// How long a queue that was used is polled as configured. Unused ones, such as that of a host for zone
+/// reports, would take the processors from those in use.
+const BUSY_TIME: Nanos = Nanos(10_000_000);
 /// How long the last words for a host may take.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -66,6 +69,10 @@ pub(super) struct Connection {
     socket: Socket,
     session: Session<ServerAdmission>,
     buffer: Vec<u8>,
+    /// When there was last something to do.
+    used: Nanos,
+    /// That was a short time ago.
+    in_use: bool,
 }
 
 impl Connection {
@@ -79,7 +86,7 @@ impl Connection {
             discovery_timeout: shared.config.discovery_timeout,
         };
         let local = stream.local_addr()?;
-        let socket = Socket::new(stream)?;
+        let socket = Socket::new(stream, End::Target)?;
         let admission = ServerAdmission {
             shared: Arc::clone(&shared),
             stream: Arc::clone(socket.stream()),
@@ -87,11 +94,14 @@ impl Connection {
             local,
             peer,
         };
+        let now = shared.config.clock.now();
         Ok(Connection {
             peer,
             socket,
-            session: Session::new(shared.config.clock.now(), config, admission),
+            session: Session::new(now, config, admission),
             buffer: Vec::new(),
+            used: now,
+            in_use: true,
             shared,
         })
     }
@@ -117,7 +127,12 @@ impl Connection {
     fn try_poll(&mut self, now: Nanos) -> Result<Progress, DisconnectReason> {
         let mut worked = self.session.wants_input() && self.receive()?;
         worked |= self.session.poll(now)?;
-        worked |= self.socket.send(&mut self.session)? > 0;
+        let more = self.session.has_commands();
+        worked |= self.socket.send(&mut self.session, more)? > 0;
+        if worked {
+            self.used = now;
+        }
+        self.in_use = now < self.used + BUSY_TIME;
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(DisconnectReason::Stopping);
         }
@@ -159,7 +174,7 @@ impl Connection {
         let patience = if self.is_connected() { FLUSH_TIMEOUT } else { Duration::ZERO };
         let begin = Instant::now();
         while self.session.unsent() > 0 {
-            if self.socket.send(&mut self.session).is_err() || begin.elapsed() >= patience {
+            if self.socket.send(&mut self.session, false).is_err() || begin.elapsed() >= patience {
                 break;
             }
             self.socket.wait(false, true, Some(FLUSH_TIMEOUT / 10));
@@ -205,9 +220,9 @@ impl Frontend for Connection {
         self.session.next_event().min(check)
     }
 
-    /// An admin queue is in no hurry.
+    /// An admin queue is in no hurry, nor is one that nobody uses.
     fn wait_policy(&self, configured: WaitPolicy) -> WaitPolicy {
-        if self.session.is_io() { configured } else { WaitPolicy::default() }
+        if self.session.is_io() && self.in_use { configured } else { WaitPolicy::default() }
     }
 }
 
