@@ -63,6 +63,8 @@ pub struct Channel {
     /// The limit on merging within a batch.
     merge: MergeLimit,
     fast_path: FastPath,
+    /// The first write inside takes one lock to enter both the layer and its plug.
+    enters_by_plug: bool,
     limits: Limits,
     /// [`Gate::changes`](crate::gate::Gate::changes) as of the configuration in use.
     changes: u32,
@@ -89,9 +91,18 @@ impl Channel {
         mut hctx: HctxRef,
         setup: ChannelConfig,
     ) -> Self {
-        let ChannelConfig { changes, limits, fast_path, merge, sched, nr_requests, io_timeout } =
-            setup;
+        let ChannelConfig {
+            changes,
+            limits,
+            fast_path,
+            merge,
+            plugs,
+            sched,
+            nr_requests,
+            io_timeout,
+        } = setup;
         let trace = queue.tracing().map(|tracing| Box::new(ChannelTrace::open(tracing, id)));
+        let enters_by_plug = plugs && trace.is_none();
         hctx.with(|hctx| hctx.configure(nr_requests, io_timeout));
         Channel {
             queue,
@@ -114,6 +125,7 @@ impl Channel {
             trace,
             merge,
             fast_path,
+            enters_by_plug,
             limits,
             changes,
             draining: false,
@@ -135,6 +147,46 @@ impl Channel {
     /// queue is frozen it is held back, in order.
     #[inline(always)]
     pub fn submit(&mut self, now: Nanos, bio: Bio) {
+        if bio.op == Op::Write
+            && self.nr_bios == 0
+            && self.enters_by_plug
+            && self.held.is_empty()
+            && let Some(zone) = self.fast_path.zone_of(&bio)
+        {
+            self.submit_first(now, zone, bio);
+        } else {
+            self.submit_any(now, bio);
+        }
+    }
+
+    /// Submits the first write inside: takes one lock to enter both the layer and the plug.
+    #[inline(always)]
+    fn submit_first(&mut self, now: Nanos, zone: ZoneNo, bio: Bio) {
+        self.usage.announce();
+        let request = self.request_in_zone(zone, bio, None);
+        match self.queue.enter_first(now, request, self.changes) {
+            Ok(issue) => {
+                self.nr_bios += 1;
+                if let Some(request) = issue {
+                    self.issue(now, request);
+                }
+            }
+            Err(request) => self.submit_again(now, request),
+        }
+    }
+
+    /// A first write that could not enter with one lock: it does so step by step.
+    #[inline(never)]
+    fn submit_again(&mut self, now: Nanos, mut request: Box<Request>) {
+        self.usage.leave();
+        let bio = request.take_whole_bio();
+        self.pool.put(request);
+        self.submit_any(now, bio);
+    }
+
+    /// [`Channel::submit`] of any bio.
+    #[inline(always)]
+    fn submit_any(&mut self, now: Nanos, bio: Bio) {
         if self.is_open() {
             self.admit(now, bio);
         } else {
@@ -218,10 +270,19 @@ impl Channel {
 
     #[cold]
     fn reload_config(&mut self) {
-        let ChannelConfig { changes, limits, fast_path, merge, sched, nr_requests, io_timeout } =
-            self.queue.channel_config(self.id);
+        let ChannelConfig {
+            changes,
+            limits,
+            fast_path,
+            merge,
+            plugs,
+            sched,
+            nr_requests,
+            io_timeout,
+        } = self.queue.channel_config(self.id);
         (self.changes, self.limits, self.fast_path, self.merge) =
             (changes, limits, fast_path, merge);
+        self.enters_by_plug = plugs && self.trace.is_none();
         self.sched = sched;
         self.hctx.with(|hctx| hctx.configure(nr_requests, io_timeout));
         if mutant!(SwitchLosesHeld) {
@@ -405,16 +466,14 @@ impl Channel {
                 Some(last) => self.complete_all(now, last, completions),
                 None => {}
             }
-            self.hctx.with(|hctx| hctx.run(now));
             if let Some(sched) = &mut self.sched {
+                self.hctx.with(|hctx| hctx.run(now));
                 sched.after_completions(now, &mut self.hctx);
             }
-            if budget == 0 {
-                break;
-            }
             starts = self.hctx.with(|hctx| {
-                if hctx.may_have_more(now, starts) {
-                    hctx.reap(now, &mut self.done);
+                hctx.run(now);
+                if budget > 0 && hctx.may_have_more(now, starts) {
+                    hctx.reap_more(now, &mut self.done);
                 }
                 hctx.starts()
             });
@@ -600,7 +659,7 @@ impl Channel {
     /// Completes the bio of one of this channel's requests, unless other parts of it are in flight.
     #[inline(always)]
     fn finish(&mut self, mut request: Box<Request>, completions: &mut Vec<Completion>) {
-        match request.parent {
+        match request.parent() {
             Some(parent) => completions.extend(self.parents.part_done(parent, &mut request)),
             None => {
                 let (status, refused) = (request.status(), request.is_refused());

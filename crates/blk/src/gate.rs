@@ -79,6 +79,32 @@ impl Gate {
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen.load(Ordering::Relaxed) > 0
     }
+
+    /// Whether a channel that has announced itself ([`ChannelUsage::announce`]) is inside, under the
+    /// configuration that was in use after `changes`. An atomic read-modify-write came in between.
+    #[inline(always)]
+    pub(crate) fn is_open_for(&self, changes: u32) -> bool {
+        after_read_modify_write();
+        self.frozen.load(Ordering::SeqCst) == 0 && self.changes() == changes
+    }
+}
+
+/// Keeps a store before the read-modify-write that follows it.
+#[inline(always)]
+fn before_read_modify_write() {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
+
+/// Keeps what was stored before a read-modify-write before the loads that follow: on x86-64 it does so
+/// itself, as every locked instruction does (AMD64 Architecture Programmer's Manual, volume 2, section
+/// 7.4.2), and only the compiler has to be told.
+#[inline(always)]
+fn after_read_modify_write() {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle))))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle)))))]
+    crate::sync::fence(Ordering::SeqCst);
 }
 
 /// Whether a channel has bios inside.
@@ -103,6 +129,15 @@ impl ChannelUsage {
             self.leave();
         }
         open
+    }
+
+    /// Says that the channel may be about to enter with its first bio. An atomic read-modify-write, such
+    /// as the one that takes the lock of a plug, and [`Gate::is_open_for`] must follow: what
+    /// [`ChannelUsage::enter`] needs one for of its own, as much again as a tenth of a write.
+    #[inline(always)]
+    pub(crate) fn announce(&self) {
+        self.0.store(true, Ordering::Relaxed);
+        before_read_modify_write();
     }
 
     /// The channel's last bio has left.
@@ -148,6 +183,39 @@ mod tests {
             gate.unfreeze();
             channel.join().unwrap();
             assert!(usage.enter(gate), "the gate is open again");
+        });
+    }
+
+    #[test]
+    fn loom_channel_that_enters_by_the_lock_of_a_plug_is_seen_or_sees_the_freeze() {
+        loom::model(|| {
+            // In place of the plug: its lock and what is written under it.
+            let plug = (AtomicBool::new(false), AtomicBool::new(false));
+            let shared = Arc::new((Gate::new(), ChannelUsage::new(), plug));
+            let other = Arc::clone(&shared);
+            let channel = threads::spawn(move || {
+                let (gate, usage, (lock, written)) = &*other;
+                usage.announce();
+                lock.swap(true, Ordering::Acquire);
+                let enters = gate.is_open_for(0);
+                if enters {
+                    written.store(true, Ordering::Relaxed);
+                }
+                lock.store(false, Ordering::Release);
+                usage.leave();
+                enters
+            });
+            let (gate, usage, (_, written)) = &*shared;
+            gate.freeze();
+            if gate.is_quiescent(std::iter::once(usage)) {
+                let before = written.load(Ordering::Relaxed);
+                gate.changed();
+                gate.unfreeze();
+                assert!(!channel.join().unwrap() || before, "not under an older configuration");
+            } else {
+                gate.unfreeze();
+                channel.join().unwrap();
+            }
         });
     }
 }

@@ -423,6 +423,7 @@ impl Queue {
             return self.rebuild_scheduler(policy, |_| ());
         }
         self.zone_write.store(policy as u8, Ordering::Relaxed);
+        self.gate.changed();
         Ok(())
     }
 
@@ -543,14 +544,37 @@ impl Queue {
             Op::Write => {
                 let policy = self.zone_write.load(Ordering::Relaxed);
                 if policy == ZoneWrite::Plug as u8 {
-                    plugs.enter_write::<false>(now, request)
+                    plugs.enter_write::<false>(now, request, || true)
                 } else if policy == ZoneWrite::Qd1 as u8 {
-                    plugs.enter_write::<true>(now, request)
+                    plugs.enter_write::<true>(now, request, || true)
                 } else {
                     Err(request)
                 }
             }
             _ => Err(request),
+        }
+    }
+
+    /// [`Queue::enter`] of the first write of a channel that has announced itself
+    /// ([`ChannelUsage::announce`]): the lock of the plug stands between that and the look at the gate.
+    /// `Err` hands back what needs another way, or finds the queue frozen or the configuration that was
+    /// in use after `changes` changed.
+    #[inline(always)]
+    pub(crate) fn enter_first(
+        &self,
+        now: Nanos,
+        request: Box<Request>,
+        changes: u32,
+    ) -> Result<Option<Box<Request>>, Box<Request>> {
+        let Some(plugs) = &self.plugs else { return Err(request) };
+        let is_open = || self.gate.is_open_for(changes);
+        let policy = self.zone_write.load(Ordering::Relaxed);
+        if policy == ZoneWrite::Plug as u8 {
+            plugs.enter_write::<false>(now, request, is_open)
+        } else if policy == ZoneWrite::Qd1 as u8 {
+            plugs.enter_write::<true>(now, request, is_open)
+        } else {
+            Err(request)
         }
     }
 
@@ -585,7 +609,7 @@ impl Queue {
     }
 
     /// Releases what `request`, which has completed, held in its plug. Returns the write to issue next.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(
         &self,
         now: Nanos,
@@ -597,11 +621,18 @@ impl Queue {
             let policy = self.zone_write.load(Ordering::Relaxed);
             return plugs.complete(now, request, policy == ZoneWrite::Qd1 as u8, aborted);
         }
-        if request.op() == Op::ZoneResetAll && self.zone_write().plugs() {
-            mark!(ResetAllCompleted if request.status() == Status::Ok);
-            plugs.end_reset_all(request.status(), aborted);
+        if request.op() == Op::ZoneResetAll {
+            self.end_reset_all(plugs, request.status(), aborted);
         }
         None
+    }
+
+    #[cold]
+    fn end_reset_all(&self, plugs: &ZonePlugs, status: Status, aborted: &mut RequestList) {
+        if self.zone_write().plugs() {
+            mark!(ResetAllCompleted if status == Status::Ok);
+            plugs.end_reset_all(status, aborted);
+        }
     }
 
     /// Reports up to `max` zones from `first` on, from the device, and updates plugs that do not know

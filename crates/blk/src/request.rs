@@ -37,17 +37,21 @@ pub struct Request {
     pub(crate) plugged: bool,
     /// Failed because of its zone's condition or write pointer.
     pub(crate) refused: bool,
-    // The second cache line: what only the owner reads, or few requests have.
+    /// The entry of the split bio that this one is a part of, in the owner's table; or [`NO_PARENT`].
+    parent: u32,
+    // The second cache line: what few requests have, or the owner writes and others hardly read. A
+    // request that another channel completes then takes one line to it and back.
     pub(crate) parked_at: Nanos,
     merged: RequestList,
-    /// The entry of the split bio that this one is a part of, in the owner's table.
-    pub(crate) parent: Option<u32>,
     /// When the request came to the scheduler, and when it was sent to the device from there.
     pub(crate) queued_at: Nanos,
     pub(crate) sent_at: Nanos,
     /// Its part in the trace. Meaningless unless the queue is traced.
     pub(crate) trace: TraceMark,
 }
+
+/// Instead of an entry of the owner's table: the request is not a part of a split bio.
+const NO_PARENT: u32 = u32::MAX;
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(std::mem::offset_of!(Request, parked_at) == 64);
@@ -68,9 +72,9 @@ impl Request {
             done,
             plugged,
             refused,
+            parent,
             parked_at,
             merged,
-            parent,
             queued_at,
             sent_at,
             trace,
@@ -88,7 +92,7 @@ impl Request {
             refused: false,
             tag: Tag(0),
             owner: 0,
-            parent: None,
+            parent: NO_PARENT,
             zone: ZoneNo(0),
             nr_sectors: 0,
             parked_at: Nanos(0),
@@ -139,14 +143,26 @@ impl Request {
         self.refused = false;
         self.owner = owner;
         self.zone = zone;
-        self.parent = parent;
+        debug_assert!(parent != Some(NO_PARENT), "fewer bios are split at once");
+        self.parent = parent.unwrap_or(NO_PARENT);
+    }
+
+    /// The entry of the split bio that the request is a part of, in the owner's table.
+    #[inline(always)]
+    pub(crate) fn parent(&self) -> Option<u32> {
+        (self.parent != NO_PARENT).then_some(self.parent)
     }
 
     /// Another request for the same bio, without its data: a bug, for the probes.
     pub(crate) fn duplicate(&self) -> Box<Request> {
         let mut other = Box::new(Request::empty());
         let Bio { op, sector, nr_sectors, user_data, .. } = self.bio;
-        other.init(Bio::new(op, sector, nr_sectors, user_data), self.owner, self.zone, self.parent);
+        other.init(
+            Bio::new(op, sector, nr_sectors, user_data),
+            self.owner,
+            self.zone,
+            self.parent(),
+        );
         other.set_status(self.status);
         other.tag = self.tag;
         other
@@ -158,6 +174,12 @@ impl Request {
         self.live = false;
         let buf = self.bio.buf.take();
         (&self.bio, buf)
+    }
+
+    /// Takes the bio out whole, as [`Request::take_bio`] does.
+    pub(crate) fn take_whole_bio(&mut self) -> Bio {
+        self.live = false;
+        std::mem::replace(&mut self.bio, Bio::new(Op::Flush, Sector(0), 0, 0))
     }
 
     /// The operation.
@@ -333,13 +355,8 @@ impl Request {
     }
 
     /// Merges the requests at the front of `from` that follow this one on the medium, up to
-    /// `max_sectors` in all; each is shown to `visit`. Returns their number.
-    pub(crate) fn append_from(
-        &mut self,
-        from: &mut RequestFifo,
-        max_sectors: u32,
-        mut visit: impl FnMut(&Request),
-    ) -> u32 {
+    /// `max_sectors` in all. Returns their number.
+    pub(crate) fn append_from(&mut self, from: &mut RequestFifo, max_sectors: u32) -> u32 {
         let mut count = 0;
         loop {
             let mut total = self.nr_sectors;
@@ -347,7 +364,6 @@ impl Request {
                 let fits = !next.is_merged() && self.can_append_behind(total, next, max_sectors);
                 if fits {
                     total += next.nr_sectors;
-                    visit(next);
                 }
                 fits
             });
@@ -448,7 +464,7 @@ impl RequestFifo {
         RequestList { links: RequestFifo { incoming: None, outgoing }, len }
     }
 
-    fn for_each(&mut self, mut visit: impl FnMut(&mut Request)) {
+    pub(crate) fn for_each(&mut self, mut visit: impl FnMut(&mut Request)) {
         let mut link = &mut self.outgoing;
         while let Some(request) = link {
             visit(request);

@@ -161,15 +161,21 @@ pub(crate) struct ZonePlugs {
 
 impl ZonePlugs {
     /// Passes a write through the plug of its zone: the fast path of [`ZonePlugs::enter`]. Returns it if
-    /// it can be issued, `None` if it waits. `Err` hands back a request that needs the slow path.
+    /// it can be issued, `None` if it waits. `Err` hands back a request that needs the slow path, or
+    /// that may not enter: `may_enter` is asked under the plug's lock.
     #[inline(always)]
     pub(crate) fn enter_write<const ONE_PER_DISK: bool>(
         &self,
         now: Nanos,
         mut request: Box<Request>,
+        may_enter: impl FnOnce() -> bool,
     ) -> Result<Option<Box<Request>>, Box<Request>> {
         let zone = request.zone;
         let mut plug = self.lock(zone);
+        if !may_enter() {
+            drop(plug);
+            return Err(request);
+        }
         // A request before the zone's start would be in another zone.
         let at = request.sector() - self.start(zone);
         let len = Sector(u64::from(request.nr_sectors()));

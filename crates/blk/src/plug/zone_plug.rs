@@ -57,6 +57,8 @@ pub(crate) struct ZonePlug {
     writes: u32,
     appends: u32,
     merges: u32,
+    /// Nanoseconds that writes waited, minus the time at which each of those that wait now began to.
+    /// So whoever takes one need not look up when that was: the submitter has written it last.
     parked_ns: u64,
 }
 
@@ -139,8 +141,11 @@ impl ZonePlug {
         !self.in_flight && self.nr_parked == 0 && self.has_no_zone_ops()
     }
 
-    pub(crate) fn counters(&self) -> ZoneCounters {
-        let &ZonePlug { writes, appends, merges, parked_ns, .. } = self;
+    pub(crate) fn counters(&mut self) -> ZoneCounters {
+        let &mut ZonePlug { writes, appends, merges, mut parked_ns, .. } = self;
+        self.parked.for_each(|waiting| parked_ns = parked_ns.wrapping_add(waiting.parked_at.0));
+        // Threads may see time a little apart, so that the sum is below zero.
+        let parked_ns = if parked_ns.cast_signed() < 0 { 0 } else { parked_ns };
         ZoneCounters { writes, appends, merges, parked_ns }
     }
 
@@ -220,6 +225,7 @@ impl ZonePlug {
 
     pub(crate) fn park(&mut self, now: Nanos, mut request: Box<Request>) {
         request.parked_at = now;
+        self.parked_ns = self.parked_ns.wrapping_sub(now.0);
         self.parked.push_back(request);
         self.nr_parked += 1;
     }
@@ -241,10 +247,8 @@ impl ZonePlug {
         };
         self.in_flight = true;
         if merge_max_sectors > 0 && self.nr_parked > 0 && request.op() == Op::Write {
-            let parked_ns = &mut self.parked_ns;
-            let merged = request.append_from(&mut self.parked, merge_max_sectors, |behind| {
-                *parked_ns += now.0.saturating_sub(behind.parked_at.0);
-            });
+            let merged = request.append_from(&mut self.parked, merge_max_sectors);
+            self.parked_ns = self.parked_ns.wrapping_add(now.0.wrapping_mul(merged.into()));
             self.nr_parked -= merged;
             self.merges = self.merges.saturating_add(merged);
         }
@@ -254,7 +258,7 @@ impl ZonePlug {
     fn unpark(&mut self, now: Nanos) -> Option<Box<Request>> {
         let request = self.parked.pop_front()?;
         self.nr_parked -= 1;
-        self.parked_ns += now.0.saturating_sub(request.parked_at.0);
+        self.parked_ns = self.parked_ns.wrapping_add(now.0);
         Some(request)
     }
 
@@ -262,6 +266,7 @@ impl ZonePlug {
     pub(crate) fn abort(&mut self, status: Status, aborted: &mut RequestList) {
         self.nr_parked = 0;
         while let Some(mut request) = self.parked.pop_front() {
+            self.parked_ns = self.parked_ns.wrapping_add(request.parked_at.0);
             if mutant!(AbortedNotDelivered) {
                 std::mem::forget(request);
                 continue;

@@ -49,6 +49,8 @@ pub(crate) struct ChannelConfig {
     pub(crate) limits: Limits,
     pub(crate) fast_path: FastPath,
     pub(crate) merge: MergeLimit,
+    /// Writes to sequential zones pass through plugs.
+    pub(crate) plugs: bool,
     /// `None` without a scheduler.
     pub(crate) sched: Option<SchedHandle>,
     pub(crate) nr_requests: u16,
@@ -70,6 +72,7 @@ impl Queue {
             fast_path: FastPath::new(&limits),
             limits,
             merge: self.merge_limit(max_sectors),
+            plugs: self.plugs_in_use().is_some(),
             sched: settings.sched.as_ref().map(|sched| sched.handle(channel)),
             nr_requests: settings.nr_requests,
             io_timeout: settings.io_timeout,

@@ -83,7 +83,7 @@ impl NullDevice {
     }
 
     /// Executes a command and sets its status.
-    #[inline]
+    #[inline(always)]
     fn execute(&self, request: &mut Request) {
         let result = match request.op() {
             Op::Write => self.storage.write(request),
@@ -113,6 +113,10 @@ impl Device for NullDevice {
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         self.storage.zones()?.report(first, max, zones)
+    }
+
+    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        self.storage.zones().map_or(0, |zones| zones.as_new(first, max))
     }
 
     fn read_bufs(&self) -> ReadBufs {

@@ -228,7 +228,7 @@ impl Zones {
     /// [`Status::IoError`] if the write is not at the write pointer or crosses the zone capacity,
     /// or the zone is full or read-only; [`Status::Offline`] if it is offline;
     /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if it cannot be opened.
-    #[inline]
+    #[inline(always)]
     pub fn write(
         &self,
         zone: ZoneNo,
@@ -492,6 +492,16 @@ impl Zones {
         let end = first.0.saturating_add(count).min(self.nr_zones());
         zones.extend((first.0..end).map(|zone| self.describe(ZoneNo(zone))));
         Ok(())
+    }
+
+    /// How many zones from `first` on, up to `max`, are sequential and nothing has been done to them:
+    /// [`zonal_blk::Device::zones_as_new`].
+    pub fn as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        if self.is_conventional(first) {
+            return 0;
+        }
+        let missing = self.slots.missing_from(first.index(), max as usize);
+        u32::try_from(missing).expect("zones have 32-bit numbers")
     }
 
     fn describe(&self, zone: ZoneNo) -> Zone {
