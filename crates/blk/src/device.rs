@@ -28,6 +28,13 @@ pub trait Device: Send + Sync {
         Ok(())
     }
 
+    /// How many zones from `first` on, up to `max`, are as those of a new device: sequential and empty, of
+    /// the device's zone size, with the capacity of its other sequential zones. A report of them says
+    /// nothing else, so whoever reads all zones may leave them out. 0 if the device does not know.
+    fn zones_as_new(&self, _first: ZoneNo, _max: u32) -> u32 {
+        0
+    }
+
     /// Whether its queues take bios with [external buffers](crate::Buf::external), and the alignment in
     /// memory, in bytes, that these must have. A device around another one passes this on only if it
     /// does not look at data.

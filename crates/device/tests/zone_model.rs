@@ -209,6 +209,7 @@ proptest! {
             max_active,
         };
         let zones = Zones::new(&layout);
+        prop_assert_eq!(zones.as_new(ZoneNo(conventional), 3), 3, "up to so many");
         let mut model = Model::new(layout);
         for (zone, command) in commands {
             let wp = model.zones[zone as usize].1;
@@ -217,6 +218,11 @@ proptest! {
             prop_assert_eq!(found, expected, "{:?} of zone {}", &command, zone);
             prop_assert_eq!(conditions(&zones), &model.zones[..], "{:?} of zone {}", command, zone);
             zones.in_use();
+            for first in 0..8 {
+                let as_new = zones.as_new(ZoneNo(first), u32::MAX) as usize;
+                let mut left = model.zones.iter().skip(first as usize).take(as_new);
+                prop_assert!(left.all(|&zone| zone == (Empty, 0)), "from zone {}", first);
+            }
         }
     }
 }

@@ -120,6 +120,11 @@ impl ZonePlugs {
         for first in (0..limits.nr_zones).step_by(REPORT_CHUNK) {
             let want = REPORT_CHUNK.min((limits.nr_zones - first) as usize);
             report.clear();
+            if plugs.are_as_checked(limits, ZoneNo(first), want, &mut report) {
+                sequential_zones += u32::try_from(want).expect("no more than a report has");
+                continue;
+            }
+            report.clear();
             plugs
                 .device
                 .report_zones(ZoneNo(first), want, &mut report)
@@ -141,6 +146,23 @@ impl ZonePlugs {
             }
         }
         Ok((plugs, sequential_zones))
+    }
+
+    /// Whether the device says of so many zones that they are as new, and the first is as one that has
+    /// been checked. The last zone is always looked at.
+    fn are_as_checked(
+        &self,
+        limits: &Limits,
+        first: ZoneNo,
+        count: usize,
+        report: &mut Vec<Zone>,
+    ) -> bool {
+        let Ok(count) = u32::try_from(count) else { return false };
+        self.capacity > Sector(0)
+            && first.0 + count < limits.nr_zones
+            && self.device.zones_as_new(first, count) == count
+            && self.device.report_zones(first, 1, report).is_ok()
+            && report.first() == Some(&self.empty_zone(first))
     }
 
     /// Checks a zone of the report. One that is empty is as its plug is when it is first used.

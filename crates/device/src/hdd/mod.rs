@@ -139,6 +139,10 @@ impl Device for HddDevice {
         self.storage()?.zones()?.report(first, max, zones)
     }
 
+    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        self.storage().and_then(Storage::zones).map_or(0, |zones| zones.as_new(first, max))
+    }
+
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         Box::new(DriveQueue(self))
     }

@@ -75,6 +75,10 @@ impl Device for InjectDevice {
         self.inner.report_zones(first, max, zones)
     }
 
+    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        self.inner.zones_as_new(first, max)
+    }
+
     fn external_buf_alignment(&self) -> Option<u32> {
         self.inner.external_buf_alignment()
     }

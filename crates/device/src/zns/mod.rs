@@ -145,6 +145,10 @@ impl Device for ZnsDevice {
         self.storage()?.zones()?.report(first, max, zones)
     }
 
+    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        self.storage().and_then(Storage::zones).map_or(0, |zones| zones.as_new(first, max))
+    }
+
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let (number, has_done) = self.with_drive(|drive| drive.open_queue());
         Box::new(Queue { device: self, number, in_flight: 0, has_done })

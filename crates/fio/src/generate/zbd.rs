@@ -103,6 +103,11 @@ impl ZbdTable {
         for first in (0..limits.nr_zones).step_by(REPORT) {
             report.clear();
             let count = REPORT.min((limits.nr_zones - first) as usize);
+            // Those are not in the table, once it has the usual capacity.
+            let wanted = u32::try_from(count).expect("no more than a report has");
+            if table.capacity > 0 && device.zones_as_new(ZoneNo(first), wanted) == wanted {
+                continue;
+            }
             device.report_zones(ZoneNo(first), count, &mut report)?;
             for (zone_no, zone) in (first..limits.nr_zones).zip(&report) {
                 table.add(zone_no, zone);

@@ -1,11 +1,14 @@
 //! A device's zones are read and checked when a queue is attached (A39 to A43).
+use crate::device::{Device, HwQueue};
 use crate::limits::Limits;
 use crate::plug::ZonePhase;
-use crate::queue::{AttachError, Queue};
+use crate::queue::{AttachError, Queue, QueueOptions};
 use crate::status::Status;
 use crate::testing::{Setup, move_to};
-use crate::units::Sector;
+use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn error(setup: Setup) -> Option<AttachError> {
     Queue::attach(setup.device(), setup.queue_options()).err()
@@ -168,4 +171,65 @@ fn a43_queue_goes_when_its_channels_have_gone_and_leaves_the_device() {
     let device = std::sync::Arc::clone(&rig.device);
     drop(rig);
     assert_eq!(std::sync::Arc::strong_count(&device), 1);
+}
+
+/// Empty zones of one size. What the device says about zones from a number on need not be true.
+struct Many {
+    limits: Limits,
+    as_new_from: u32,
+    /// Has another capacity.
+    odd: Option<u32>,
+    reported: AtomicUsize,
+}
+
+impl Many {
+    const ZONES: u32 = 100_000;
+
+    fn attach(as_new_from: u32, odd: Option<u32>) -> (Option<AttachError>, usize) {
+        let limits = Limits::zoned(Many::ZONES, Sector(64));
+        let device = Arc::new(Many { limits, as_new_from, odd, reported: AtomicUsize::new(0) });
+        let error = Queue::attach(Arc::clone(&device) as _, QueueOptions::default()).err();
+        (error, device.reported.load(Ordering::Relaxed))
+    }
+}
+
+impl Device for Many {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        let before = zones.len();
+        zones.extend(self.limits.empty_zones(first, max));
+        if let Some(odd) = self.odd
+            && let Some(zone) = zones[before..].get_mut(odd.wrapping_sub(first.0) as usize)
+        {
+            zone.capacity = Sector(32);
+        }
+        self.reported.fetch_add(zones.len() - before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        if first.0 >= self.as_new_from { max } else { 0 }
+    }
+
+    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
+        unreachable!("no channel is opened")
+    }
+}
+
+#[test]
+fn zones_as_new_are_not_reported_one_by_one_but_for_the_first_and_the_last() {
+    assert_eq!(Many::attach(u32::MAX, None), (None, Many::ZONES as usize));
+    let (error, reported) = Many::attach(0, None);
+    assert!(error.is_none() && reported < 10_000, "{error:?}, {reported} zones were reported");
+    let capacity = "all sequential zones but the last must have the same capacity".to_owned();
+    for (as_new_from, odd) in [(u32::MAX, 50_000), (0, 8192), (60_000, 50_000)] {
+        let (error, _) = Many::attach(as_new_from, Some(odd));
+        let expected = format!("zone {odd}: {capacity}");
+        assert_eq!(error.map(|error| error.to_string()), Some(expected));
+    }
+    let (error, _) = Many::attach(0, Some(Many::ZONES - 1));
+    assert_eq!(error, None, "the last zone may have another capacity");
 }
