@@ -1,10 +1,13 @@
 //! Criterion benchmarks of the block layer alone: submit and complete through every stage, 4 KiB
 //! writes on the zoned null device.
+//!
+//! `--loop write|read DEPTH COUNT` runs one loop and measures nothing: `benches/profile --layer` counts
+//! its instructions.
 #[allow(dead_code)]
 mod support;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use support::{DEVICE, Writer, Zones, queue, timed};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use support::{DEVICE, Writer, Zones, queue, read, timed};
 use zonal_blk::{QueueOptions, ZoneWrite};
 
 const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
@@ -43,5 +46,25 @@ fn attach(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Runs the loop that the command line names, if it does.
+fn run_loop(args: &[String]) -> Option<()> {
+    let [option, op, depth, count] = args else { return None };
+    let (depth, count) = (depth.parse().ok()?, count.parse().ok()?);
+    let queue = queue(DEVICE, QueueOptions::default());
+    match (option.as_str(), op.as_str()) {
+        ("--loop", "write") => Writer::new(&queue, depth, ONE_ZONE).write(count),
+        ("--loop", "read") => read(&queue, depth, count),
+        _ => return None,
+    }
+    Some(())
+}
+
 criterion_group!(benches, writes, attach);
-criterion_main!(benches);
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if run_loop(&args).is_none() {
+        benches();
+        Criterion::default().configure_from_args().final_summary();
+    }
+}

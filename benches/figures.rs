@@ -7,10 +7,11 @@
 mod support;
 
 use std::process::Command;
-use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
-use support::{DEVICE, Writer, Zones, ns_per_write, per_io, queue};
+use std::time::Instant;
+use support::threads::{RandomWrites, at_once, line_round_trip};
+use support::{DEVICE, Writer, Zones, ns_per_read, ns_per_write, per_io, queue, timed};
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{Op, Queue, QueueOptions, ZoneWrite};
 
 const ROUNDS: usize = 7;
@@ -27,6 +28,8 @@ fn main() {
     threads();
     shared_zones();
     attach();
+    open_zones();
+    many_channels();
     start();
     virtual_clock();
     many_jobs();
@@ -55,7 +58,7 @@ fn best<const N: usize>(mut measure: impl FnMut(usize) -> f64) -> [f64; N] {
 
 fn one_thread() {
     let cases = [
-        ("block layer, depth 1", ZoneWrite::Plug, true, 1, "at most 100 ns"),
+        ("block layer, depth 1", ZoneWrite::Plug, true, 1, "at most 45 ns"),
         ("block layer, depth 16", ZoneWrite::Plug, true, 16, "at most 60 ns"),
         ("block layer, depth 32", ZoneWrite::Plug, true, 32, "at most 60 ns"),
         ("block layer, depth 16, nothing merged", ZoneWrite::Plug, false, 16, "at most 60 ns"),
@@ -70,6 +73,13 @@ fn one_thread() {
     for ((name, _, _, _, goal), ns) in cases.iter().zip(times) {
         row(&format!("{name}, 4 KiB writes, one thread"), ns, "ns", goal);
     }
+    let depths = [1, 16];
+    let reads = best::<2>(|case| {
+        ns_per_read(&queue(DEVICE, QueueOptions::default()), depths[case], WRITES)
+    });
+    for (depth, ns) in depths.iter().zip(reads) {
+        row(&format!("block layer, depth {depth}, random 4 KiB reads, one thread"), ns, "ns", "");
+    }
     let [plug, qd1] = best::<2>(|case| {
         let policy = [ZoneWrite::Plug, ZoneWrite::Qd1][case];
         let zones = Zones { first: 0, width: 16 };
@@ -77,28 +87,6 @@ fn one_thread() {
     });
     row("plug, depth 16 over 16 zones, one thread", plug, "ns", "");
     row("qd1, depth 16 over 16 zones, one thread", qd1, "ns", "at most 20 ns above plug");
-}
-
-/// Runs `work` for each of `threads` threads at once. Gives the time from the first one's start to
-/// the last one's end, as they saw it: with more threads than CPUs nobody else has a good view.
-fn at_once(threads: u64, work: impl Fn(u64) + Sync) -> Duration {
-    let barrier = Barrier::new(usize::try_from(threads).expect("a few"));
-    let times: Vec<(Instant, Instant)> = thread::scope(|scope| {
-        let spawn = |id| {
-            let (barrier, work) = (&barrier, &work);
-            scope.spawn(move || {
-                barrier.wait();
-                let start = Instant::now();
-                work(id);
-                (start, Instant::now())
-            })
-        };
-        let handles: Vec<_> = (0..threads).map(spawn).collect();
-        handles.into_iter().map(|handle| handle.join().expect("no thread fails")).collect()
-    });
-    let start = times.iter().map(|&(start, _)| start).min().expect("a thread");
-    let end = times.iter().map(|&(_, end)| end).max().expect("a thread");
-    end - start
 }
 
 fn threads() {
@@ -118,119 +106,92 @@ fn threads() {
 /// What sharing costs is what cache lines take between two CPUs, which depends on where the machine
 /// has them: the same two virtual ones may be near one time and far apart another.
 fn shared_zones() {
-    row("cache line to another CPU and back", best::<1>(|_| line_transfer::ns())[0], "ns", "");
+    row("cache line to another CPU and back", best::<1>(|_| line_round_trip())[0], "ns", "");
     for (op, name) in [(Op::Write, "writes"), (Op::ZoneAppend, "appends")] {
-        for depth in [1, 4, 16] {
-            let [own, shared] = best::<2>(|case| shared_zones::ns_per_write(op, case == 1, depth));
-            let figure =
-                format!("random {name}, 4 threads at depth {depth}, 16 shared against own zones");
-            row(&figure, own / shared * 100.0, "%", "at least 60 %");
-        }
-    }
-}
-
-/// A word that two threads take from each other.
-mod line_transfer {
-    use super::at_once;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    const TURNS: u64 = 100_000;
-
-    /// From one CPU to another and back.
-    pub fn ns() -> f64 {
-        let word = AtomicU64::new(0);
-        let time = at_once(2, |id| {
-            for turn in (id..2 * TURNS).step_by(2) {
-                while word.load(Ordering::Acquire) != turn {
-                    std::hint::spin_loop();
-                }
-                word.store(turn + 1, Ordering::Release);
+        for (threads, goal) in [(2, "at least 80 %"), (4, "at least 60 %")] {
+            for depth in [1, 4, 16] {
+                let [own, shared, one] = best::<3>(|case| {
+                    let threads = if case == 2 { 1 } else { threads };
+                    let (shared, scheduler) = (case == 1, Scheduler::None);
+                    RandomWrites { op, threads, shared, depth, scheduler }.ns_per_write()
+                });
+                let figure = format!("random {name}, {threads} threads at depth {depth}");
+                let against_own = format!("{figure}, 16 shared against own zones");
+                row(&against_own, own / shared * 100.0, "%", goal);
+                row(&format!("{figure}, against one"), one / shared * 100.0, "%", "at least 100 %");
             }
-        });
-        time.as_nanos() as f64 / TURNS as f64
-    }
-}
-
-/// Random 4 KiB writes of four threads, to zones of their own or to zones that they share. Writers
-/// of a zone agree on the offset under a lock, as writers of a file do, and submit under it; with
-/// appends the layer says where they land.
-mod shared_zones {
-    use super::{Arc, DEVICE, Op, Queue, ZoneWrite, at_once, options, per_io, queue, thread};
-    use zonal_blk::lock::SpinLock;
-    use zonal_blk::{Bio, Nanos, Sector, Status};
-
-    /// Where a zone's next write goes, in cache lines of its own.
-    #[repr(align(128))]
-    struct Offset(SpinLock<u64>);
-
-    const THREADS: u64 = 4;
-    const ZONES: u64 = 16;
-    const WRITES: u64 = 250_000;
-
-    pub fn ns_per_write(op: Op, shared: bool, depth: usize) -> f64 {
-        let device = format!("{DEVICE},append_max=0");
-        let queue = queue(&device, options(ZoneWrite::Plug, true));
-        let count = if shared { ZONES } else { ZONES * THREADS };
-        let offsets: Vec<Offset> = (0..count).map(|_| Offset(SpinLock::new(0))).collect();
-        let time = at_once(THREADS, |id| {
-            let first = if shared { 0 } else { id * ZONES };
-            writer(&queue, op, &offsets, first, id, depth);
-        });
-        per_io(time, THREADS * WRITES)
-    }
-
-    fn writer(queue: &Arc<Queue>, op: Op, offsets: &[Offset], first: u64, id: u64, depth: usize) {
-        let mut channel = queue.channel().expect("a hardware queue");
-        let mut random = id * 2 + 1;
-        let (mut left, mut in_flight) = (WRITES, 0);
-        let mut done = Vec::with_capacity(depth);
-        while left > 0 || in_flight > 0 {
-            let mut moved = false;
-            while left > 0 && in_flight < depth {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let zone = first + (random >> 33) % ZONES;
-                let start = zone * queue.limits().zone_size.0;
-                if op == Op::ZoneAppend {
-                    channel.submit(Nanos(0), Bio::new(op, Sector(start), 8, 0));
-                } else {
-                    let mut offset = offsets[zone as usize].0.lock();
-                    channel.submit(Nanos(0), Bio::new(op, Sector(start + *offset), 8, 0));
-                    *offset += 8;
-                }
-                left -= 1;
-                in_flight += 1;
-                moved = true;
-            }
-            channel.poll(Nanos(0), &mut done);
-            moved |= !done.is_empty();
-            in_flight -= done.len();
-            for completion in done.drain(..) {
-                assert_eq!(completion.status, Status::Ok);
-            }
-            if !moved {
-                thread::yield_now();
-            }
-        }
-        channel.drain();
-        while !channel.is_idle() {
-            channel.poll(Nanos(0), &mut done);
-            thread::yield_now();
         }
     }
 }
 
 fn attach() {
-    let device = "null:zones=100000,zone_size=256M,max_open=128";
-    let device = zonal_device::device_spec::parse(device).expect("a spec");
-    let [time] = best::<1>(|_| {
+    let cases =
+        [(100_000, "100,000", "at most 50 ms"), (10_000_000, "10,000,000", "at most 100 ms")];
+    let memory = || {
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
+        let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
+        resident.expect("pages in memory") * 4096.0
+    };
+    // Of the first round: later ones find memory that is already there.
+    let mut bytes = [0.0_f64; 2];
+    let times = best::<2>(|case| {
+        let zones = cases[case].0;
+        let device = format!("null:zones={zones},zone_size=16M,max_open=0");
+        let device = zonal_device::device_spec::parse(&device).expect("a spec");
+        let before = memory();
         let device = zonal_device::device_spec::build(&device).expect("a device");
         let start = Instant::now();
         let queue = Queue::attach(device, QueueOptions::default()).expect("a device");
         let time = start.elapsed();
+        bytes[case] = bytes[case].max((memory() - before) / f64::from(zones));
         drop(queue);
         time.as_secs_f64() * 1e3
     });
-    row("100,000 zones attached", time, "ms", "at most 50 ms");
+    for (((_, zones, goal), ms), bytes) in cases.iter().zip(times).zip(bytes) {
+        row(&format!("{zones} zones attached"), ms, "ms", goal);
+        let figure = format!("{zones} zones, memory of each with nothing written");
+        row(&figure, bytes, "B", "below 64");
+    }
+}
+
+/// The cost of a write by the number of zones that are open, on a device that does not limit it. The
+/// zones' states are twice 64 bytes each, so what differs is where the processor finds them.
+fn open_zones() {
+    const OPEN: [u64; 5] = [16, 1000, 10_000, 100_000, 1_000_000];
+    let device = "null:zones=1000000,zone_size=16M,max_open=0,lba=4096";
+    let times = best::<5>(|case| {
+        let queue = queue(device, options(ZoneWrite::Plug, true));
+        let zones = Zones { first: 0, width: OPEN[case] };
+        let mut writer = Writer::new(&queue, 16, zones);
+        writer.write(OPEN[case].max(10_000));
+        per_io(timed(|| writer.write(WRITES)), WRITES)
+    });
+    for (open, ns) in OPEN.iter().zip(times) {
+        row(&format!("block layer, depth 16 over {open} open zones"), ns, "ns", "flat");
+    }
+}
+
+/// Channels that share one hardware queue, driven in turn by one thread, each with a write in flight.
+fn many_channels() {
+    const CHANNELS: [u64; 3] = [1, 16, 1024];
+    let times = best::<3>(|case| {
+        let device = "null:zones=4096,zone_size=256M,max_open=0,queues=1,lba=4096";
+        let options = QueueOptions { share_queues: true, ..options(ZoneWrite::Plug, true) };
+        let queue = queue(device, options);
+        let channels = 0..CHANNELS[case];
+        let mut writers: Vec<Writer> =
+            channels.map(|first| Writer::new(&queue, 1, Zones { first, width: 1 })).collect();
+        let rounds = WRITES / 8 / CHANNELS[case];
+        let time = timed(|| {
+            for _ in 0..rounds {
+                writers.iter_mut().for_each(|writer| writer.write(1));
+            }
+        });
+        per_io(time, rounds * CHANNELS[case])
+    });
+    for (channels, ns) in CHANNELS.iter().zip(times) {
+        row(&format!("{channels} channels on one hardware queue, depth 1"), ns, "ns", "flat");
+    }
 }
 
 fn zonal(args: &[&str]) -> f64 {

@@ -1,4 +1,6 @@
 //! Loops that drive the block layer over a zoned null device, for the benchmarks.
+pub mod threads;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zonal_blk::{Bio, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status};
@@ -114,6 +116,35 @@ pub fn ns_per_write(queue: &Arc<Queue>, depth: usize, zones: Zones, count: u64) 
     let mut writer = Writer::new(queue, depth, zones);
     writer.write(10_000);
     per_io(timed(|| writer.write(count)), count)
+}
+
+/// Random 4 KiB reads on one channel that keeps its queue depth full.
+pub fn read(queue: &Arc<Queue>, depth: usize, count: u64) {
+    let mut channel = queue.channel().expect("a hardware queue");
+    let blocks = queue.limits().capacity.0 / BLOCK;
+    let mut done = Vec::with_capacity(depth + 1);
+    let (mut left, mut in_flight, mut now, mut random) = (count, 0, 0, 1_u64);
+    while left > 0 || in_flight > 0 {
+        while left > 0 && in_flight < depth {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let sector = Sector((random >> 33) % blocks * BLOCK);
+            now += 1;
+            channel.submit(Nanos(now), Bio::new(Op::Read, sector, BLOCK as u32, 0));
+            left -= 1;
+            in_flight += 1;
+        }
+        channel.poll(Nanos(now), &mut done);
+        in_flight -= done.len();
+        for completion in done.drain(..) {
+            assert_eq!(completion.status, Status::Ok);
+        }
+    }
+}
+
+/// Nanoseconds a read of [`read`].
+pub fn ns_per_read(queue: &Arc<Queue>, depth: usize, count: u64) -> f64 {
+    read(queue, depth, 10_000);
+    per_io(timed(|| read(queue, depth, count)), count)
 }
 
 /// The time that `work` takes.

@@ -1,0 +1,125 @@
+//! Loops of several threads at once, on zones of their own and on zones that they share.
+use super::{BLOCK, DEVICE, per_io, queue};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+use zonal_blk::lock::SpinLock;
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{Bio, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneWrite};
+
+/// Runs `work` for each of `threads` threads at once. Gives the time from the first one's start to
+/// the last one's end, as they saw it: with more threads than CPUs nobody else has a good view.
+pub fn at_once(threads: u64, work: impl Fn(u64) + Sync) -> Duration {
+    let barrier = Barrier::new(usize::try_from(threads).expect("a few"));
+    let times: Vec<(Instant, Instant)> = thread::scope(|scope| {
+        let spawn = |id| {
+            let (barrier, work) = (&barrier, &work);
+            scope.spawn(move || {
+                barrier.wait();
+                let start = Instant::now();
+                work(id);
+                (start, Instant::now())
+            })
+        };
+        let handles: Vec<_> = (0..threads).map(spawn).collect();
+        handles.into_iter().map(|handle| handle.join().expect("no thread fails")).collect()
+    });
+    let start = times.iter().map(|&(start, _)| start).min().expect("a thread");
+    let end = times.iter().map(|&(_, end)| end).max().expect("a thread");
+    end - start
+}
+
+/// Nanoseconds for a word that two threads take from each other, to the other CPU and back. The line is
+/// fetched four times: each thread fetches it to see that it is its turn, and again to write.
+pub fn line_round_trip() -> f64 {
+    const TURNS: u64 = 100_000;
+    let word = AtomicU64::new(0);
+    let time = at_once(2, |id| {
+        for turn in (id..2 * TURNS).step_by(2) {
+            while word.load(Ordering::Acquire) != turn {
+                std::hint::spin_loop();
+            }
+            word.store(turn + 1, Ordering::Release);
+        }
+    });
+    time.as_nanos() as f64 / TURNS as f64
+}
+
+/// Where a zone's next write goes, in cache lines of its own.
+#[repr(align(128))]
+struct Offset(SpinLock<u64>);
+
+/// Random 4 KiB writes to 16 zones for each thread, or to 16 that all share. Writers of a zone agree
+/// on the offset under a lock, as writers of a file do, and submit under it; with appends the layer
+/// says where they land.
+#[derive(Clone, Copy)]
+pub struct RandomWrites {
+    /// [`Op::Write`] or [`Op::ZoneAppend`].
+    pub op: Op,
+    /// Threads at once.
+    pub threads: u64,
+    /// Whether they share their zones.
+    pub shared: bool,
+    /// Each thread's queue depth.
+    pub depth: usize,
+    /// The queue's scheduler.
+    pub scheduler: Scheduler,
+}
+
+impl RandomWrites {
+    const ZONES: u64 = 16;
+    const WRITES: u64 = 250_000;
+
+    /// Nanoseconds a write, all threads together.
+    pub fn ns_per_write(self) -> f64 {
+        let (zone_write, scheduler) = (Some(ZoneWrite::Plug), self.scheduler);
+        let options = QueueOptions { zone_write, scheduler, ..QueueOptions::default() };
+        let queue = queue(&format!("{DEVICE},append_max=0"), options);
+        let count = if self.shared { Self::ZONES } else { Self::ZONES * self.threads };
+        let offsets: Vec<Offset> = (0..count).map(|_| Offset(SpinLock::new(0))).collect();
+        let time = at_once(self.threads, |id| self.write(&queue, &offsets, id));
+        per_io(time, self.threads * Self::WRITES)
+    }
+
+    fn write(self, queue: &Arc<Queue>, offsets: &[Offset], id: u64) {
+        let mut channel = queue.channel().expect("a hardware queue");
+        let first = if self.shared { 0 } else { id * Self::ZONES };
+        let mut random = id * 2 + 1;
+        let (mut left, mut in_flight) = (Self::WRITES, 0);
+        let mut done = Vec::with_capacity(self.depth);
+        while left > 0 || in_flight > 0 {
+            let mut moved = false;
+            while left > 0 && in_flight < self.depth {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let zone = first + (random >> 33) % Self::ZONES;
+                let start = zone * queue.limits().zone_size.0;
+                if self.op == Op::ZoneAppend {
+                    channel.submit(Nanos(0), Bio::new(self.op, Sector(start), BLOCK as u32, 0));
+                } else {
+                    let mut offset = offsets[zone as usize].0.lock();
+                    let at = Sector(start + *offset);
+                    channel.submit(Nanos(0), Bio::new(self.op, at, BLOCK as u32, 0));
+                    *offset += BLOCK;
+                }
+                left -= 1;
+                in_flight += 1;
+                moved = true;
+            }
+            channel.poll(Nanos(0), &mut done);
+            moved |= !done.is_empty();
+            in_flight -= done.len();
+            for completion in done.drain(..) {
+                assert_eq!(completion.status, Status::Ok);
+            }
+            if !moved {
+                thread::yield_now();
+            }
+        }
+        channel.drain();
+        while !channel.is_idle() {
+            channel.poll(Nanos(0), &mut done);
+            thread::yield_now();
+        }
+    }
+}
