@@ -45,7 +45,11 @@ pub struct Invocation {
 /// Version, commit and features. Who makes a package says from which commit, by `ZONAL_COMMIT`.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = option_env!("ZONAL_COMMIT").unwrap_or("unknown");
-    let features = [("fuse", cfg!(feature = "fuse")), ("top", cfg!(feature = "top"))];
+    let features = [
+        ("fuse", cfg!(feature = "fuse")),
+        ("tls", cfg!(feature = "tls")),
+        ("top", cfg!(feature = "top")),
+    ];
     let features: Vec<&str> =
         features.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
     let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };

@@ -24,6 +24,8 @@ mod namespaces;
 mod power;
 #[path = "serve/shutdown.rs"]
 mod shutdown;
+#[path = "serve/tls.rs"]
+mod tls;
 #[path = "serve/vfio_user.rs"]
 mod vfio_user;
 

@@ -25,7 +25,8 @@ pub struct Check {
 }
 
 /// The names of all checks.
-pub const NAMES: [&str; 7] = ["ublk", "fuse", "io_uring", "nvme", "zoned", "clock", "descriptors"];
+pub const NAMES: [&str; 8] =
+    ["ublk", "fuse", "tls", "io_uring", "nvme", "zoned", "clock", "descriptors"];
 
 /// Examines this machine.
 pub fn examine() -> Vec<Check> {
@@ -37,6 +38,7 @@ fn examine_below(root: &Path) -> Vec<Check> {
     vec![
         ublk_driver(root),
         fuse(root),
+        tls(),
         io_uring(),
         nvme(root),
         zoned(root),
@@ -77,6 +79,18 @@ fn fuse(root: &Path) -> Check {
     }
     let (usable, found, remedy) = opens(&root.join("dev/fuse"), "modprobe fuse");
     check(usable, found, remedy)
+}
+
+fn tls() -> Check {
+    let purpose = "NVMe/TCP over TLS, as a target and as a host";
+    let check = |usable, found, remedy| Check { name: "tls", purpose, usable, found, remedy };
+    match crate::tls::version() {
+        Some(version) => check(true, version.to_owned(), None),
+        None => {
+            let remedy = "cargo build --release --locked --features tls".to_owned();
+            check(false, "built without the feature tls".to_owned(), Some(remedy))
+        }
+    }
 }
 
 fn io_uring() -> Check {

@@ -7,6 +7,7 @@
 //!  poll       the loop that drives any frontend over any backend, and the only code that sleeps
 //!  backend    what storage is reached through: block devices, NVMe pass-through, images, NVMe/TCP
 //!  control    a running server: its socket, metrics, log
+//!  tls        pre-shared keys and encryption, under NVMe/TCP
 //!  web        devices while they work, and recordings of that, as a page
 //!  doctor     what of this machine can be used
 //! ```
@@ -18,7 +19,7 @@
 //! - [`frontend::nvme_tcp::Server`] and [`frontend::ublk::Server`]: exports of a device.
 //! - [`JobThread`]: a fio job on a thread of its own, for [`run`].
 //!
-//! The crate that uses `unsafe` for io_uring and memory that is shared with the kernel; the C library does
+//! The crate that uses `unsafe` for io_uring, memory that is shared with the kernel and OpenSSL; the C library does
 //! for pointers of C.
 #![warn(clippy::undocumented_unsafe_blocks)]
 // What nobody may be reading: see `control::log`.
@@ -33,6 +34,7 @@ mod jobs;
 mod memory;
 pub mod poll;
 pub mod secrets;
+pub mod tls;
 mod unix_socket;
 pub mod uuid;
 pub mod web;

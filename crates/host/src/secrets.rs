@@ -1,9 +1,10 @@
-//! Secrets for authentication, from a file, and the system's random numbers for it.
+//! Secrets for authentication and keys for TLS, from files, and the system's random numbers for it.
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use zonal_fio::text_file;
 use zonal_nvme::auth::{AuthConfig, SecretsError};
+use zonal_nvme::tls::{Psks, PsksError};
 
 /// Why a file of secrets cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,22 @@ pub enum SecretsFileError {
         /// What is wrong with it.
         source: SecretsError,
     },
+    /// It is not a list of pre-shared keys.
+    #[error("{file} is not a list of pre-shared keys")]
+    Keys {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        source: PsksError,
+    },
+}
+
+fn read(path: &Path) -> Result<(String, String), SecretsFileError> {
+    let file = path.display().to_string();
+    match text_file::read_string(path) {
+        Ok(text) => Ok((file, text)),
+        Err(source) => Err(SecretsFileError::Read { file, source }),
+    }
 }
 
 /// Reads a file of secrets. Challenges and exponents will be random numbers of the system.
@@ -31,11 +48,18 @@ pub enum SecretsFileError {
 /// # Errors
 /// The file cannot be read or parsed.
 pub fn load_secrets(path: &Path) -> Result<AuthConfig, SecretsFileError> {
-    let file = || path.display().to_string();
-    let text = text_file::read_string(path);
-    let text = text.map_err(|source| SecretsFileError::Read { file: file(), source })?;
+    let (file, text) = read(path)?;
     let secrets = text.parse();
-    let secrets = secrets.map_err(|source| SecretsFileError::Content { file: file(), source })?;
+    let secrets = secrets.map_err(|source| SecretsFileError::Content { file, source })?;
     let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("getrandom(2)");
     Ok(AuthConfig::new(secrets, Arc::new(random)))
+}
+
+/// Reads a file of pre-shared keys for TLS.
+///
+/// # Errors
+/// The file cannot be read or parsed.
+pub fn load_psks(path: &Path) -> Result<Psks, SecretsFileError> {
+    let (file, text) = read(path)?;
+    text.parse().map_err(|source| SecretsFileError::Keys { file, source })
 }

@@ -6,6 +6,7 @@
 //!  data     -> pi          end-to-end protection information
 //!  ports    -> ana         asymmetric namespace access
 //!  secrets  -> auth        DH-HMAC-CHAP, both sides
+//!  keys     -> tls         pre-shared keys of TLS 1.3, and their identities
 //!  PDUs     -> tcp         NVMe/TCP, both sides                                   -> commands
 //!  commands -> controller  an emulated subsystem over a Zonal queue               -> responses
 //!  bytes    -> Session     a target's connection: tcp and controller together     -> bytes
@@ -35,12 +36,14 @@ pub mod ana;
 pub mod auth;
 mod buffer_pool;
 pub mod controller;
+mod key_file;
 pub mod ns;
 pub mod pi;
 mod session;
 mod slab;
 pub mod status;
 pub mod tcp;
+pub mod tls;
 pub mod wire;
 
 pub use session::{Admission, QueueIdentity, Refusal, Session, SessionConfig, SessionError};

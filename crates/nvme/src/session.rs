@@ -56,12 +56,12 @@ pub struct SessionConfig {
 
 /// What a server decides about the hosts that connect.
 pub trait Admission {
-    /// Whether a host that says that this is its name may connect to the subsystem. Any host may
-    /// connect to the discovery subsystem.
+    /// Whether a host that says that this is its name may connect to a subsystem of this name, which may
+    /// be that of discovery.
     ///
     /// # Errors
     /// Why not.
-    fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal>;
+    fn admit(&mut self, hostnqn: &str, subnqn: &str) -> Result<(), Refusal>;
 
     /// The subsystem that this connection reaches, or its discovery subsystem.
     fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem>;
@@ -203,6 +203,16 @@ impl<A: Admission> Session<A> {
             responses: Vec::new(),
             waker: None,
         }
+    }
+
+    /// What the server decides about its hosts.
+    pub fn admission_mut(&mut self) -> &mut A {
+        &mut self.admission
+    }
+
+    /// The time that the host has for ICReq and Connect begins at `now`: what came before was a handshake.
+    pub fn restart(&mut self, now: Nanos) {
+        self.accepted = now;
     }
 
     /// The queue that the connection has become; `None` before Connect.
@@ -387,8 +397,8 @@ impl<A: Admission> Session<A> {
         let (host, subsystem) = (name(|data| &data.hostnqn), name(|data| &data.subnqn));
         let discovery = subsystem == DISCOVERY_NQN;
         // The target refuses a host without a name.
-        if !host.is_empty() && !discovery {
-            self.admission.admit(host).map_err(refuse)?;
+        if !host.is_empty() {
+            self.admission.admit(host, subsystem).map_err(refuse)?;
         }
         let target = Target::new(vec![self.admission.subsystem(discovery)], self.admission.port());
         let (queue, response) = target.connect(now, sqe, data).map_err(|response| {

@@ -199,6 +199,13 @@ pub struct NvmeTcpArgs {
     /// ffdhe2048,ffdhe3072,ffdhe4096,ffdhe6144,ffdhe8192,null]
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "dhchap_secrets")]
     pub dhchap_dhgroup: Vec<Group>,
+    /// Take TLS 1.3 connections of the hosts that have a pre-shared key, and these only with TLS (needs
+    /// the feature `tls`). The file has lines of HOSTNQN KEY, with keys as `nvme gen-tls-key` makes them
+    #[arg(long, value_name = "FILE", requires = "addresses")]
+    pub tls_psk: Option<PathBuf>,
+    /// Whether hosts without a key may connect without TLS [default: required]
+    #[arg(long, value_enum, value_name = "POLICY", requires = "tls_psk")]
+    pub tls: Option<TlsPolicy>,
     /// Connections at once, of all hosts: an admin queue and I/O queues for each
     #[arg(long, value_name = "N", default_value_t = 256, requires = "addresses")]
     pub max_connections: usize,
@@ -212,6 +219,16 @@ pub struct NvmeTcpArgs {
     /// each queue
     #[arg(long, requires = "named")]
     pub poll: bool,
+}
+
+/// `--tls`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TlsPolicy {
+    /// No host connects without TLS
+    #[default]
+    Required,
+    /// Hosts without a key connect without TLS
+    Optional,
 }
 
 /// Options of the export to a virtual machine.

@@ -1,14 +1,17 @@
 //! The export over NVMe/TCP.
 use super::Export;
 use super::ServeArgs;
+use super::args::{NvmeTcpArgs, TlsPolicy};
+use super::subsystem::warn_if_readable;
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use zonal_host::RealClock;
 use zonal_host::backend::nvme_tcp::check_nqn;
 pub use zonal_host::frontend::nvme_tcp::Path;
-use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_host::frontend::nvme_tcp::{Server, ServerConfig, TargetTls};
 use zonal_host::poll::WaitPolicy;
+use zonal_host::secrets::load_psks;
 use zonal_nvme::controller::Subsystem;
 
 /// A subsystem whose namespaces are the devices.
@@ -39,9 +42,10 @@ pub fn start(args: &ServeArgs, subsystem: &Arc<Subsystem>, clock: &RealClock) ->
     options.allow_host.iter().try_for_each(|host| check_nqn("--allow-host", host))?;
     ensure!(options.max_connections > 0, "--max-connections 0: expected 1 or more");
     ensure!(options.max_host_connections > 0, "--max-host-connections 0: expected 1 or more");
-    let limits = limits(args, clock);
+    let nqn = &subsystem.config().nqn;
+    let limits = ServerConfig { tls: tls(options, nqn)?, ..limits(args, clock) };
     let listen = |&address| {
-        warn(address, options.dhchap_secrets.is_some());
+        warn(address, options);
         Server::start(address, Arc::clone(subsystem), limits.clone())
             .with_context(|| format!("--nvme-tcp {address}"))
     };
@@ -65,24 +69,38 @@ fn limits(args: &ServeArgs, clock: &RealClock) -> ServerConfig {
     config
 }
 
+/// TLS of the target with this name, if it has a file of keys.
+fn tls(options: &NvmeTcpArgs, nqn: &str) -> Result<Option<Arc<TargetTls>>> {
+    let Some(file) = &options.tls_psk else { return Ok(None) };
+    let context = || format!("--tls-psk {}", file.display());
+    let psks = load_psks(file).context("--tls-psk")?;
+    warn_if_readable(file);
+    let required = options.tls.unwrap_or_default() == TlsPolicy::Required;
+    let tls = TargetTls::new(psks, nqn, required).with_context(context)?;
+    Ok(Some(Arc::new(tls)))
+}
+
 /// Warns about an address that others can reach.
-fn warn(address: SocketAddr, authenticates: bool) {
+fn warn(address: SocketAddr, options: &NvmeTcpArgs) {
     let ip = match address.ip() {
         IpAddr::V6(ip) => ip.to_canonical(),
         ip => ip,
     };
-    if ip.is_loopback() {
+    let requires_tls =
+        options.tls_psk.is_some() && options.tls.unwrap_or_default() == TlsPolicy::Required;
+    if ip.is_loopback() || requires_tls {
         return;
     }
-    if authenticates {
+    if options.dhchap_secrets.is_some() {
         tracing::warn!(
-            "--nvme-tcp {address}: hosts authenticate, but there is no encryption: whoever is \
-             on the way can read and change the data"
+            "--nvme-tcp {address}: hosts authenticate, but there is no encryption without TLS: \
+             whoever is on the way can read and change the data"
         );
     } else {
         tracing::warn!(
             "--nvme-tcp {address}: whoever reaches this address can read and write the \
-             devices; there is no authentication and no encryption"
+             devices; there is no authentication and no encryption{}",
+            if options.tls_psk.is_some() { " of hosts without TLS" } else { "" }
         );
     }
 }

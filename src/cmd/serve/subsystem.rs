@@ -59,8 +59,13 @@ fn authentication(file: &Path, args: &ServeArgs) -> Result<AuthConfig> {
     if !options.dhchap_dhgroup.is_empty() {
         auth.groups.clone_from(&options.dhchap_dhgroup);
     }
+    warn_if_readable(file);
+    Ok(auth)
+}
+
+/// Warns about a file of secrets that others can read.
+pub fn warn_if_readable(file: &Path) {
     if file.metadata().is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
         tracing::warn!("{}: others on this machine can read the secrets", file.display());
     }
-    Ok(auth)
 }

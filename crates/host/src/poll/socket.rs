@@ -1,4 +1,5 @@
 //! A connected socket that blocks nowhere but in `Socket::wait`.
+use crate::tls::TlsStream;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_congestion, set_tcp_nodelay};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
@@ -63,6 +64,8 @@ pub(crate) struct Socket {
     stream: Arc<TcpStream>,
     end: End,
     calls: SocketCalls,
+    /// What everything goes through if the connection has TLS.
+    tls: Option<Box<TlsStream>>,
     /// When bytes were last sent.
     progress: Instant,
     /// The last bytes were sent with the promise of more: the kernel may keep them to fill a segment.
@@ -84,9 +87,31 @@ impl Socket {
             stream: Arc::new(stream),
             end,
             calls: SocketCalls::default(),
+            tls: None,
             progress: Instant::now(),
             promised: false,
         })
+    }
+
+    /// Everything goes through TLS from now on, whose handshake is still to be made.
+    pub fn begin_tls(&mut self, tls: TlsStream) {
+        self.tls = Some(Box::new(tls));
+    }
+
+    /// TLS of the connection.
+    pub fn tls(&mut self) -> Option<&mut TlsStream> {
+        self.tls.as_deref_mut()
+    }
+
+    /// Whether there may be more to [receive](Self::receive_vectored) although the descriptor is not
+    /// readable: what TLS has read from the socket.
+    pub fn has_more(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.has_more())
+    }
+
+    /// Whether TLS has to be called again when the descriptor can be written.
+    pub fn wants_write(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// The stream, for another thread to shut down.
@@ -100,6 +125,9 @@ impl Socket {
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
     pub fn receive_vectored(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(tls) = &mut self.tls {
+            return tls.receive(data, buffer);
+        }
         loop {
             let mut stream = &*self.stream;
             let received = if data.is_empty() {
@@ -130,6 +158,13 @@ impl Socket {
     /// # Errors
     /// The connection is broken.
     pub fn send(&mut self, output: &mut impl Outgoing, more: bool) -> io::Result<usize> {
+        if let Some(tls) = &mut self.tls {
+            let total = tls.send(output)?;
+            if total > 0 {
+                self.progress = Instant::now();
+            }
+            return Ok(total);
+        }
         let mut flags = SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, more);
         let mut total = 0;
@@ -195,7 +230,10 @@ impl Socket {
     }
 
     /// Closes the connection, best effort.
-    pub fn close(&self) {
+    pub fn close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.close();
+        }
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }

@@ -8,4 +8,6 @@ mod loopback;
 mod paths;
 mod peers;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod wake;

@@ -170,7 +170,7 @@ fn host_that_disconnects_with_io_in_flight_blocks_no_zone() {
 }
 
 /// The only entry of the discovery log at an address.
-fn discovered(address: SocketAddr) -> DiscoveryEntry {
+pub fn discovered(address: SocketAddr) -> DiscoveryEntry {
     let target = Target { address, nqn: DISCOVERY_NQN.to_owned() };
     let (mut raw, cqe) = target.connected(&Connect::default()).unwrap();
     assert!(cqe.status().is_success(), "{:?}", cqe.status());

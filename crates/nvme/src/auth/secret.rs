@@ -2,7 +2,7 @@
 //!
 //! No secret appears in an error or in debug output, and memory that held one is overwritten.
 use super::Hash;
-use base64ct::{Base64, Encoding};
+use crate::key_file::{KeyFormError, check_host, decode_key, lines_of_words};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -33,8 +33,6 @@ pub enum SecretError {
     Checksum,
 }
 
-const CHECKSUM: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
-
 impl Secret {
     /// The key of responses, for the host or subsystem `nqn`.
     pub fn key(&self, nqn: &str) -> Zeroizing<Vec<u8>> {
@@ -52,26 +50,26 @@ impl FromStr for Secret {
     type Err = SecretError;
 
     fn from_str(text: &str) -> Result<Self, SecretError> {
-        let rest = text.strip_prefix("DHHC-1:").ok_or(SecretError::Form)?;
-        let (hash, rest) = rest.split_once(':').ok_or(SecretError::Form)?;
-        let transformation = match hash {
-            "00" => None,
-            "01" => Some(Hash::Sha256),
-            "02" => Some(Hash::Sha384),
-            "03" => Some(Hash::Sha512),
-            _ => return Err(SecretError::Form),
+        let hashes = |hash: &str| match hash {
+            "00" => Some(None),
+            "01" => Some(Some(Hash::Sha256)),
+            "02" => Some(Some(Hash::Sha384)),
+            "03" => Some(Some(Hash::Sha512)),
+            _ => None,
         };
-        let encoded = rest.strip_suffix(':').ok_or(SecretError::Form)?;
-        let bytes = Base64::decode_vec(encoded).map_err(|_| SecretError::Base64)?;
-        let bytes = Zeroizing::new(bytes);
-        let (key, checksum) = bytes.split_last_chunk::<4>().ok_or(SecretError::Length(0))?;
-        if !matches!(key.len(), 32 | 48 | 64) {
-            return Err(SecretError::Length(key.len()));
+        let (transformation, key) = decode_key(text, "DHHC-1", hashes, &[32, 48, 64])?;
+        Ok(Secret { transformation, key })
+    }
+}
+
+impl From<KeyFormError> for SecretError {
+    fn from(error: KeyFormError) -> Self {
+        match error {
+            KeyFormError::Form => SecretError::Form,
+            KeyFormError::Base64 => SecretError::Base64,
+            KeyFormError::Length(length) => SecretError::Length(length),
+            KeyFormError::Checksum => SecretError::Checksum,
         }
-        if CHECKSUM.checksum(key) != u32::from_le_bytes(*checksum) {
-            return Err(SecretError::Checksum);
-        }
-        Ok(Secret { transformation, key: Zeroizing::new(key.to_vec()) })
     }
 }
 
@@ -130,18 +128,15 @@ impl Secrets {
         self.get(host).is_some_and(|pair| pair.controller.is_some())
     }
 
-    fn add(&mut self, number: usize, line: &str) -> Result<(), SecretsError> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (name, host, controller) = match words[..] {
+    fn add(&mut self, number: usize, words: &[&str]) -> Result<(), SecretsError> {
+        let (name, host, controller) = match *words {
             [name, host] => (name, host, None),
             [name, host, controller] => (name, host, Some(controller)),
             _ => return Err(SecretsError::Words(number, words.len())),
         };
-        if !name.starts_with("nqn.") || name.len() > 223 {
-            // There may be a secret where the name should be.
-            let shown = if name.starts_with("DHHC") { "a secret" } else { name };
-            return Err(SecretsError::Name(number, shown.to_owned()));
-        }
+        // There may be a secret where the name should be.
+        check_host(name, &["DHHC"])
+            .map_err(|shown| SecretsError::Name(number, shown.to_owned()))?;
         let parse = |what, text: &str| {
             text.parse().map_err(|error| SecretsError::Secret(number, what, error))
         };
@@ -161,11 +156,8 @@ impl FromStr for Secrets {
 
     fn from_str(text: &str) -> Result<Self, SecretsError> {
         let mut secrets = Secrets::default();
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                secrets.add(number, line)?;
-            }
+        for (number, words) in lines_of_words(text) {
+            secrets.add(number, &words)?;
         }
         if secrets.0.is_empty() { Err(SecretsError::Empty) } else { Ok(secrets) }
     }

@@ -126,7 +126,8 @@ wire! {
         pub family: u8,
         /// SUBTYPE: 2 for an NVM subsystem, 3 for the discovery subsystem itself.
         pub subsystem_type: u8,
-        /// TREQ: whether a secure channel is required.
+        /// TREQ: whether a secure channel is required: [`SECURE_CHANNEL_REQUIRED`],
+        /// [`SECURE_CHANNEL_NOT_REQUIRED`].
         pub requirements: u8,
         /// PORTID.
         pub port_id: U16,
@@ -144,10 +145,19 @@ wire! {
         pub subnqn: [u8; 256],
         /// TRADDR: the address, as text.
         pub address: [u8; 256],
-        /// TSAS.
+        /// TSAS. The first byte is SECTYPE with TCP: [`NO_SECURITY`], [`TLS_1_3`].
         pub specific: [u8; 256],
     }
 }
+
+/// TREQ of a discovery log entry: fabric secure channel required.
+pub const SECURE_CHANNEL_REQUIRED: u8 = 1;
+/// TREQ of a discovery log entry: fabric secure channel not required.
+pub const SECURE_CHANNEL_NOT_REQUIRED: u8 = 2;
+/// SECTYPE of a discovery log entry (TCP, Transport Specific Address Subtype): no security.
+pub const NO_SECURITY: u8 = 0;
+/// SECTYPE of a discovery log entry: TLS 1.3 or a later version.
+pub const TLS_1_3: u8 = 2;
 
 /// What a command does (Base section 5.16.1.6, Commands Supported and Effects data structure).
 pub mod effect {

@@ -31,8 +31,8 @@ use zonal_nvme::{
 pub struct Anybody(pub Arc<Subsystem>);
 
 impl Admission for Anybody {
-    fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal> {
-        if hostnqn == HOST_NQN {
+    fn admit(&mut self, hostnqn: &str, subnqn: &str) -> Result<(), Refusal> {
+        if hostnqn == HOST_NQN || subnqn == DISCOVERY_NQN {
             return Ok(());
         }
         Err(Refusal { status: NvmeStatus::CONNECT_HOST, reason: "not allowed".to_owned() })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use zonal_blk::Nanos;
 use zonal_device::multipath::{IoPolicy, MAX_PATHS, ReconnectConfig};
 use zonal_nvme::tcp::Digests;
+use zonal_nvme::tls::IdentityVersion;
 use zonal_nvme::wire::is_nqn;
 
 /// The beginning of an address.
@@ -38,6 +39,8 @@ pub struct Address {
     pub digests: Digests,
     /// A file of secrets for authentication.
     pub dhchap_secrets: Option<PathBuf>,
+    /// TLS, if the connections have it.
+    pub tls: Option<TlsOptions>,
     /// How the path of a command is chosen.
     pub policy: IoPolicy,
     /// How a lost path is reconnected.
@@ -46,6 +49,51 @@ pub struct Address {
     pub io_timeout: Duration,
     /// How long the target may still execute commands of a lost path.
     pub quiesce: Duration,
+}
+
+/// How connections use TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// A file of pre-shared keys, by host.
+    pub psk: PathBuf,
+    /// The form of the identity that the key is offered by.
+    pub identity: IdentityVersion,
+}
+
+/// Options of TLS, in any order.
+#[derive(Default)]
+struct GivenTls {
+    tls: bool,
+    psk: Option<PathBuf>,
+    identity: Option<IdentityVersion>,
+}
+
+impl GivenTls {
+    /// Takes an option. Returns whether it is one of TLS.
+    fn set(&mut self, option: &str) -> Result<bool, AddressError> {
+        match option.split_once('=').unwrap_or((option, "")) {
+            ("tls", "") if option == "tls" => self.tls = true,
+            ("tls_psk", file) if !file.is_empty() => self.psk = Some(file.into()),
+            ("tls_identity", "0") => self.identity = Some(IdentityVersion::V0),
+            ("tls_identity", "1") => self.identity = Some(IdentityVersion::V1),
+            ("tls_identity", value) => return Err(wrong("tls_identity", value, "0 or 1")),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(self) -> Result<Option<TlsOptions>, AddressError> {
+        let identity = self.identity.unwrap_or_default();
+        match (self.tls, self.psk) {
+            (true, Some(psk)) => Ok(Some(TlsOptions { psk, identity })),
+            (true, None) => Err(wrong("tls", "no key", "tls_psk=FILE, too")),
+            (false, None) if self.identity.is_none() => Ok(None),
+            (false, psk) => {
+                let found = if psk.is_some() { "tls_psk=FILE" } else { "tls_identity" };
+                Err(wrong("option", found, "tls, too"))
+            }
+        }
+    }
 }
 
 /// Why text is not an address.
@@ -101,14 +149,19 @@ impl FromStr for Address {
             nsid: None,
             digests: Digests::default(),
             dhchap_secrets: None,
+            tls: None,
             policy: IoPolicy::default(),
             reconnect: ReconnectConfig::default(),
             io_timeout: IO_TIMEOUT,
             quiesce: QUIESCE,
         };
+        let mut tls = GivenTls::default();
         for option in options.split('&').filter(|option| !option.is_empty()) {
-            address.set(option)?;
+            if !tls.set(option)? {
+                address.set(option)?;
+            }
         }
+        address.tls = tls.options()?;
         Ok(address)
     }
 }
@@ -148,7 +201,7 @@ impl Address {
 
     fn set(&mut self, option: &str) -> Result<(), AddressError> {
         const OPTIONS: &str = "nsid=NUMBER, hostnqn=NQN, hdgst, ddgst, dhchap_secrets=FILE, \
-                               iopolicy=POLICY, reconnect_delay=S, ctrl_loss_tmo=S, io_timeout=S \
+                               tls, tls_psk=FILE, tls_identity=0|1, iopolicy=POLICY, reconnect_delay=S, ctrl_loss_tmo=S, io_timeout=S \
                                or quiesce=S";
         match option.split_once('=').unwrap_or((option, "")) {
             ("nsid", value) => {
@@ -240,6 +293,18 @@ mod tests {
     }
 
     #[test]
+    fn address_has_options_of_tls() {
+        let address: Address = "nvme-tcp://h:1/nqn.a?tls&tls_psk=/etc/k".parse().unwrap();
+        let tls = |identity| Some(TlsOptions { psk: "/etc/k".into(), identity });
+        assert_eq!(address.tls, tls(IdentityVersion::V1));
+        let text = "nvme-tcp://h:1,i:1/nqn.a?tls_identity=0&tls_psk=/etc/k&tls";
+        let address: Address = text.parse().unwrap();
+        assert_eq!(address.tls, tls(IdentityVersion::V0));
+        assert!(address.paths().all(|path| path.tls == address.tls));
+        assert_eq!("nvme-tcp://h:1/nqn.a".parse::<Address>().unwrap().tls, None);
+    }
+
+    #[test]
     fn errors_name_what_was_expected() {
         for (text, expected) in [
             ("nvme-tcp://h:1", "address: found `nvme-tcp://h:1`, expected nvme-tcp://HOST"),
@@ -266,6 +331,13 @@ mod tests {
             ("nvme-tcp://h:1/nqn.a?io_timeout=0", "io_timeout: found `0`, expected seconds from 1"),
             ("nvme-tcp://h:1/nqn.a?quiesce=x", "quiesce: found `x`, expected seconds from 0"),
             ("nvme-tcp://h:1/nqn.a?x", "option: found `x`, expected nsid=NUMBER"),
+            ("nvme-tcp://h:1/nqn.a?tls", "tls: found `no key`, expected tls_psk=FILE, too"),
+            ("nvme-tcp://h:1/nqn.a?tls=1&tls_psk=k", "option: found `tls=1`, expected nsid"),
+            ("nvme-tcp://h:1/nqn.a?tls=&tls_psk=k", "option: found `tls=`, expected nsid"),
+            ("nvme-tcp://h:1/nqn.a?tls_psk=k", "option: found `tls_psk=FILE`, expected tls, too"),
+            ("nvme-tcp://h:1/nqn.a?tls&tls_psk=", "option: found `tls_psk=`, expected nsid"),
+            ("nvme-tcp://h:1/nqn.a?tls_identity=1", "option: found `tls_identity`, expected tls"),
+            ("nvme-tcp://h:1/nqn.a?tls_identity=2", "tls_identity: found `2`, expected 0 or 1"),
             ("nvme-tcp://h:1/nqn.a?dhchap_secrets=", "option: found `dhchap_secrets=`"),
             ("nvme-tcp://h:1/nqn.a?hdgst=1", "option: found `hdgst=1`, expected nsid=NUMBER"),
         ] {

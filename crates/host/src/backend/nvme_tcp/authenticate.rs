@@ -31,8 +31,11 @@ pub enum AuthError {
     /// The host requires authentication of the controller, and the target does not offer it.
     #[error("the target does not authenticate, but the file has a secret of its controller")]
     NotOffered,
-    /// The target requires a secure channel.
-    #[error("the target requires a secure channel (TLS), which this host does not support")]
+    /// The target requires a key for TLS to be made by authentication.
+    #[error(
+        "the target requires a key for TLS that comes from authentication (secure channel \
+         concatenation), which this host does not support"
+    )]
     SecureChannel,
     /// The protocol failed, or a secret is wrong.
     #[error("authentication failed")]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  QueueConnection   a connection to one queue; commands that are waited for
+//!  secure            TLS, before anything else
 //!  authenticate      DH-HMAC-CHAP, after Connect
 //!  Controller        the admin queue: Keep Alive, the ANA state of the namespace
 //!  scan              namespace, limits, I/O queues
@@ -24,13 +25,15 @@ mod keep_alive;
 mod queue;
 mod queue_connection;
 mod scan;
+mod secure;
 mod zones;
 
-pub use address::{Address, AddressError, SCHEME, check_nqn};
+pub use address::{Address, AddressError, SCHEME, TlsOptions, check_nqn};
 pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
 use keep_alive::Siblings;
 pub use queue_connection::ConnectError;
+pub use secure::TlsKeyError;
 
 use crate::Notify;
 use std::sync::Arc;
@@ -119,6 +122,7 @@ impl ConnectError {
             ConnectError::Connect { .. }
             | ConnectError::Io { .. }
             | ConnectError::Timeout { .. } => true,
+            ConnectError::Tls { source, .. } => source.is_transient(),
             // The namespace is inaccessible at that port (ANA).
             ConnectError::Refused { status, .. } => status.is_path_error(),
             _ => false,

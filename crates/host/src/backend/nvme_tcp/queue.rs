@@ -160,7 +160,7 @@ impl Queue {
     /// Gives up the connection, and with it the others of its controller. What was in flight fails,
     /// with a timeout where that was its time.
     fn fail(&mut self, now: Nanos, why: &str) {
-        if let Some(active) = self.active.take() {
+        if let Some(mut active) = self.active.take() {
             active.connection.socket.close();
             self.device.connections.lost(active.generation, why);
             for (cid, buf) in active.connection.tcp.into_buffers() {

@@ -1,7 +1,9 @@
 //! A connection to one queue of a controller, and commands that are waited for.
 use super::address::{Address, HOST_ID};
 use super::authenticate::AuthError;
+use super::secure::{TlsKeyError, secure};
 use crate::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
+use crate::tls::TlsError;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -33,6 +35,17 @@ pub enum ConnectError {
         /// Why not.
         source: io::Error,
     },
+    /// TLS failed.
+    #[error("{target}: {source}")]
+    Tls {
+        /// Host and port.
+        target: String,
+        /// How.
+        source: TlsError,
+    },
+    /// There is no key for TLS.
+    #[error(transparent)]
+    TlsKey(#[from] TlsKeyError),
     /// The connection broke.
     #[error("{doing}: {source}")]
     Io {
@@ -188,8 +201,21 @@ impl QueueConnection {
     pub fn connect(address: &Address, queue: &ConnectParams) -> Result<(Self, u64), ConnectError> {
         let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
         let stream = open(&address.target).map_err(failed)?;
+        let mut socket = Socket::new(stream, End::Host).map_err(failed)?;
+        if let Some(tls) = &address.tls {
+            secure(&mut socket, address, tls)?;
+        }
+        QueueConnection::over(socket, address, queue)
+    }
+
+    /// The same over a socket, whatever it was used for before.
+    pub fn over(
+        socket: Socket,
+        address: &Address,
+        queue: &ConnectParams,
+    ) -> Result<(Self, u64), ConnectError> {
+        let failed = |source| ConnectError::Connect { target: address.target.clone(), source };
         let config = HostConfig { digests: address.digests, ..HostConfig::default() };
-        let socket = Socket::new(stream, End::Host).map_err(failed)?;
         let mut connection = QueueConnection {
             readiness: socket.readiness().map_err(failed)?,
             socket,
@@ -304,7 +330,14 @@ impl QueueConnection {
     pub fn send_and_receive(&mut self) -> io::Result<()> {
         self.socket.send(&mut self.tcp, false)?;
         self.receive()?;
-        self.blocked = self.tcp.unsent() > 0;
+        while self.socket.has_more() {
+            match self.receive() {
+                // The next call returns it, after what has arrived.
+                Err(_) if !self.events.is_empty() => break,
+                received => received?,
+            }
+        }
+        self.blocked = self.tcp.unsent() > 0 || self.socket.wants_write();
         Ok(())
     }
 

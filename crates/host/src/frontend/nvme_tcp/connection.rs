@@ -3,11 +3,13 @@
 //!
 //! A host that breaks a rule is told so, as far as it takes that, and its connection is closed. I/O in
 //! flight is drained, also if the host is gone.
+use super::opening::{Opened, Opening, OpeningTimeouts};
 use super::registry::{Registration, RegistryError};
-use super::server::Shared;
+use super::server::{ServerConfig, Shared};
 use crate::RealClock;
 use crate::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
 use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
+use crate::tls::TlsError;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,7 +20,11 @@ use zonal_blk::{Channel, Clock, Nanos, Wake};
 use zonal_nvme::ana::Port;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{Outgoing, TargetConfig};
-use zonal_nvme::wire::log::DiscoveryEntry;
+use zonal_nvme::tls::TlsPsk;
+use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
+use zonal_nvme::wire::log::{
+    DiscoveryEntry, NO_SECURITY, SECURE_CHANNEL_NOT_REQUIRED, SECURE_CHANNEL_REQUIRED, TLS_1_3,
+};
 use zonal_nvme::wire::{padded, terminated};
 use zonal_nvme::{
     Admission, NvmeStatus, QueueIdentity, Refusal, Session, SessionConfig, SessionError,
@@ -47,6 +53,10 @@ pub(super) enum DisconnectReason {
     Session(#[from] SessionError),
     #[error("the host took none of its data for {0:?}")]
     SlowReader(Duration),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("the host does not use TLS, which is required")]
+    WithoutTls,
     #[error("another connection took its place before it did Connect")]
     Evicted,
     #[error("the server stops")]
@@ -67,6 +77,8 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
     peer: SocketAddr,
     socket: Socket,
+    /// As long as it is open whether the connection has TLS, and in its handshake.
+    opening: Option<Opening>,
     session: Session<ServerAdmission>,
     buffer: Vec<u8>,
     /// When there was last something to do.
@@ -91,13 +103,16 @@ impl Connection {
             shared: Arc::clone(&shared),
             stream: Arc::clone(socket.stream()),
             registration: None,
+            psk: None,
             local,
             peer,
         };
         let now = shared.config.clock.now();
+        let opening = shared.config.tls.as_ref().map(|_| Opening::new(now, &timeouts(&shared)));
         Ok(Connection {
             peer,
             socket,
+            opening,
             session: Session::new(now, config, admission),
             buffer: Vec::new(),
             used: now,
@@ -125,6 +140,9 @@ impl Connection {
     }
 
     fn try_poll(&mut self, now: Nanos) -> Result<Progress, DisconnectReason> {
+        if self.opening.is_some() && !self.open(now)? {
+            return Ok(Progress::Idle);
+        }
         let mut worked = self.session.wants_input() && self.receive()?;
         worked |= self.session.poll(now)?;
         let more = self.session.has_commands();
@@ -141,6 +159,24 @@ impl Connection {
             return Err(DisconnectReason::SlowReader(timeout));
         }
         Ok(if worked { Progress::Worked } else { Progress::Idle })
+    }
+
+    /// Finds out whether the connection has TLS, and makes the handshake. Returns whether that is done.
+    fn open(&mut self, now: Nanos) -> Result<bool, DisconnectReason> {
+        let (Some(opening), Some(tls)) = (&mut self.opening, &self.shared.config.tls) else {
+            return Ok(true);
+        };
+        match opening.poll(now, &mut self.socket, tls, &timeouts(&self.shared))? {
+            None => return Ok(false),
+            Some(Opened::Plain) => {}
+            Some(Opened::Tls(psk)) => {
+                tracing::debug!(peer = %self.peer, "TLS, {}, {}", psk.suite.name(), psk.identity);
+                self.session.admission_mut().psk = Some(psk);
+                self.session.restart(now);
+            }
+        }
+        self.opening = None;
+        Ok(true)
     }
 
     /// Receives what has arrived, data of commands straight into their buffers.
@@ -163,7 +199,7 @@ impl Connection {
             self.session.data_received(len.min(missing));
         }
         self.session.receive(&buffer[..len.saturating_sub(missing)]);
-        Ok(len > 0)
+        Ok(len > 0 || self.socket.has_more())
     }
 
     /// Reports why the connection ends, sends the host what it has to know, and closes the socket.
@@ -209,12 +245,15 @@ impl Frontend for Connection {
         if self.session.wants_input() {
             set.read(fd);
         }
-        if self.session.unsent() > 0 {
+        if self.session.unsent() > 0 || self.socket.wants_write() {
             set.write(fd);
         }
     }
 
     fn next_event(&mut self, now: Nanos) -> Wake {
+        if let Some(opening) = &self.opening {
+            return Wake::At(opening.due());
+        }
         let stalls = self.session.unsent() > 0;
         let check = if stalls { Wake::At(now + STALL_CHECK_INTERVAL) } else { Wake::Idle };
         self.session.next_event().min(check)
@@ -226,25 +265,50 @@ impl Frontend for Connection {
     }
 }
 
+fn timeouts(shared: &Shared) -> OpeningTimeouts {
+    let ServerConfig { init_timeout, handshake_timeout, .. } = shared.config;
+    OpeningTimeouts { init: init_timeout, handshake: handshake_timeout }
+}
+
 /// Who may connect to a server, and to what.
 struct ServerAdmission {
     shared: Arc<Shared>,
     stream: Arc<TcpStream>,
     /// From Connect on.
     registration: Option<Registration>,
+    /// The key that the host has proven, if the connection has TLS.
+    psk: Option<Arc<TlsPsk>>,
     /// The address that the host has connected to.
     local: SocketAddr,
     peer: SocketAddr,
 }
 
 impl Admission for ServerAdmission {
-    fn admit(&mut self, hostnqn: &str) -> Result<(), Refusal> {
+    fn admit(&mut self, hostnqn: &str, subnqn: &str) -> Result<(), Refusal> {
+        let refuse =
+            |reason| Err(Refusal { status: NvmeStatus::CONNECT_HOST.do_not_retry(), reason });
+        let discovery = subnqn == DISCOVERY_NQN;
+        if let Some(psk) = &self.psk {
+            if (&*psk.host, &*psk.subsystem) != (hostnqn, subnqn) {
+                let reason = format!(
+                    "{hostnqn:?} to {subnqn:?}, with the key of {:?} to {:?}",
+                    psk.host, psk.subsystem
+                );
+                return refuse(reason);
+            }
+        } else if !discovery
+            && self.shared.config.tls.as_ref().is_some_and(|tls| tls.has_key(hostnqn))
+        {
+            return refuse(format!("host {hostnqn:?} has a key and does not use TLS"));
+        }
+        if discovery {
+            return Ok(());
+        }
         let allowed = &self.shared.config.allowed_hosts;
         if allowed.is_empty() || allowed.iter().any(|host| host == hostnqn) {
             return Ok(());
         }
-        let reason = format!("host {hostnqn:?} is not allowed");
-        Err(Refusal { status: NvmeStatus::CONNECT_HOST.do_not_retry(), reason })
+        refuse(format!("host {hostnqn:?} is not allowed"))
     }
 
     fn subsystem(&mut self, discovery: bool) -> Arc<Subsystem> {
@@ -253,8 +317,13 @@ impl Admission for ServerAdmission {
         }
         let config = self.shared.subsystem.config();
         let mut entry = DiscoveryEntry::zeroed();
-        // TCP; IPv4 or IPv6; an NVM subsystem; no secure channel.
-        (entry.transport, entry.subsystem_type, entry.requirements) = (3, 2, 2);
+        // TCP; IPv4 or IPv6; an NVM subsystem.
+        (entry.transport, entry.subsystem_type) = (3, 2);
+        (entry.requirements, entry.specific[0]) = match &self.shared.config.tls {
+            None => (SECURE_CHANNEL_NOT_REQUIRED, NO_SECURITY),
+            Some(tls) if tls.is_required() => (SECURE_CHANNEL_REQUIRED, TLS_1_3),
+            Some(_) => (SECURE_CHANNEL_NOT_REQUIRED, TLS_1_3),
+        };
         // A socket of both families has IPv4 addresses in IPv6 form.
         let ip = self.local.ip().to_canonical();
         entry.family = if ip.is_ipv4() { 1 } else { 2 };

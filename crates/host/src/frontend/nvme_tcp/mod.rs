@@ -4,13 +4,16 @@
 //!  Server      a listening target, its limits and settings
 //!  Acceptor    accepts connections and serves them until Connect, all in one thread
 //!  Registry    the queues, within limits; closes the I/O queues of a host whose admin queue is gone
+//!  Opening     the first byte of a connection, and TLS, where the target has it
 //!  Connection  a socket <-> zonal_nvme::Session, which has the protocol and the commands
 //! ```
 //!
 //! What a host does affects at most its own connection; what a connection costs is bounded.
 mod acceptor;
 mod connection;
+mod opening;
 mod registry;
 mod server;
 
+pub use opening::TargetTls;
 pub use server::{Path, Server, ServerConfig};

@@ -1,5 +1,6 @@
 //! A listening target, its limits and settings.
 use super::acceptor::Acceptor;
+use super::opening::TargetTls;
 use super::registry::{Limits, Registry};
 use crate::RealClock;
 use crate::poll::{Poller, WaitPolicy, Waker};
@@ -30,8 +31,12 @@ pub struct ServerConfig {
     pub max_unauthenticated: usize,
     /// I/O queues of one controller.
     pub io_queues: u16,
-    /// How long a connection may take to send ICReq.
+    /// TLS, if the target has it.
+    pub tls: Option<Arc<TargetTls>>,
+    /// How long a connection may take to send ICReq, after the handshake with TLS.
     pub init_timeout: Duration,
+    /// How long a connection may take for the handshake of TLS.
+    pub handshake_timeout: Duration,
     /// How long a connection may take to Connect, and how long a host may read none of the data sent
     /// to it.
     pub peer_timeout: Duration,
@@ -54,7 +59,9 @@ impl Default for ServerConfig {
             max_pending: 64,
             max_unauthenticated: 32,
             io_queues: 32,
+            tls: None,
             init_timeout: Duration::from_secs(5),
+            handshake_timeout: Duration::from_secs(10),
             peer_timeout: Duration::from_secs(10),
             auth_timeout: Duration::from_secs(30),
             discovery_timeout: Duration::from_secs(30),

@@ -1,0 +1,68 @@
+//! Settings of OpenSSL, for targets and hosts.
+use super::session::{accept_keys, offer_keys, set_key};
+use super::{TlsError, TlsStream};
+use openssl::error::ErrorStack;
+use openssl::ssl::{
+    Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSessionCacheMode,
+    SslVerifyMode, SslVersion,
+};
+use std::net::TcpStream;
+use std::sync::Arc;
+use zonal_nvme::tls::{CipherSuite, PskTable, Psks, TlsPsk};
+
+impl From<ErrorStack> for TlsError {
+    fn from(error: ErrorStack) -> Self {
+        TlsError::Setup(error.to_string())
+    }
+}
+
+/// What both sides have in common.
+fn builder(method: SslMethod, suites: &[CipherSuite]) -> Result<SslContextBuilder, ErrorStack> {
+    let mut context = SslContext::builder(method)?;
+    context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
+    let names: Vec<&str> = suites.iter().map(|suite| suite.name()).collect();
+    context.set_ciphersuites(&names.join(":"))?;
+    context.set_options(SslOptions::NO_TICKET);
+    context.set_session_cache_mode(SslSessionCacheMode::OFF);
+    // A record that was sent in part is continued from wherever the bytes are by then.
+    context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER);
+    // A record takes one call of the system, not two.
+    context.set_read_ahead(true);
+    Ok(context)
+}
+
+/// The settings of a target: the keys of its hosts.
+pub struct Acceptor(SslContext);
+
+impl Acceptor {
+    /// Accepts hosts that have one of these keys, for a subsystem and for discovery.
+    ///
+    /// # Errors
+    /// OpenSSL has not what it takes, or no memory.
+    pub fn new(psks: &Psks, subsystem: &str) -> Result<Self, TlsError> {
+        let mut context = builder(SslMethod::tls_server(), &CipherSuite::ALL)?;
+        // Linux does not expect messages after the handshake.
+        context.set_num_tickets(0)?;
+        accept_keys(&mut context, PskTable::new(psks, subsystem));
+        Ok(Acceptor(context.build()))
+    }
+
+    /// A connection that a host has opened.
+    pub(crate) fn accept(&self, stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
+        let mut ssl = Ssl::new(&self.0)?;
+        ssl.set_accept_state();
+        Ok(TlsStream::new(ssl, Arc::clone(stream))?)
+    }
+}
+
+/// A connection to a target that is to have this key.
+pub(crate) fn connect(psk: TlsPsk, stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
+    let mut context = builder(SslMethod::tls_client(), &[psk.suite])?;
+    // No certificate is good enough.
+    context.set_verify(SslVerifyMode::PEER);
+    offer_keys(&mut context);
+    let mut ssl = Ssl::new(&context.build())?;
+    set_key(&mut ssl, Arc::new(psk));
+    ssl.set_connect_state();
+    Ok(TlsStream::new(ssl, Arc::clone(stream))?)
+}
