@@ -19,7 +19,8 @@ const NQN: &str = "nqn.2026-11.org.example:fuzz";
 const HOST: &str = "nqn.host";
 const SECRET: &str = "DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 const DEVICE: &str =
-    "null:zones=8,zone_size=64K,zone_capacity=48K,lba=4K,max_open=2,max_active=3,memory=true";
+    "null:zones=8,zone_size=64K,zone_capacity=48K,lba=4K,max_open=2,max_active=3,memory=true,\
+     zrwa=16K,zrwa_granularity=8K,max_zrwa=2";
 
 fn connect(target: &Target, cntlid: u16, qid: u16) -> ConnectedQueue {
     let mut command = ConnectCommand::zeroed();

@@ -32,6 +32,12 @@ pub enum Op {
     ZoneReset,
     /// Empty all sequential zones.
     ZoneResetAll,
+    /// Open the empty zone that starts at `sector` with a zone random write area (ZRWA; NVMe ZNS 1.1
+    /// section 5.7). Fails with [`Status::NoSpace`] if all areas are allocated.
+    ZoneOpenZrwa,
+    /// Commit what lies in the ZRWA of the zone that starts at `sector` (the explicit ZRWA flush of
+    /// NVMe ZNS 1.1): moves the write pointer to `nr_sectors` behind the zone's start. Carries no data.
+    ZrwaFlush,
 }
 
 impl Op {
@@ -47,7 +53,15 @@ impl Op {
 
     /// Whether the operation manages one zone.
     pub const fn is_zone_management(self) -> bool {
-        matches!(self, Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset)
+        matches!(
+            self,
+            Op::ZoneOpen
+                | Op::ZoneClose
+                | Op::ZoneFinish
+                | Op::ZoneReset
+                | Op::ZoneOpenZrwa
+                | Op::ZrwaFlush
+        )
     }
 }
 
@@ -169,7 +183,7 @@ pub struct Bio {
     pub prio: Prio,
     /// First sector; for zone append and zone management the zone's start.
     pub sector: Sector,
-    /// Length in 512-byte sectors; 0 where the operation has no range.
+    /// Length in 512-byte sectors; 0 where the operation has no range, but for [`Op::ZrwaFlush`].
     pub nr_sectors: u32,
     /// Returned with the completion; opaque to the layer.
     pub user_data: u64,

@@ -75,6 +75,9 @@ fn rule(
         Status::ZoneActiveResource => {
             return format!("at most {} zones may be active", limits.max_active_zones);
         }
+        Status::NoSpace if op == Op::ZoneOpenZrwa => {
+            return format!("at most {} zones may have a random write area", limits.zrwa.max);
+        }
         Status::NotSupported => return "the device does not have this operation".to_owned(),
         _ => {}
     }
@@ -89,7 +92,15 @@ fn rule(
                 "the zone is full".to_owned()
             } else if end > zone.writable_end() {
                 format!("a write must end by the zone's capacity, sector {}", zone.writable_end())
-            } else if op == Op::Write && sector != zone.wp {
+            } else if zone.has_zrwa() && op == Op::ZoneAppend {
+                "a zone with a random write area takes no appends".to_owned()
+            } else if zone.has_zrwa() && (sector < zone.wp || end > reach(limits, zone)) {
+                format!(
+                    "a write must lie within two random write areas of {} sectors from the write \
+                     pointer on",
+                    limits.zrwa.size
+                )
+            } else if op == Op::Write && sector != zone.wp && !zone.has_zrwa() {
                 "a write must begin at the write pointer".to_owned()
             } else {
                 "the device failed it".to_owned()
@@ -98,11 +109,23 @@ fn rule(
         Some(zone) if !writes && zone.kind == ZoneKind::Conventional => {
             "a conventional zone has no conditions to change".to_owned()
         }
+        Some(zone) if op == Op::ZoneOpenZrwa && zone.cond != ZoneCondition::Empty => {
+            "only an empty zone can be given a random write area".to_owned()
+        }
+        Some(zone) if op == Op::ZrwaFlush && !zone.has_zrwa() => {
+            "the zone has no random write area".to_owned()
+        }
         Some(zone) if op == Op::ZoneClose && !zone.cond.is_open() => {
             "only an open zone can be closed".to_owned()
         }
         _ => "the device failed it".to_owned(),
     }
+}
+
+/// Where a write to a zone with a random write area must end: the implicit commit region follows the
+/// area and has its size.
+fn reach(limits: &Limits, zone: &Zone) -> Sector {
+    zone.wp + Sector(2 * u64::from(limits.zrwa.size))
 }
 
 /// Receives failures.
@@ -144,6 +167,7 @@ impl Failures {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::zone::ZoneAttributes;
 
     fn limits() -> Limits {
         Limits { max_open_zones: 2, max_active_zones: 3, ..Limits::zoned(4, Sector(100)) }
@@ -152,7 +176,8 @@ mod tests {
     fn zone(cond: ZoneCondition, wp: u64) -> Zone {
         let kind = ZoneKind::SequentialRequired;
         let (start, len, capacity) = (Sector(100), Sector(100), Sector(80));
-        Zone { start, len, capacity, wp: Sector(wp), kind, cond }
+        let attributes = ZoneAttributes::NONE;
+        Zone { start, len, capacity, wp: Sector(wp), kind, cond, attributes }
     }
 
     #[test]

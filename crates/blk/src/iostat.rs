@@ -171,9 +171,13 @@ impl IoCounters {
             }
             Op::Discard => add(&self.discards, 1),
             Op::Flush => add(&self.flushes, 1),
-            Op::ZoneOpen | Op::ZoneClose | Op::ZoneFinish | Op::ZoneReset | Op::ZoneResetAll => {
-                add(&self.zone_management, 1);
-            }
+            Op::ZoneOpen
+            | Op::ZoneClose
+            | Op::ZoneFinish
+            | Op::ZoneReset
+            | Op::ZoneResetAll
+            | Op::ZoneOpenZrwa
+            | Op::ZrwaFlush => add(&self.zone_management, 1),
         }
         if !succeeded {
             add(&self.failures, 1);

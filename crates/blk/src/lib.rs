@@ -99,7 +99,7 @@ pub use device::{Abort, Device, HwQueue, ReadBufs, TimedQueue};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use failure::Failure;
 pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
-pub use limits::Limits;
+pub use limits::{Limits, ZrwaLimits};
 pub use names::{meant, nearest};
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
@@ -110,7 +110,7 @@ pub use status::Status;
 pub use trace::{TraceAction, TraceEvent, TraceSink, TraceSource, Tracer};
 pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};
 pub use wake::{Clock, Wake, WakeUp};
-pub use zone::{Zone, ZoneCondition, ZoneKind};
+pub use zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 
 /// The structures that every I/O touches, for `zonal layout`.
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! What a device can do, and the rules that follow from it.
 use crate::units::{Sector, ZoneNo};
-use crate::zone::{Zone, ZoneCondition, ZoneKind};
+use crate::zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 
 /// A device's limits (`struct queue_limits`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,24 @@ pub struct Limits {
     pub queue_depth: u16,
     /// Whether seeks cost time.
     pub rotational: bool,
+    /// The random write areas that zones can have.
+    pub zrwa: ZrwaLimits,
+}
+
+/// Zone random write areas (NVMe ZNS 1.1 section 5.7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZrwaLimits {
+    /// Sectors of an area, from the write pointer on (ZRWASZ).
+    pub size: u32,
+    /// Sectors that the write pointer moves by (ZRWAFG); divides `size`.
+    pub granularity: u32,
+    /// Zones that may have an area at once (NUMZRWA); 0 if the device has none.
+    pub max: u32,
+}
+
+impl ZrwaLimits {
+    /// No areas.
+    pub const NONE: ZrwaLimits = ZrwaLimits { size: 0, granularity: 0, max: 0 };
 }
 
 impl Limits {
@@ -49,6 +67,7 @@ impl Limits {
             nr_queues: 1,
             queue_depth: 64,
             rotational: false,
+            zrwa: ZrwaLimits::NONE,
         }
     }
 
@@ -84,7 +103,8 @@ impl Limits {
         let (kind, cond) = (ZoneKind::SequentialRequired, ZoneCondition::Empty);
         (first.0..self.nr_zones).take(max).map(move |zone| {
             let (start, len) = (self.zone_start(ZoneNo(zone)), self.zone_size);
-            Zone { start, len, capacity: len, wp: start, kind, cond }
+            let attributes = ZoneAttributes::NONE;
+            Zone { start, len, capacity: len, wp: start, kind, cond, attributes }
         })
     }
 }

@@ -328,6 +328,12 @@ impl Queue {
     /// A command failed.
     #[cold]
     pub(crate) fn failed(&self, (op, sector, nr_sectors): (Op, Sector, u32), status: Status) {
+        if let Some(plugs) = &self.plugs
+            && matches!(op, Op::Write | Op::WriteZeroes)
+            && sector < self.limits.capacity
+        {
+            plugs.unordered_failed(self.limits.zone_of(sector));
+        }
         let about_zone = op.is_write() || op.is_zone_management();
         if !about_zone || self.limits.nr_zones == 0 || sector >= self.limits.capacity {
             return;

@@ -63,7 +63,8 @@ impl FastPath {
 /// # Errors
 /// [`Status::Invalid`] for a bio that is empty, unaligned, beyond the capacity or whose buffer has
 /// another length; [`Status::NotSupported`] for zone operations on a device without zones;
-/// [`Status::IoError`] for an append that does not begin at its zone's start or is too long (A25).
+/// or random write areas on one that has none; [`Status::IoError`] for an append that does not begin
+/// at its zone's start or is too long (A25).
 pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
     if bio.op == Op::Flush || bio.op == Op::ZoneResetAll {
         return check_zoned(limits, bio.op);
@@ -89,12 +90,20 @@ pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
     {
         return Err(Status::Invalid);
     }
+    if bio.op == Op::ZrwaFlush && len > limits.zone_size.0 {
+        return Err(Status::Invalid);
+    }
     Ok(())
 }
 
 fn check_zoned(limits: &Limits, op: Op) -> Result<(), Status> {
     let zoned = op.is_zone_management() || matches!(op, Op::ZoneAppend | Op::ZoneResetAll);
-    if zoned && limits.nr_zones == 0 { Err(Status::NotSupported) } else { Ok(()) }
+    let zrwa = matches!(op, Op::ZoneOpenZrwa | Op::ZrwaFlush);
+    if zoned && limits.nr_zones == 0 || zrwa && limits.zrwa.max == 0 {
+        Err(Status::NotSupported)
+    } else {
+        Ok(())
+    }
 }
 
 /// The longest append in sectors: the device's own, or for an emulated one what a write may have

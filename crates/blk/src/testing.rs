@@ -5,7 +5,7 @@ use crate::request::Request;
 use crate::status::Status;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use crate::wake::{Wake, WakeUp};
-use crate::zone::{Zone, ZoneCondition, ZoneKind};
+use crate::zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 use crate::{Channel, Completion, Op};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -85,7 +85,7 @@ fn check_zone_rules(zones: &[Zone], request: &Request) -> Status {
         Op::ZoneAppend => zone.wp + Sector(u64::from(request.nr_sectors())),
         _ => request.end(),
     };
-    let at_wp = op == Op::ZoneAppend || request.sector() == zone.wp;
+    let at_wp = op == Op::ZoneAppend || request.sector() == zone.wp || zone.has_zrwa();
     match (op, zone.cond) {
         (_, ZoneCondition::Offline) => Status::Offline,
         (Op::ZoneReset | Op::ZoneFinish, ZoneCondition::ReadOnly) => Status::IoError,
@@ -109,6 +109,12 @@ fn take_effect(zones: &mut [Zone], request: &mut Request) {
         return;
     }
     match request.op() {
+        // The write pointer of a zone with a random write area moves as the test says.
+        Op::Write | Op::WriteZeroes if zone.has_zrwa() => {}
+        Op::ZoneOpenZrwa => {
+            zone.cond = ZoneCondition::ExplicitOpen;
+            zone.attributes = ZoneAttributes::ZRWA;
+        }
         Op::Write | Op::WriteZeroes => {
             assert_eq!(zone.wp, request.sector(), "a write that succeeds is at the write pointer");
             advance(zone, u64::from(request.nr_sectors()));
@@ -131,6 +137,7 @@ fn advance(zone: &mut Zone, sectors: u64) {
 pub(crate) fn move_to(zone: &mut Zone, wp: u64) {
     assert!(wp <= zone.capacity.0, "a write pointer stays in its zone");
     zone.wp = zone.start + Sector(wp);
+    zone.attributes = ZoneAttributes::NONE;
     zone.cond = match wp {
         0 => ZoneCondition::Empty,
         wp if wp == zone.capacity.0 => ZoneCondition::Full,

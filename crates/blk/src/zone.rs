@@ -60,11 +60,59 @@ pub struct Zone {
     pub kind: ZoneKind,
     /// The zone's condition.
     pub cond: ZoneCondition,
+    /// What else the device says about the zone.
+    pub attributes: ZoneAttributes,
+}
+
+/// Attributes of a zone (NVMe ZNS 1.1 section 3.4.2.2.3, Zone Attributes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ZoneAttributes(u8);
+
+impl ZoneAttributes {
+    /// None, which is all that devices without the ZNS Command Set have.
+    pub const NONE: ZoneAttributes = ZoneAttributes(0);
+    /// The device has finished the zone on its own (ZFC).
+    pub const FINISHED_BY_DEVICE: ZoneAttributes = ZoneAttributes(1);
+    /// The device recommends to finish the zone (FZR).
+    pub const FINISH_RECOMMENDED: ZoneAttributes = ZoneAttributes(1 << 1);
+    /// The device recommends to reset the zone (RZR).
+    pub const RESET_RECOMMENDED: ZoneAttributes = ZoneAttributes(1 << 2);
+    /// The zone has a random write area (ZRWAV).
+    pub const ZRWA: ZoneAttributes = ZoneAttributes(1 << 3);
+    /// The zone has a descriptor extension (ZDEV).
+    pub const EXTENSION: ZoneAttributes = ZoneAttributes(1 << 7);
+
+    /// Whether all of `other` are set.
+    pub const fn contains(self, other: ZoneAttributes) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The attributes as the field ZA has them.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The attributes of the field ZA; reserved bits are ignored.
+    pub const fn from_bits(bits: u8) -> Self {
+        ZoneAttributes(bits & 0x8f)
+    }
+}
+
+impl std::ops::BitOr for ZoneAttributes {
+    type Output = ZoneAttributes;
+    fn bitor(self, rhs: ZoneAttributes) -> ZoneAttributes {
+        ZoneAttributes(self.0 | rhs.0)
+    }
 }
 
 impl Zone {
     /// The first sector that cannot be written because it lies beyond the capacity.
     pub fn writable_end(&self) -> Sector {
         self.start + self.capacity
+    }
+
+    /// Whether the zone has a random write area.
+    pub fn has_zrwa(&self) -> bool {
+        self.attributes.contains(ZoneAttributes::ZRWA)
     }
 }

@@ -254,7 +254,13 @@ impl Drive {
                     self.reset(zone, settled);
                 }
             }
-            Op::Read | Op::Flush | Op::ZoneOpen | Op::ZoneClose => {}
+            // A device that is recorded has no random write areas.
+            Op::Read
+            | Op::Flush
+            | Op::ZoneOpen
+            | Op::ZoneClose
+            | Op::ZoneOpenZrwa
+            | Op::ZrwaFlush => {}
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
     Abort, BioFlags, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Tag, Wake, Zone,
-    ZoneNo,
+    ZoneNo, ZrwaLimits,
 };
 use zonal_device::control::DeviceControl;
 
@@ -108,19 +108,22 @@ impl Recorder {
 /// A device whose commands are recorded.
 pub struct RecordDevice {
     inner: Arc<dyn DeviceControl>,
+    limits: Limits,
     recorder: Arc<Recorder>,
 }
 
 impl RecordDevice {
-    /// A device around `inner`.
+    /// A device around `inner`. It has no random write areas: the log tells nothing of the order in
+    /// which a loss of power takes them.
     pub fn new(inner: Arc<dyn DeviceControl>, recorder: Arc<Recorder>) -> Self {
-        RecordDevice { inner, recorder }
+        let limits = Limits { zrwa: ZrwaLimits::NONE, ..inner.limits().clone() };
+        RecordDevice { inner, limits, recorder }
     }
 }
 
 impl Device for RecordDevice {
     fn limits(&self) -> &Limits {
-        self.inner.limits()
+        &self.limits
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {

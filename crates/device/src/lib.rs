@@ -45,6 +45,7 @@ pub mod rng;
 mod storage;
 pub mod zns;
 pub mod zones;
+mod zrwa_options;
 
 pub use control::{DeviceControl, FaultHooks};
 pub use device_spec::{DeviceSpec, SpecError};

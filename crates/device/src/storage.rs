@@ -95,6 +95,8 @@ pub(crate) fn apply(
         Op::Discard if !zones.is_conventional(zone) => Err(Status::NotSupported),
         Op::Discard => zones.write(zone, sector, nr_sectors, zero),
         Op::ZoneOpen => zones.open(zone),
+        Op::ZoneOpenZrwa => zones.open_zrwa(zone),
+        Op::ZrwaFlush => zones.commit(zone, Sector(nr_sectors.into())).map(|_| ()),
         Op::ZoneClose => zones.close(zone),
         Op::ZoneFinish => zones.finish(zone),
         Op::ZoneReset => zones.reset(zone, || empty(zone)),

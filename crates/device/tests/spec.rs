@@ -128,7 +128,7 @@ fn errors_in_profiles_name_file_and_line() {
         "device = \"zns\"\nchannels = 5",
         "device = \"zns\"\nzone_dies = 12",
         "device = \"zns\"\nblock = \"1000K\"",
-        "device = \"zns\"\nzrwa = \"1M\"",
+        "device = \"zns\"\nzrwa = \"1M\"\nzrwa_granularity = \"3M\"",
         "device = \"zns\"\nmax_io = \"512K\"",
     ]
     .iter()

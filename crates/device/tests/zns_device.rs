@@ -426,43 +426,82 @@ fn zones_are_written_at_the_write_pointer_only() {
     assert_eq!(rig.ends[0].2.status, Status::IoError);
 }
 
-#[test]
-fn random_write_area_takes_writes_in_any_order_and_moves_the_write_pointer() {
-    let config = ZnsConfig {
+/// Areas of 64 KiB that move by 16 KiB.
+fn with_areas() -> ZnsConfig {
+    ZnsConfig {
         zrwa: Bytes(64 << 10),
         zrwa_granularity: Bytes(16 << 10),
-        append_max: Bytes(0),
+        max_zrwa: 1,
         memory: true,
         ..small()
+    }
+}
+
+#[test]
+fn random_write_area_takes_writes_in_any_order_and_moves_the_write_pointer() {
+    for policy in [ZoneWrite::Plug, ZoneWrite::Off] {
+        let mut rig = Rig::with(&with_areas(), policy, 1);
+        let wp = |rig: &Rig| rig.device.zones().unwrap().write_pointer(ZoneNo(0)).0;
+        let data = |tag: u8| Buf::from(&[tag; 4096][..]);
+        rig.time(of_zone(Op::ZoneOpenZrwa, 0));
+        for (at, tag) in [(120, 1), (0, 2), (64, 3), (0, 4)] {
+            rig.time(Bio::write(Sector(at), data(tag), 0));
+            assert_eq!(wp(&rig), 0, "in the area");
+        }
+        rig.time(Bio::write(Sector(128), data(5), 0));
+        assert_eq!(wp(&rig), 32, "a granule, for 4 KiB behind the area");
+        let mut refused = |bio: Bio, status: Status| {
+            let what = format!("{:?} at {}", bio.op, bio.sector);
+            rig.submit(bio);
+            rig.run();
+            assert_eq!(rig.ends.pop().unwrap().2.status, status, "{what}");
+        };
+        refused(Bio::write(Sector(0), data(9), 0), Status::IoError);
+        refused(Bio::write(Sector(32 + 256), data(9), 0), Status::IoError);
+        refused(flush_to(0, 40), Status::Invalid);
+        refused(flush_to(0, 32 + 160), Status::Invalid);
+        refused(flush_to(1, 32), Status::IoError);
+        refused(of_zone(Op::ZoneOpenZrwa, 1), Status::NoSpace);
+        refused(Bio::new(Op::ZoneAppend, Sector(0), 8, 0), Status::IoError);
+        assert!(rig.time(flush_to(0, 160)) >= 2_000, "a command, besides");
+        assert_eq!(wp(&rig), 160);
+        assert_eq!(rig.device.buffered(), Bytes(80 << 10));
+        for (at, tag) in [(0, 4), (64, 3), (120, 1), (128, 5), (72, 0)] {
+            rig.submit(Bio::read(Sector(at), 8, 0));
+            rig.run();
+            let buf = rig.ends.pop().unwrap().2.buf.unwrap();
+            assert!(buf.iter().all(|&byte| byte == tag), "at {at}");
+        }
+        rig.time(Bio::new(Op::ZoneAppend, Sector(ZONE), 8, 0));
+        rig.time(of_zone(Op::ZoneFinish, 0));
+        rig.time(of_zone(Op::ZoneOpenZrwa, 2));
+    }
+}
+
+/// A flush of the random write area of a zone up to an offset.
+fn flush_to(zone: u64, to: u32) -> Bio {
+    Bio::new(Op::ZrwaFlush, Sector(zone * ZONE), to, 0)
+}
+
+#[test]
+fn flush_of_a_random_write_area_waits_for_space_in_the_write_buffer() {
+    // The dies take a second for each unit, so nothing that is buffered leaves.
+    let config = ZnsConfig {
+        program: Nanos(1_000_000_000),
+        zone_rate: Bytes(0),
+        buffer: Bytes((4 * 64 + 256 + 64) << 10),
+        ..with_areas()
     };
-    let mut rig = Rig::with(&config, ZoneWrite::Off, 1);
-    let wp = |rig: &Rig| rig.device.zones().unwrap().write_pointer(ZoneNo(0)).0;
-    let data = |tag: u8| Buf::from(&[tag; 4096][..]);
-    for (at, tag) in [(120, 1), (0, 2), (64, 3), (0, 4)] {
-        rig.time(Bio::write(Sector(at), data(tag), 0));
-        assert_eq!(wp(&rig), 0, "in the area");
+    let mut rig = Rig::with(&config, ZoneWrite::Plug, 1);
+    rig.time(of_zone(Op::ZoneOpenZrwa, 0));
+    rig.time(write(0, 0, 128));
+    for at in [0, 512] {
+        rig.time(write(1, at, 512));
     }
-    rig.time(Bio::write(Sector(128), data(5), 0));
-    assert_eq!(wp(&rig), 32, "a granule, for 4 KiB behind the area");
-    for (at, status) in [(0, Status::IoError), (32 + 256, Status::IoError)] {
-        rig.submit(Bio::write(Sector(at), data(9), 0));
-        rig.run();
-        assert_eq!(rig.ends.pop().unwrap().2.status, status, "at {at}");
-    }
-    let now = rig.now;
-    assert_eq!(rig.device.commit(now, ZoneNo(0), Sector(33)), Err(Status::Invalid));
-    assert_eq!(rig.device.commit(now, ZoneNo(9), Sector(0)), Err(Status::Invalid));
-    assert_eq!(rig.device.commit(now, ZoneNo(0), Sector(160)), Ok(()));
-    assert_eq!(wp(&rig), 160);
-    assert_eq!(rig.device.buffered(), Bytes(80 << 10));
-    for (at, tag) in [(0, 4), (64, 3), (120, 1), (128, 5), (72, 0)] {
-        rig.submit(Bio::read(Sector(at), 8, 0));
-        rig.run();
-        let buf = rig.ends.pop().unwrap().2.buf.unwrap();
-        assert!(buf.iter().all(|&byte| byte == tag), "at {at}");
-    }
-    let plain = ZnsDevice::new(&small()).unwrap();
-    assert_eq!(plain.commit(Nanos(0), ZoneNo(0), Sector(0)), Err(Status::NotSupported));
+    rig.time(write(1, 1024, 16));
+    let buffered = rig.device.buffered();
+    let took = rig.time(flush_to(0, 128));
+    assert!(took > 100_000_000, "{took} ns with {buffered} bytes in the buffer");
 }
 
 /// What one channel does next.

@@ -14,6 +14,7 @@ fn zones(nr_zones: u32, max_open: u32, max_active: u32) -> Zones {
         conventional: 0,
         max_open,
         max_active,
+        zrwa: zonal_blk::ZrwaLimits::NONE,
     })
 }
 

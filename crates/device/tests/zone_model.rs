@@ -2,7 +2,7 @@
 //! zones.
 use ZoneCondition::*;
 use proptest::prelude::*;
-use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneNo};
+use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneNo, ZrwaLimits};
 use zonal_device::{ZoneLayout, Zones};
 
 const SIZE: u64 = 10;
@@ -14,6 +14,9 @@ enum Command {
     Write(i64, u32),
     Append(u32),
     Open,
+    OpenZrwa,
+    /// Commit up to this distance from the write pointer.
+    Commit(u64),
     Close,
     Finish,
     Reset,
@@ -24,6 +27,8 @@ enum Command {
 struct Model {
     layout: ZoneLayout,
     zones: Vec<(ZoneCondition, u64)>,
+    /// Zones that were opened with a random write area; they have it as long as they are active.
+    opened_zrwa: Vec<bool>,
     next_victim: usize,
 }
 
@@ -33,7 +38,8 @@ impl Model {
             if zone < layout.conventional { NotWritePointer } else { Empty }
         };
         let zones = (0..layout.nr_zones).map(|zone| (cond(zone), 0)).collect();
-        Model { layout, zones, next_victim: 0 }
+        let opened_zrwa = vec![false; layout.nr_zones as usize];
+        Model { layout, zones, opened_zrwa, next_victim: 0 }
     }
 
     fn count(&self, what: impl Fn(ZoneCondition) -> bool) -> u32 {
@@ -66,6 +72,48 @@ impl Model {
         Err(Status::ZoneOpenResource)
     }
 
+    fn has_zrwa(&self, zone: usize) -> bool {
+        self.opened_zrwa[zone] && self.zones[zone].0.is_active()
+    }
+
+    fn write_zrwa(&mut self, zone: usize, at: u64, len: u32) -> Result<(), Status> {
+        let (_, wp) = self.zones[zone];
+        let (size, end) = (u64::from(self.layout.zrwa.size), at + u64::from(len));
+        if at < wp || end > CAPACITY || end > wp + 2 * size {
+            return Err(Status::IoError);
+        }
+        let mut to = wp;
+        while end > to + size {
+            to = (to + u64::from(self.layout.zrwa.granularity)).min(CAPACITY);
+        }
+        self.move_to(zone, to)
+    }
+
+    fn move_to(&mut self, zone: usize, to: u64) -> Result<(), Status> {
+        if matches!(self.zones[zone].0, Closed) {
+            self.make_room(zone)?;
+            self.zones[zone].0 = ImplicitOpen;
+        }
+        self.zones[zone].1 = to;
+        if to == CAPACITY {
+            self.zones[zone].0 = Full;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, zone: usize, len: u64) -> Result<(), Status> {
+        if !self.has_zrwa(zone) {
+            return Err(Status::IoError);
+        }
+        let ZrwaLimits { size, granularity, .. } = self.layout.zrwa;
+        let to = self.zones[zone].1 + len;
+        let whole = len.is_multiple_of(granularity.into()) || to == CAPACITY;
+        if to > CAPACITY || len > size.into() || !whole {
+            return Err(Status::Invalid);
+        }
+        self.move_to(zone, to)
+    }
+
     fn check(&self, zone: usize) -> Result<(), Status> {
         match self.zones[zone].0 {
             Offline => Err(Status::Offline),
@@ -79,6 +127,9 @@ impl Model {
         let (cond, wp) = self.zones[zone];
         if cond == NotWritePointer {
             return Ok(());
+        }
+        if self.has_zrwa(zone) {
+            return self.write_zrwa(zone, at, len);
         }
         let end = at + u64::from(len);
         if at != wp || end > CAPACITY {
@@ -118,6 +169,7 @@ impl Model {
             }
             _ if cond == Offline => Err(Status::Offline),
             _ if conventional || cond == ReadOnly => Err(Status::IoError),
+            Command::Append(_) if self.has_zrwa(zone) => Err(Status::IoError),
             Command::Append(len) => self.write(zone, wp, len),
             Command::Open => {
                 self.check(zone)?;
@@ -127,10 +179,26 @@ impl Model {
                 self.zones[zone].0 = ExplicitOpen;
                 Ok(())
             }
+            Command::OpenZrwa => {
+                if cond != Empty {
+                    return Err(Status::IoError);
+                }
+                let with_area = (0..self.zones.len()).filter(|&zone| self.has_zrwa(zone)).count();
+                if with_area as u32 == self.layout.zrwa.max {
+                    return Err(Status::NoSpace);
+                }
+                self.make_room(zone)?;
+                self.zones[zone].0 = ExplicitOpen;
+                self.opened_zrwa[zone] = true;
+                Ok(())
+            }
+            Command::Commit(len) => self.commit(zone, len),
             Command::Close => {
                 match cond {
                     Closed => {}
-                    ImplicitOpen | ExplicitOpen if wp == 0 => self.zones[zone].0 = Empty,
+                    ImplicitOpen | ExplicitOpen if wp == 0 && !self.has_zrwa(zone) => {
+                        self.zones[zone].0 = Empty
+                    }
                     ImplicitOpen | ExplicitOpen => self.zones[zone].0 = Closed,
                     _ => return Err(Status::IoError),
                 }
@@ -163,6 +231,8 @@ fn run(zones: &Zones, zone: ZoneNo, wp: u64, command: &Command) -> Result<(), St
         }
         Command::Append(len) => zones.append(zone, len, |_| {}),
         Command::Open => zones.open(zone),
+        Command::OpenZrwa => zones.open_zrwa(zone),
+        Command::Commit(len) => zones.commit(zone, Sector(wp + len)).map(|_| ()),
         Command::Close => zones.close(zone),
         Command::Finish => zones.finish(zone),
         Command::Reset => zones.reset(zone, || {}),
@@ -177,9 +247,11 @@ fn run(zones: &Zones, zone: ZoneNo, wp: u64, command: &Command) -> Result<(), St
 fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         12 => (1..5u32).prop_map(|len| Command::Write(0, len)),
-        1 => (-2..3i64, 1..5u32).prop_map(|(offset, len)| Command::Write(offset, len)),
+        3 => (-2..5i64, 1..5u32).prop_map(|(offset, len)| Command::Write(offset, len)),
         2 => (1..5u32).prop_map(Command::Append),
         3 => Just(Command::Open),
+        3 => Just(Command::OpenZrwa),
+        2 => (0..5u64).prop_map(Command::Commit),
         2 => Just(Command::Close),
         2 => Just(Command::Finish),
         3 => Just(Command::Reset),
@@ -207,6 +279,7 @@ proptest! {
             conventional,
             max_open,
             max_active,
+            zrwa: ZrwaLimits { size: 4, granularity: 2, max: 2 },
         };
         let zones = Zones::new(&layout);
         prop_assert_eq!(zones.as_new(ZoneNo(conventional), 3), 3, "up to so many");
@@ -215,6 +288,10 @@ proptest! {
             let wp = model.zones[zone as usize].1;
             let expected = model.run(zone as usize, &command);
             let found = run(&zones, ZoneNo(zone), wp, &command);
+            for zone in 0..8 {
+                // A zone that loses its area does not get it back by being opened.
+                model.opened_zrwa[zone] = model.has_zrwa(zone);
+            }
             prop_assert_eq!(found, expected, "{:?} of zone {}", &command, zone);
             prop_assert_eq!(conditions(&zones), &model.zones[..], "{:?} of zone {}", command, zone);
             zones.in_use();
@@ -223,6 +300,8 @@ proptest! {
                 let mut left = model.zones.iter().skip(first as usize).take(as_new);
                 prop_assert!(left.all(|&zone| zone == (Empty, 0)), "from zone {}", first);
             }
+            let with_area = model.opened_zrwa.iter().filter(|has| **has).count();
+            prop_assert_eq!(zones.zrwas_in_use() as usize, with_area);
         }
     }
 }

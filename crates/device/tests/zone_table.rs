@@ -1,13 +1,15 @@
 //! Every condition of a zone, every command, with and without room for one more open zone: the
 //! condition and the status that follow, as a table to read and compare.
 use std::fmt::Write;
-use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneNo};
+use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneNo, ZrwaLimits};
 use zonal_device::{ZoneLayout, Zones};
 
 const ZONES: u32 = 8;
 const SIZE: u64 = 16;
 const CAPACITY: u64 = 12;
 const WRITTEN: u32 = 4;
+/// Sectors of a random write area.
+const AREA: u32 = 4;
 const CONVENTIONAL: ZoneNo = ZoneNo(0);
 const TARGET: ZoneNo = ZoneNo(1);
 /// The zones that take up resources beside the target.
@@ -58,13 +60,17 @@ fn report(zones: &Zones, zone: ZoneNo) -> Zone {
     report[0]
 }
 
+fn commit(zones: &Zones, zone: ZoneNo, len: u64) -> Result<(), Status> {
+    zones.commit(zone, Sector(wp(zones, zone) + len)).map(|_| ())
+}
+
 /// The write pointer from the zone's start; 0 where there is none, reported as the zone's end.
 fn wp(zones: &Zones, zone: ZoneNo) -> u64 {
     let zone = report(zones, zone);
     (zone.wp - zone.start).0 % SIZE
 }
 
-const CONDITIONS: [(&str, ZoneNo, Prepare); 11] = [
+const CONDITIONS: [(&str, ZoneNo, Prepare); 15] = [
     ("Conventional", CONVENTIONAL, |_, _| {}),
     ("Empty", TARGET, |_, _| {}),
     ("ImplicitOpen", TARGET, |zones, zone| {
@@ -79,6 +85,22 @@ const CONDITIONS: [(&str, ZoneNo, Prepare); 11] = [
     }),
     ("Closed", TARGET, |zones, zone| {
         write(zones, zone, 0, WRITTEN).unwrap();
+        zones.close(zone).unwrap();
+    }),
+    ("ZRWA, not written", TARGET, |zones, zone| {
+        zones.open_zrwa(zone).unwrap();
+    }),
+    ("ZRWA, written", TARGET, |zones, zone| {
+        zones.open_zrwa(zone).unwrap();
+        write(zones, zone, 2, WRITTEN).unwrap();
+    }),
+    ("ZRWA, closed", TARGET, |zones, zone| {
+        zones.open_zrwa(zone).unwrap();
+        write(zones, zone, 2, WRITTEN).unwrap();
+        zones.close(zone).unwrap();
+    }),
+    ("ZRWA, closed, at 0", TARGET, |zones, zone| {
+        zones.open_zrwa(zone).unwrap();
         zones.close(zone).unwrap();
     }),
     ("Full", TARGET, |zones, zone| {
@@ -103,7 +125,7 @@ fn fail(zones: &Zones, zone: ZoneNo, cond: ZoneCondition) {
     zones.set_condition(zone, cond, || {}).unwrap();
 }
 
-const COMMANDS: [(&str, Command); 12] = [
+const COMMANDS: [(&str, Command); 17] = [
     ("read", |zones, zone| zones.check_read(zone)),
     ("write at wp", |zones, zone| write_at_wp(zones, zone, 1)),
     ("write 1 before wp", |zones, zone| write(zones, zone, (wp(zones, zone) + SIZE - 1) % SIZE, 1)),
@@ -117,7 +139,12 @@ const COMMANDS: [(&str, Command); 12] = [
         write_at_wp(zones, zone, room as u32 + 1)
     }),
     ("append", |zones, zone| zones.append(zone, 1, |_| {})),
+    ("write behind an area", |zones, zone| write(zones, zone, wp(zones, zone) + 4, 1)),
+    ("write 1 too far", |zones, zone| write(zones, zone, wp(zones, zone) + 8, 1)),
     ("open", |zones, zone| zones.open(zone)),
+    ("open with ZRWA", |zones, zone| zones.open_zrwa(zone)),
+    ("commit 2", |zones, zone| commit(zones, zone, 2)),
+    ("commit 3", |zones, zone| commit(zones, zone, 3)),
     ("close", |zones, zone| zones.close(zone)),
     ("finish", |zones, zone| zones.finish(zone)),
     ("reset", |zones, zone| zones.reset(zone, || {})),
@@ -137,6 +164,7 @@ fn set_up(around: Around, zone: ZoneNo, prepare: Prepare) -> Zones {
         conventional: 1,
         max_open: if limited { MAX_OPEN } else { 0 },
         max_active: if limited { MAX_ACTIVE } else { 0 },
+        zrwa: ZrwaLimits { size: AREA, granularity: 2, max: 1 },
     });
     prepare(&zones, zone);
     let mut others = OTHERS.map(ZoneNo);
@@ -176,7 +204,9 @@ fn outcome(around: Around, zone: ZoneNo, prepare: Prepare, command: Command) -> 
                 SIZE => "end".to_owned(),
                 wp => wp.to_string(),
             };
-            format!("{:?} {wp}{star}", after.cond)
+            let area = if after.has_zrwa() { " ZRWA" } else { "" };
+            assert_eq!(zones.zrwas_in_use(), u32::from(after.has_zrwa()));
+            format!("{:?} {wp}{area}{star}", after.cond)
         }
         Err(status) => {
             let after = (report(&zones, zone), zones.in_use());

@@ -1,7 +1,9 @@
 //! A test harness for file systems: single operations, and disks with random latencies.
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, OpId};
 use std::collections::BTreeMap;
-use zonal_blk::{Completion, Limits, Nanos, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
+use zonal_blk::{
+    Completion, Limits, Nanos, Op, Sector, Status, Zone, ZoneAttributes, ZoneCondition, ZoneKind,
+};
 use zonal_fio::rng::Rng;
 
 /// The file of most tests.
@@ -23,7 +25,7 @@ pub(super) fn zones(count: u64, conventional: u64) -> Vec<Zone> {
             (ZoneKind::SequentialRequired, ZoneCondition::Empty)
         };
         let (start, len) = (Sector(number * 512), Sector(512));
-        Zone { start, len, capacity: len, wp: start, kind, cond }
+        Zone { start, len, capacity: len, wp: start, kind, cond, attributes: ZoneAttributes::NONE }
     };
     (0..count).map(zone).collect()
 }

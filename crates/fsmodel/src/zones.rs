@@ -173,10 +173,11 @@ impl ZoneSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zonal_blk::ZoneAttributes;
 
     fn zone(number: u64, kind: ZoneKind, cond: ZoneCondition) -> Zone {
         let (start, len) = (Sector(number * 8), Sector(8));
-        Zone { start, len, capacity: len, wp: start, kind, cond }
+        Zone { start, len, capacity: len, wp: start, kind, cond, attributes: ZoneAttributes::NONE }
     }
 
     fn space() -> ZoneSpace {

@@ -1,6 +1,6 @@
 //! Zone descriptors of the kernel (`struct blk_zone`, include/uapi/linux/blkzoned.h, Linux 6.12).
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
-use zonal_blk::{Sector, Zone, ZoneCondition, ZoneKind};
+use zonal_blk::{Sector, Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 
 const CONVENTIONAL: u8 = 1;
 const SEQUENTIAL_REQUIRED: u8 = 2;
@@ -73,7 +73,8 @@ impl BlkZone {
             return None;
         }
         let (start, len, capacity) = (Sector(self.start), Sector(self.len), Sector(self.capacity));
-        Some(Zone { start, len, capacity, wp: Sector(wp), kind, cond })
+        let attributes = ZoneAttributes::NONE;
+        Some(Zone { start, len, capacity, wp: Sector(wp), kind, cond, attributes })
     }
 }
 
@@ -89,6 +90,7 @@ mod tests {
         wp: Sector(2056),
         kind: ZoneKind::SequentialRequired,
         cond: ZoneCondition::ImplicitOpen,
+        attributes: ZoneAttributes::NONE,
     };
 
     #[test]

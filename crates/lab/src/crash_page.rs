@@ -112,7 +112,7 @@ fn class(op: Op) -> Option<&'static str> {
         Op::ZoneAppend => Some("append"),
         Op::ZoneReset | Op::Discard => Some("reset"),
         Op::ZoneFinish => Some("finish"),
-        Op::ZoneOpen | Op::ZoneClose => Some("other"),
+        Op::ZoneOpen | Op::ZoneClose | Op::ZoneOpenZrwa | Op::ZrwaFlush => Some("other"),
         Op::Read | Op::Flush | Op::ZoneResetAll => None,
     }
 }

@@ -16,19 +16,22 @@ pub struct Step {
     pub op: Op,
     /// The first sector.
     pub sector: Sector,
-    /// The number of sectors; 0 for zone management.
+    /// The number of sectors; 0 for zone management. For a ZRWA flush, those before the new write
+    /// pointer.
     pub length: u64,
 }
 
 impl Step {
     /// The operations by name, and whether they have a length.
-    pub const NAMES: [(&'static str, Op, bool); 6] = [
+    pub const NAMES: [(&'static str, Op, bool); 8] = [
         ("write", Op::Write, true),
         ("append", Op::ZoneAppend, true),
         ("open", Op::ZoneOpen, false),
         ("close", Op::ZoneClose, false),
         ("finish", Op::ZoneFinish, false),
         ("reset", Op::ZoneReset, false),
+        ("open-zrwa", Op::ZoneOpenZrwa, false),
+        ("commit", Op::ZrwaFlush, true),
     ];
 }
 
@@ -37,7 +40,8 @@ impl fmt::Display for Step {
         let mut names = Step::NAMES.iter();
         let name = names.find(|(_, op, _)| *op == self.op).map_or("", |(name, ..)| name);
         write!(f, "{name} {}", self.sector)?;
-        if self.op.has_range() { write!(f, " {}", self.length) } else { Ok(()) }
+        let has_length = self.op.has_range() || self.op == Op::ZrwaFlush;
+        if has_length { write!(f, " {}", self.length) } else { Ok(()) }
     }
 }
 
@@ -105,7 +109,8 @@ impl SyncChannel {
         let failed = |status, why| OpError { what: step.to_string(), status, why };
         let (mut sector, mut left) = (step.sector, step.length);
         loop {
-            let part = if step.op == Op::ZoneAppend { left } else { left.min(MAX_WRITE_SECTORS) };
+            let whole = matches!(step.op, Op::ZoneAppend | Op::ZrwaFlush);
+            let part = if whole { left } else { left.min(MAX_WRITE_SECTORS) };
             let nr_sectors = u32::try_from(part).map_err(|_| failed(Status::Invalid, None))?;
             let done = self.submit_and_wait(step.op, sector, nr_sectors);
             done.map_err(|status| failed(status, self.why()))?;

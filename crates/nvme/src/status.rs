@@ -173,6 +173,7 @@ impl NvmeStatus {
                 | NvmeStatus::ZONE_FULL
                 | NvmeStatus::ZONE_READ_ONLY
                 | NvmeStatus::ZONE_INVALID_WRITE
+                | NvmeStatus::ZONE_INVALID_OPERATION
                 | NvmeStatus::ZONE_TRANSITION
         )
     }
@@ -206,7 +207,7 @@ impl NvmeStatus {
         match self.code() {
             _ if self.is_path_error() => Status::Transport,
             NvmeStatus::SUCCESS => Status::Ok,
-            NvmeStatus::CAPACITY_EXCEEDED => Status::NoSpace,
+            NvmeStatus::CAPACITY_EXCEEDED | NvmeStatus::ZRWA_UNAVAILABLE => Status::NoSpace,
             NvmeStatus::INVALID_OPCODE => Status::NotSupported,
             NvmeStatus::INVALID_FIELD | NvmeStatus::LBA_RANGE => Status::Invalid,
             NvmeStatus::INVALID_NAMESPACE | NvmeStatus::ZONE_OFFLINE => Status::Offline,

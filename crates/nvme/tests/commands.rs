@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{
     Bio, BioFlags, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector,
-    Status, Wake, Zone, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite,
+    Status, Wake, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo, ZoneWrite, ZrwaLimits,
 };
 use zonal_nvme::ns::{
     Ids, Namespace, NamespaceHead, NamespaceInfo, ScanError, SpecialPayload, setup,
@@ -43,6 +43,7 @@ impl Device for Recorder {
                 wp: start,
                 kind: ZoneKind::SequentialRequired,
                 cond: ZoneCondition::Empty,
+                attributes: ZoneAttributes::NONE,
             }
         }));
         Ok(())
@@ -108,6 +109,7 @@ fn command(info: &NamespaceInfo, op: Op, flags: BioFlags, sector: u64, len: u32)
         nr_queues: 1,
         queue_depth: 8,
         rotational: false,
+        zrwa: ZrwaLimits { size: 32, granularity: 8, max: 2 },
     };
     let made = Mutex::default();
     let device = Arc::new(Recorder { ns: NamespaceHead::new(info).path(), limits, made });
@@ -173,6 +175,7 @@ fn zone_management_names_the_zone_or_all() {
         (Op::ZoneFinish, 2, 0),
         (Op::ZoneOpen, 3, 0),
         (Op::ZoneReset, 4, 0),
+        (Op::ZoneOpenZrwa, 3, 2),
         (Op::ZoneResetAll, 4, 1),
     ] {
         let sector = if op == Op::ZoneResetAll { 0 } else { 3 * ZONE };
@@ -182,6 +185,15 @@ fn zone_management_names_the_zone_or_all() {
         assert_eq!((send.slba.get(), send.action, send.options), (sector / 8, action, options));
         assert_eq!(sqe.cdw13.get(), u32::from(action) | u32::from(options) << 8);
     }
+}
+
+#[test]
+fn zrwa_flush_names_the_last_block() {
+    let (sqe, _) = command(&info(12, 0, 0), Op::ZrwaFlush, BioFlags::NONE, 3 * ZONE, 16).unwrap();
+    let send = ZoneSend::from(sqe);
+    assert_eq!((send.slba.get(), send.action, send.options), (3 * ZONE / 8 + 1, 0x11, 0));
+    let none = command(&info(12, 0, 0), Op::ZrwaFlush, BioFlags::NONE, 3 * ZONE, 0);
+    assert_eq!(none.unwrap_err(), Status::Invalid);
 }
 
 #[test]

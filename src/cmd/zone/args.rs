@@ -40,8 +40,8 @@ pub struct RangeArgs {
     #[arg(short, long)]
     pub verbose: bool,
     /// Operations to run first, since an emulated device is new for each command: `write SECTOR
-    /// SECTORS`, `append SECTOR SECTORS`, or `open`, `close`, `finish` or `reset` with the SECTOR
-    /// of a zone; separated by semicolons
+    /// SECTORS`, `append SECTOR SECTORS`, `commit SECTOR SECTORS` of a random write area, or `open`,
+    /// `open-zrwa`, `close`, `finish` or `reset` with the SECTOR of a zone; separated by semicolons
     #[arg(long, value_name = "OPERATIONS")]
     pub after: Vec<String>,
 }

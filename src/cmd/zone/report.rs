@@ -4,7 +4,7 @@ use super::range::Range;
 use anyhow::{Context, Result};
 use std::fmt;
 use std::io::Write;
-use zonal_blk::{Queue, Zone, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{Queue, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo};
 
 /// Zones per report, as blkzone requests them.
 const ZONES_PER_REPORT: usize = 4096;
@@ -94,17 +94,18 @@ struct Line<'a>(&'a Zone);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let &Zone { start, len, capacity, wp, kind, cond } = self.0;
+        let &Zone { start, len, capacity, wp, kind, cond, attributes } = self.0;
         let (kind_number, kind_name, wp) = match kind {
             ZoneKind::Conventional => (1, "CONVENTIONAL", 0),
             ZoneKind::SequentialRequired => (2, "SEQ_WRITE_REQUIRED", wp.0.wrapping_sub(start.0)),
         };
         let (number, name) = (cond as u8, short_name(cond));
-        // No device of Zonal recommends resets or has sequential-write-preferred zones.
+        let reset = u8::from(attributes.contains(ZoneAttributes::RESET_RECOMMENDED));
+        // No device of Zonal has sequential-write-preferred zones.
         write!(
             f,
             "  start: 0x{start:09x}, len 0x{len:06x}, cap 0x{capacity:06x}, wptr 0x{wp:06x} \
-             reset:0 non-seq:0, zcond:{number:2}({name}) [type: {kind_number}({kind_name})]",
+             reset:{reset} non-seq:0, zcond:{number:2}({name}) [type: {kind_number}({kind_name})]",
             start = start.0,
             len = len.0,
             capacity = capacity.0,
@@ -139,6 +140,7 @@ mod tests {
             wp: Sector(wp),
             kind,
             cond,
+            attributes: zonal_blk::ZoneAttributes::NONE,
         };
         let sequential = zone(ZoneKind::SequentialRequired, ZoneCondition::Full, 0x100_000);
         assert_eq!(

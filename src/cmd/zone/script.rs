@@ -55,7 +55,8 @@ mod tests {
         for (text, expected) in [
             (
                 "erase 0",
-                "`erase 0`: found erase, expected one of write, append, open, close, finish, reset",
+                "`erase 0`: found erase, expected one of write, append, open, close, finish, reset, \
+                 open-zrwa, commit",
             ),
             ("write 0", "`write 0`: expected the number of sectors"),
             ("reset", "`reset`: expected the sector"),

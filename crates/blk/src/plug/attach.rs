@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::status::Status;
 use crate::sync::AtomicU32;
 use crate::units::{Sector, ZoneNo};
-use crate::zone::{Zone, ZoneCondition, ZoneKind};
+use crate::zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 use std::sync::Arc;
 
 /// Zones asked for at a time.
@@ -61,6 +61,15 @@ pub(crate) fn check_limits(limits: &Limits, power_of_two: bool) -> Result<(), At
     rule(
         limits.append_max_sectors.is_multiple_of(lba),
         "the largest append must be a multiple of the LBA size",
+    )?;
+    let zrwa = limits.zrwa;
+    rule(
+        zrwa.max == 0
+            || zrwa.granularity > 0
+                && zrwa.granularity.is_multiple_of(lba)
+                && zrwa.size >= zrwa.granularity
+                && zrwa.size.is_multiple_of(zrwa.granularity),
+        "a random write area must consist of granules, and these of LBAs",
     )?;
     rule((zones == 0) == (zone_size == 0), "a zoned device has zones and a zone size")?;
     if zones == 0 {
@@ -204,6 +213,7 @@ impl ZonePlugs {
             wp: start,
             kind: ZoneKind::SequentialRequired,
             cond: ZoneCondition::Empty,
+            attributes: ZoneAttributes::NONE,
         }
     }
 }

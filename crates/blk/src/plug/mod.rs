@@ -132,6 +132,12 @@ impl PlugResult {
         request.plugged = false;
         PlugResult::Failed(request, status)
     }
+
+    /// The request passes the plug, which does not wait for its completion.
+    fn unordered(mut request: Box<Request>) -> Self {
+        request.plugged = false;
+        PlugResult::Issue(request)
+    }
 }
 
 #[repr(align(64))]
@@ -213,7 +219,7 @@ impl ZonePlugs {
         }
         request.plugged = true;
         match op {
-            Op::ZoneReset | Op::ZoneFinish => {
+            Op::ZoneReset | Op::ZoneFinish | Op::ZoneOpenZrwa => {
                 return match plug.begin_management() {
                     Ok(()) => PlugResult::Issue(request),
                     Err(status) => PlugResult::refused(request, status),
@@ -234,6 +240,14 @@ impl ZonePlugs {
         let is_append = op == Op::ZoneAppend;
         let mut at = if is_append { plug.wp() } else { request.sector() - self.start(zone) };
         self.resync_if_stale(zone, &mut plug, at);
+        if plug.state() == ZoneState::Zrwa {
+            self.update_alive(zone, &mut plug);
+            // The device orders nothing within the area, and refuses what is outside.
+            return match is_append {
+                true => PlugResult::refused(request, Status::IoError),
+                false => PlugResult::unordered(request),
+            };
+        }
         mark!(AppendAfterError if is_append && at != plug.wp());
         if is_append && !mutant!(AppendPlacedBeforeRecovery) {
             at = plug.wp();
@@ -279,6 +293,7 @@ impl ZonePlugs {
     fn resync_if_stale(&self, zone: ZoneNo, plug: &mut ZonePlug, at: Sector) {
         let stale = match plug.state() {
             ZoneState::Appended => true,
+            ZoneState::Zrwa => false,
             ZoneState::Sequential if at == plug.wp() => false,
             _ => self.recovery == WpRecovery::Report,
         };
@@ -323,6 +338,14 @@ impl ZonePlugs {
                     mark!(AbortByReset if plug.nr_parked() > 0);
                     plug.set_wp(self.wp_after(request.op(), zone), aborted);
                     self.leave_qd1_list(zone, &mut plug);
+                }
+                self.update_alive(zone, &mut plug);
+                return None;
+            }
+            Op::ZoneOpenZrwa => {
+                plug.end_management();
+                if request.status() == Status::Ok {
+                    plug.set_zrwa();
                 }
                 self.update_alive(zone, &mut plug);
                 return None;
@@ -379,6 +402,16 @@ impl ZonePlugs {
         let forgets = mutant!(WpKeptAfterError);
         if !(forgets || status == Status::Timeout && mutant!(WpKeptAfterTimeout)) {
             plug.sync(report.as_ref());
+        }
+    }
+
+    /// A write that passed its plug has failed: its zone may have lost its random write area since, as
+    /// it does when it is full, or when somebody resets it past the layer.
+    pub(crate) fn unordered_failed(&self, zone: ZoneNo) {
+        let Some(mut plug) = self.lock_used(zone) else { return };
+        if plug.state() == ZoneState::Zrwa && plug.is_idle() {
+            plug.sync(self.report_zone(zone).as_ref());
+            self.update_alive(zone, &mut plug);
         }
     }
 
@@ -515,5 +548,5 @@ impl ZonePlugs {
 
 /// Whether requests of this kind pass through the plug of their zone.
 pub(crate) fn passes_through(op: Op) -> bool {
-    op.is_write() || matches!(op, Op::ZoneReset | Op::ZoneFinish)
+    op.is_write() || matches!(op, Op::ZoneReset | Op::ZoneFinish | Op::ZoneOpenZrwa)
 }

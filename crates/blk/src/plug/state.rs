@@ -133,7 +133,8 @@ impl ZonePlugs {
     /// What the layer knows of a zone without asking the device, unless it has to (A47).
     pub(crate) fn cached(&self, zone: ZoneNo) -> (ZonePhase, Sector) {
         let Some(mut plug) = self.lock_used(zone) else { return (ZonePhase::Empty, Sector(0)) };
-        let stale = matches!(plug.state(), ZoneState::NeedWpUpdate | ZoneState::Appended);
+        let stale =
+            matches!(plug.state(), ZoneState::NeedWpUpdate | ZoneState::Appended | ZoneState::Zrwa);
         if stale && plug.is_idle() {
             plug.sync(self.report_zone(zone).as_ref());
             self.update_alive(zone, &mut plug);
@@ -167,6 +168,7 @@ impl ZonePlug {
             ZoneState::ReadOnly => ZonePhase::ReadOnly,
             ZoneState::Offline => ZonePhase::Offline,
             ZoneState::NeedWpUpdate | ZoneState::Appended => ZonePhase::Unknown,
+            ZoneState::Zrwa => ZonePhase::Active,
             ZoneState::Sequential if self.wp() == Sector(0) => ZonePhase::Empty,
             ZoneState::Sequential if self.wp() >= capacity => ZonePhase::Full,
             ZoneState::Sequential => ZonePhase::Active,

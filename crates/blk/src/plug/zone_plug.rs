@@ -19,6 +19,8 @@ pub(crate) enum ZoneState {
     NeedWpUpdate,
     /// Native appends moved the write pointer; the next write reads it from the device.
     Appended,
+    /// The zone has a random write area: its writes need no order and pass the plug.
+    Zrwa,
     ReadOnly,
     Offline,
 }
@@ -170,6 +172,7 @@ impl ZonePlug {
             (ZoneKind::Conventional, _) => ZoneState::Conventional,
             (_, ZoneCondition::ReadOnly) => ZoneState::ReadOnly,
             (_, ZoneCondition::Offline) => ZoneState::Offline,
+            (ZoneKind::SequentialRequired, _) if zone.has_zrwa() => ZoneState::Zrwa,
             (ZoneKind::SequentialRequired, _) => ZoneState::Sequential,
         };
         if self.wp > zone.capacity {
@@ -293,8 +296,12 @@ impl ZonePlug {
     /// waiting writes are aborted (A24).
     ///
     /// # Errors
-    /// [`Status::Again`] if more are in flight than can be counted.
+    /// [`Status::Again`] if more are in flight than can be counted; [`Status::IoError`] for a zone with
+    /// a random write area, which takes no appends.
     pub(crate) fn begin_append(&mut self, aborted: &mut RequestList) -> Result<(), Status> {
+        if self.state == ZoneState::Zrwa {
+            return Err(Status::IoError);
+        }
         self.appending = self.appending.checked_add(1).ok_or(Status::Again)?;
         self.abort(Status::IoError, aborted);
         self.state = ZoneState::Appended;
@@ -312,6 +319,11 @@ impl ZonePlug {
         }
         self.wp = wp;
         self.state = if self.appending > 0 { ZoneState::Appended } else { ZoneState::Sequential };
+    }
+
+    /// The zone was opened with a random write area. Writes that wait are sent in order.
+    pub(crate) fn set_zrwa(&mut self) {
+        self.state = ZoneState::Zrwa;
     }
 
     /// Enters the disk's list. Returns whether it was not in it.

@@ -142,7 +142,9 @@ impl OpClass {
             | Op::ZoneClose
             | Op::ZoneFinish
             | Op::ZoneReset
-            | Op::ZoneResetAll => OpClass::First,
+            | Op::ZoneResetAll
+            | Op::ZoneOpenZrwa
+            | Op::ZrwaFlush => OpClass::First,
         }
     }
 }

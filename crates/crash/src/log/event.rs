@@ -76,7 +76,7 @@ const ENDED: u8 = 2;
 const MARK: u8 = 3;
 
 /// Operations by their code.
-const OPS: [Op; 11] = [
+const OPS: [Op; 13] = [
     Op::Read,
     Op::Write,
     Op::WriteZeroes,
@@ -88,6 +88,8 @@ const OPS: [Op; 11] = [
     Op::ZoneFinish,
     Op::ZoneReset,
     Op::ZoneResetAll,
+    Op::ZoneOpenZrwa,
+    Op::ZrwaFlush,
 ];
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {

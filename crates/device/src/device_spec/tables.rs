@@ -155,6 +155,19 @@ pub const NULL_OPTIONS: &[OptionInfo<NullConfig>] = &[
     time!(jitter, "0", "what a command takes longer, at random, less than this much"),
     field!(seed, Unit::Count, "0", Any, "seed of the jitter", u64::MAX, identity),
     size!(max_io, "1M", "longest command"),
+    size!(zrwa, "0", Zoned, "random write area that a zone can be opened with; 0 for none"),
+    size!(
+        zrwa_granularity,
+        "16K",
+        Zoned,
+        "what the write pointer moves by where there is such an area"
+    ),
+    count!(
+        max_zrwa,
+        "0",
+        Zoned,
+        "zones that may have such an area; 0 for as many as may be active"
+    ),
     flag!(memory, "false", "whether data are kept, in memory"),
     written!(),
 ];
@@ -321,8 +334,9 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     ),
     time!(reset_time, "0", "a reset, besides the data; 0 to erase the zone's blocks at once"),
     rate!(reset_rate, "0", "data that a reset releases, with reset_time"),
-    size!(zrwa, "0", "random write area of each active zone; 0 for none"),
+    size!(zrwa, "0", "random write area that a zone can be opened with; 0 for none"),
     size!(zrwa_granularity, "16K", "what the write pointer moves by where there is such an area"),
+    count!(max_zrwa, "0", "zones that may have such an area; 0 for as many as may be active"),
     flag!(memory, "false", "whether data are kept, in memory"),
     written!(),
 ];
@@ -408,6 +422,9 @@ pub(super) fn describe_null(config: &NullConfig) -> String {
         }
         if config.append_max.0 > 0 {
             parts.push(format!("appends up to {}", size(config.append_max)));
+        }
+        if config.zrwa.0 > 0 {
+            parts.push(format!("random write areas of {}", size(config.zrwa)));
         }
     } else {
         parts.push(format!("{} without zones", size(config.size)));

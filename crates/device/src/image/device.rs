@@ -357,7 +357,10 @@ impl ImageDevice {
             Op::ZoneFinish | Op::ZoneReset => self.change(request),
             Op::ZoneResetAll => self.reset_all(),
             Op::Discard => self.discard(request),
-            Op::WriteZeroes => ExecResult::Done(Status::NotSupported),
+            // An image has no random write areas.
+            Op::WriteZeroes | Op::ZoneOpenZrwa | Op::ZrwaFlush => {
+                ExecResult::Done(Status::NotSupported)
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 use super::error::ImageError;
 use crate::quantity::format_size;
 use crate::zones::ZoneLayout;
-use zonal_blk::{Bytes, Limits, Sector, Zone, ZoneKind};
+use zonal_blk::{Bytes, Limits, Sector, Zone, ZoneKind, ZrwaLimits};
 
 /// Most zones of an image.
 pub const MAX_ZONES: u32 = 1 << 20;
@@ -138,6 +138,7 @@ impl ImageGeometry {
             conventional: self.conventional,
             max_open: self.max_open,
             max_active: self.max_active,
+            zrwa: ZrwaLimits::NONE,
         }
     }
 
@@ -157,6 +158,7 @@ impl ImageGeometry {
             nr_queues: self.nr_queues,
             queue_depth: self.queue_depth,
             rotational: self.rotational,
+            zrwa: ZrwaLimits::NONE,
         }
     }
 

@@ -70,7 +70,7 @@ pub fn check_compatible(found: &Limits, promised: &Limits) -> Result<(), LimitEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::Sector;
+    use zonal_blk::{Sector, ZrwaLimits};
 
     fn limits() -> Limits {
         Limits {
@@ -86,6 +86,7 @@ mod tests {
             nr_queues: 4,
             queue_depth: 32,
             rotational: false,
+            zrwa: ZrwaLimits::NONE,
         }
     }
 

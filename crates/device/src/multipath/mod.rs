@@ -58,7 +58,7 @@ use queue::{MultipathQueue, RecoveryQueue};
 pub use reconnect::{Reconnect, ReconnectAction, ReconnectConfig};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
+use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo, ZrwaLimits};
 use zones::ZoneTable;
 
 /// Most paths of a device.
@@ -130,7 +130,8 @@ impl MultipathDevice {
         if !(1..=MAX_PATHS).contains(&paths.len()) {
             return Err(MultipathError::Count(paths.len()));
         }
-        let mut limits = paths[0].limits().clone();
+        // What became of a lost write without order, no report of its zone can tell.
+        let mut limits = Limits { zrwa: ZrwaLimits::NONE, ..paths[0].limits().clone() };
         for path in &paths[1..] {
             let fits = limits::stack_limits(&mut limits, path.limits());
             fits.map_err(|source| MultipathError::Limits { path: path.name(), source })?;

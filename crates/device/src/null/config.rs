@@ -3,7 +3,8 @@ use crate::device_spec::Written;
 use crate::quantity::format_size;
 use crate::storage::Storage;
 use crate::zones::ZoneLayout;
-use zonal_blk::{Bytes, Limits, Nanos, Sector};
+use crate::zrwa_options::{ZrwaOptions, validate_zrwa};
+use zonal_blk::{Bytes, Limits, Nanos, Sector, ZrwaLimits};
 
 /// A configuration that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,6 +88,13 @@ pub struct NullConfig {
     pub seed: u64,
     /// Longest command. The default is 1 MiB; that of null_blk is its kernel's, of the same order.
     pub max_io: Bytes,
+    /// Size of the random write area that a zone can be opened with, from the write pointer on; 0 for
+    /// none.
+    pub zrwa: Bytes,
+    /// Flush granularity of the random write area.
+    pub zrwa_granularity: Bytes,
+    /// Zones that may have a random write area at once; 0 for as many as may be active.
+    pub max_zrwa: u32,
     /// Whether data are kept. If not, writes are discarded and reads leave buffers as they are.
     pub memory: bool,
     /// The zones that a new device has written to their end.
@@ -112,6 +120,9 @@ impl Default for NullConfig {
             jitter: Nanos(0),
             seed: 0,
             max_io: Bytes(1 << 20),
+            zrwa: Bytes(0),
+            zrwa_granularity: Bytes(16 << 10),
+            max_zrwa: 0,
             memory: false,
             written: Written::default(),
         }
@@ -196,6 +207,7 @@ impl NullConfig {
         rule("max_open", max_open_ok, max_open, || {
             format!("at most max_active={}", self.max_active)
         })?;
+        validate_zrwa(self.zrwa(), self.lba, capacity)?;
         let append_ok = self.append_max.0.is_multiple_of(self.lba.into());
         let append_ok = append_ok && self.append_max <= self.max_io;
         rule("append_max", append_ok, size(self.append_max), || {
@@ -221,7 +233,12 @@ impl NullConfig {
             conventional: self.conventional,
             max_open: self.open_limit(),
             max_active: self.max_active,
+            zrwa: self.zrwa().limits(self.zones, self.max_active),
         }
+    }
+
+    fn zrwa(&self) -> ZrwaOptions {
+        ZrwaOptions { size: self.zrwa, granularity: self.zrwa_granularity, max: self.max_zrwa }
     }
 
     /// The device's limits.
@@ -248,6 +265,7 @@ impl NullConfig {
             nr_queues: self.queues,
             queue_depth: self.depth,
             rotational: false,
+            zrwa: layout.map_or(ZrwaLimits::NONE, |layout| layout.zrwa),
         })
     }
 

@@ -27,7 +27,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
     Abort, BioFlags, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Tag, Wake, Zone,
-    ZoneCondition, ZoneNo,
+    ZoneCondition, ZoneNo, ZrwaLimits,
 };
 
 /// How often a queue looks whether the power is back, while it holds commands.
@@ -36,6 +36,7 @@ const LOOK_AGAIN: Nanos = Nanos(1_000_000);
 /// A device with a volatile write cache.
 pub struct PowerDevice {
     inner: Arc<dyn DeviceControl>,
+    limits: Limits,
     state: Mutex<State>,
 }
 
@@ -83,15 +84,15 @@ pub enum PowerError {
 
 impl PowerDevice {
     /// A device around `inner`, whose cache holds up to `cache_sectors`: what was written before that
-    /// much is durable. `None` if nothing can be taken back on the medium of `inner`.
+    /// much is durable. It has no random write areas, since zones are taken back to a prefix. `None` if nothing can be taken back on the medium of `inner`.
     pub fn new(inner: Arc<dyn DeviceControl>, cache_sectors: u64) -> Option<Self> {
         inner.medium()?;
         let mut zones = Vec::new();
-        let limits = inner.limits();
+        let limits = Limits { zrwa: ZrwaLimits::NONE, ..inner.limits().clone() };
         if limits.nr_zones > 0 {
             inner.report_zones(ZoneNo(0), limits.nr_zones as usize, &mut zones).ok()?;
         }
-        let cache = Cache::new(limits, &zones, cache_sectors);
+        let cache = Cache::new(&limits, &zones, cache_sectors);
         let state = State {
             power: Power::On,
             cache,
@@ -101,7 +102,7 @@ impl PowerDevice {
             writes: 0,
             on_loss: Vec::new(),
         };
-        Some(PowerDevice { inner, state: Mutex::new(state) })
+        Some(PowerDevice { inner, limits, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -268,7 +269,7 @@ impl State {
 
 impl Device for PowerDevice {
     fn limits(&self) -> &Limits {
-        self.inner.limits()
+        &self.limits
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {

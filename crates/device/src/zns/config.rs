@@ -4,6 +4,7 @@ use crate::device_spec::Written;
 use crate::null::{ConfigError, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::zones::ZoneLayout;
+use crate::zrwa_options::{ZrwaOptions, validate_zrwa};
 use zonal_blk::{Bytes, Limits, Nanos};
 
 /// Most zones of a drive.
@@ -125,10 +126,13 @@ pub struct ZnsConfig {
     /// Bytes of a zone that a reset releases per second, with `reset_time`.
     pub reset_rate: Bytes,
 
-    /// Size of the random write area of an active zone, from the write pointer on; 0 for none.
+    /// Size of the random write area that a zone can be opened with, from the write pointer on; 0 for
+    /// none.
     pub zrwa: Bytes,
     /// Flush granularity of the random write area.
     pub zrwa_granularity: Bytes,
+    /// Zones that may have a random write area at once; 0 for as many as may be active.
+    pub max_zrwa: u32,
 
     /// Whether data are kept.
     pub memory: bool,
@@ -188,6 +192,7 @@ impl Default for ZnsConfig {
             reset_rate: Bytes(0),
             zrwa: Bytes(0),
             zrwa_granularity: Bytes(16 << 10),
+            max_zrwa: 0,
             memory: false,
             written: Written::default(),
         }
@@ -391,26 +396,7 @@ impl ZnsConfig {
         rule("buffer", self.buffer >= unit, size(self.buffer), || {
             format!("at least a unit of planes * cell_pages * page = {}", size(unit))
         })?;
-        let granularity_ok = self.zrwa.0 == 0
-            || self.is_lbas(self.zrwa_granularity)
-                && self.zrwa.0.is_multiple_of(self.zrwa_granularity.0);
-        rule("zrwa_granularity", granularity_ok, size(self.zrwa_granularity), || {
-            format!("{} that divides zrwa={}", self.lbas(), size(self.zrwa))
-        })?;
-        let zrwa_ok = self.zrwa.0 == 0
-            || self.is_lbas(self.zrwa) && self.zrwa <= self.zone_capacity && self.zrwa <= MAX_IO;
-        rule("zrwa", zrwa_ok, size(self.zrwa), || {
-            format!(
-                "0, or {} up to zone_capacity={} and {}",
-                self.lbas(),
-                size(self.zone_capacity),
-                size(MAX_IO)
-            )
-        })?;
-        let append_ok = self.zrwa.0 == 0 || self.append_max.0 == 0;
-        rule("append_max", append_ok, size(self.append_max), || {
-            format!("0 with zrwa={}: zones with a random write area take none", size(self.zrwa))
-        })?;
+        validate_zrwa(self.zrwa(), self.lba, self.zone_capacity)?;
         let spread_ok = self.page_spread <= 1000;
         rule("page_spread", spread_ok, self.page_spread, || "at most 1000 percent".to_owned())?;
         let spread_ok = self.program_spread <= 100;
@@ -462,7 +448,12 @@ impl ZnsConfig {
             conventional: 0,
             max_open: self.max_open,
             max_active: self.max_active,
+            zrwa: self.zrwa().limits(self.zones, self.max_active),
         }
+    }
+
+    fn zrwa(&self) -> ZrwaOptions {
+        ZrwaOptions { size: self.zrwa, granularity: self.zrwa_granularity, max: self.max_zrwa }
     }
 
     /// The limits of the device.
@@ -489,6 +480,7 @@ impl ZnsConfig {
             nr_queues: self.queues,
             queue_depth: self.depth,
             rotational: false,
+            zrwa: layout.zrwa,
         })
     }
 }

@@ -249,20 +249,6 @@ impl Drive {
         (0..self.config.dies).filter(|&die| self.flash.is_writing(die)).count() as u64
     }
 
-    /// Commits part of a zone's random write area.
-    pub(super) fn commit(&mut self, now: Nanos, zone: ZoneNo, to: Sector) -> Result<(), Status> {
-        self.advance(now);
-        // No commit is longer than the area.
-        if !self.stalled.is_empty() || !self.buffer.reserve(self.config.zrwa.0) {
-            return Err(Status::Again);
-        }
-        let advance = self.medium.commit(zone, to);
-        let bytes = advance.map_or(0, |advance| advance.to_bytes().0);
-        self.buffer.release(self.config.zrwa.0 - bytes);
-        self.arrive(zone, bytes);
-        advance.map(|_| ())
-    }
-
     /// Accepts a command from a hardware queue.
     #[inline]
     pub(super) fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
@@ -510,6 +496,13 @@ impl Drive {
                     }
                 }
             }
+            // What is committed is in the drive already.
+            Op::ZrwaFlush => {
+                command.generation = self.buffer.zone(zone).generation;
+                let buffer_bytes = command.effect.buffer_bytes;
+                self.takes_turns = !self.second_turns.is_empty();
+                self.take_over(id, (op, zone), [0, buffer_bytes], now);
+            }
             _ => {
                 self.takes_turns = !self.second_turns.is_empty();
                 let decided = now + self.time_of_command(op, zone);
@@ -626,7 +619,8 @@ impl Drive {
     fn transfer(&mut self, id: CommandId, from: Nanos) {
         let request = self.command(id).request();
         let zone = request.zone();
-        let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
+        let sectors = if request.op() == Op::ZrwaFlush { 0 } else { request.nr_sectors() };
+        let bytes = Sector(sectors.into()).to_bytes().0;
         self.transfer_bytes(id, zone, bytes, from);
     }
 
@@ -874,7 +868,7 @@ impl Drive {
         let (op, zone, flags) = (request.op(), request.zone(), request.flags());
         let (bytes, generation) = (command.effect.buffer_bytes, command.generation);
         let executed = request.status() == Status::Ok;
-        let writes = op.is_write() && executed;
+        let writes = (op.is_write() || op == Op::ZrwaFlush) && executed;
         if writes && !std::mem::replace(&mut command.arrived, true) {
             if self.buffer.zone(zone).generation == generation {
                 self.arrive(zone, bytes);

@@ -45,8 +45,7 @@ use std::sync::{Arc, Weak};
 pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{
-    Bytes, Device, HwQueue, Limits, Nanos, Request, Sector, Status, Wake, Zone, ZoneCondition,
-    ZoneNo,
+    Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition, ZoneNo,
 };
 
 /// A ZNS drive.
@@ -107,20 +106,6 @@ impl ZnsDevice {
     /// Bytes in the write buffer.
     pub fn buffered(&self) -> Bytes {
         Bytes(self.with_drive(|drive| drive.buffered()))
-    }
-
-    /// Commits a zone's random write area up to `to`: the explicit ZRWA flush of NVMe ZNS 1.1, for
-    /// which the block layer has no operation.
-    ///
-    /// # Errors
-    /// [`Status::NotSupported`] for a drive without ZRWA; [`Status::Invalid`] for a zone that does
-    /// not exist or if `to` is not the end of a granule in the area; [`Status::Again`] if the write
-    /// buffer has no space at `now`; and those of [`Zones::write`].
-    pub fn commit(&self, now: Nanos, zone: ZoneNo, to: Sector) -> Result<(), Status> {
-        if zone.0 >= self.limits.nr_zones {
-            return Err(Status::Invalid);
-        }
-        self.with_drive(|drive| drive.commit(now, zone, to))
     }
 
     /// Has the drive do something, and publishes when its next event is.

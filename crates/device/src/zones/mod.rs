@@ -21,6 +21,9 @@
 //!     reset: any of these -> Empty           ReadOnly, Offline: by set_condition only
 //! ```
 //!
+//! A zone that is opened with a random write area ([`Zones::open_zrwa`]) has it until it is no longer
+//! active; it is not empty, whatever its write pointer, so closing it leads to Closed.
+//!
 //! # Locks
 //!
 //! Each zone has a lock, and one more lock guards the counts of open and active zones. Only
@@ -43,6 +46,7 @@
 //!   its write pointer. So an implicit close leads to Closed, never to Empty, and need not read the
 //!   write pointer.
 mod resources;
+mod zrwa;
 
 pub use resources::ResourceCounts;
 use resources::Resources;
@@ -50,7 +54,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 use zonal_blk::lazy::LazyTable;
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
-use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{
+    Sector, Status, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo, ZrwaLimits,
+};
+use zrwa::Areas;
 
 /// Zone geometry and limits of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +75,8 @@ pub struct ZoneLayout {
     pub max_open: u32,
     /// Maximum active zones, with the same rules.
     pub max_active: u32,
+    /// Random write areas.
+    pub zrwa: ZrwaLimits,
 }
 
 impl ZoneLayout {
@@ -101,6 +110,7 @@ pub struct Zones {
     max_active: u32,
     /// Boxed, so that taking the lock does not invalidate the cache line of the fields above.
     resources: Option<Box<Mutex<Resources>>>,
+    areas: Areas,
 }
 
 impl Zones {
@@ -124,6 +134,7 @@ impl Zones {
                 let resources = Resources::new(layout.nr_zones, max_open, max_active);
                 Box::new(Mutex::new(resources))
             }),
+            areas: Areas::new(layout.zrwa, layout.zone_capacity.0),
         }
     }
 
@@ -157,7 +168,19 @@ impl Zones {
         if let Some(resources) = &self.resources {
             resources.lock().expect(COUNTS).moved(zone, from, to);
         }
-        self.slot(zone).cond.set(to);
+        self.set_condition_of(self.slot(zone), to);
+    }
+
+    /// Sets the condition of a zone. One that is no longer active gives its random write area back.
+    fn set_condition_of(&self, slot: &Slot, to: ZoneCondition) {
+        if slot.cond.set(to) {
+            self.areas.give_back();
+        }
+    }
+
+    /// Zones that have a random write area.
+    pub fn zrwas_in_use(&self) -> u32 {
+        self.areas.in_use()
     }
 
     /// Maximum open zones; 0 for no limit.
@@ -225,8 +248,9 @@ impl Zones {
     /// under its lock, so that a reset comes before or after the write and its data.
     ///
     /// # Errors
-    /// [`Status::IoError`] if the write is not at the write pointer or crosses the zone capacity,
-    /// or the zone is full or read-only; [`Status::Offline`] if it is offline;
+    /// [`Status::IoError`] if the write is not at the write pointer (with a random write area: not in
+    /// the area or the region behind it) or crosses the zone capacity, or the zone is full or read-only;
+    /// [`Status::Offline`] if it is offline;
     /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if it cannot be opened.
     #[inline(always)]
     pub fn write(
@@ -236,17 +260,30 @@ impl Zones {
         nr_sectors: u32,
         store: impl FnOnce(),
     ) -> Result<(), Status> {
+        self.write_moving(zone, sector, nr_sectors, store).map(|_| ())
+    }
+
+    /// As [`Zones::write`]; returns how far the write pointer moves, in a zone with a random write area
+    /// less or more than the length of the write.
+    #[inline]
+    pub(crate) fn write_moving(
+        &self,
+        zone: ZoneNo,
+        sector: Sector,
+        nr_sectors: u32,
+        store: impl FnOnce(),
+    ) -> Result<Sector, Status> {
         let slot = self.slot(zone);
         if self.is_conventional(zone) {
             check_writable(slot.cond.get())?;
             store();
-            return Ok(());
+            return Ok(Sector(nr_sectors.into()));
         }
         let mut wp = slot.lock();
         let at = sector.0.wrapping_sub(self.start(zone).0);
-        self.advance(zone, slot, &mut wp, at, nr_sectors)?;
+        let moved = self.advance(zone, slot, &mut wp, at, nr_sectors)?;
         store();
-        Ok(())
+        Ok(Sector(moved))
     }
 
     /// Whether a write would surely be accepted, and leave its zone as it is but for the write pointer.
@@ -270,7 +307,8 @@ impl Zones {
     /// zone's lock.
     ///
     /// # Errors
-    /// As [`Zones::write`]; [`Status::IoError`] for a conventional zone.
+    /// As [`Zones::write`]; [`Status::IoError`] for a conventional zone and for one with a random write
+    /// area.
     pub fn append(
         &self,
         zone: ZoneNo,
@@ -280,13 +318,17 @@ impl Zones {
         self.check_sequential(zone)?;
         let slot = self.slot(zone);
         let mut wp = slot.lock();
+        if slot.cond.has_zrwa() {
+            return Err(Status::IoError);
+        }
         let at = *wp;
         self.advance(zone, slot, &mut wp, at, nr_sectors)?;
         store(Sector(self.start(zone).0 + at));
         Ok(())
     }
 
-    /// Advances the write pointer of a locked zone for a write at `at`, an offset in the zone.
+    /// Advances the write pointer of a locked zone for a write at `at`, an offset in the zone. Returns
+    /// by how much.
     #[inline]
     fn advance(
         &self,
@@ -295,33 +337,49 @@ impl Zones {
         wp: &mut u64,
         at: u64,
         nr_sectors: u32,
-    ) -> Result<(), Status> {
+    ) -> Result<u64, Status> {
         let end = at.wrapping_add(u64::from(nr_sectors));
         if at == *wp && end < self.zone_capacity && slot.cond.is_open() {
             *wp = end;
-            return Ok(());
+            return Ok(nr_sectors.into());
         }
-        self.advance_to_other_condition(zone, wp, at, end)
+        self.advance_to_other_condition(zone, slot, wp, (at, end))
     }
 
     #[inline(never)]
     fn advance_to_other_condition(
         &self,
         zone: ZoneNo,
+        slot: &Slot,
         wp: &mut u64,
-        at: u64,
-        end: u64,
-    ) -> Result<(), Status> {
-        check_writable(self.slot(zone).cond.get())?;
-        if at != *wp || end > self.zone_capacity {
+        (at, end): (u64, u64),
+    ) -> Result<u64, Status> {
+        check_writable(slot.cond.get())?;
+        let moves = if slot.cond.has_zrwa() {
+            self.areas.write(*wp, at, end)?
+        } else if at != *wp || end > self.zone_capacity {
             return Err(Status::IoError);
-        }
-        let to = if end == self.zone_capacity {
-            ZoneCondition::Full
         } else {
-            ZoneCondition::ImplicitOpen
+            end - at
         };
-        self.transition(zone, to)?;
+        self.move_pointer(zone, slot, wp, moves)?;
+        Ok(moves)
+    }
+
+    /// Moves the write pointer of a locked zone, which opens unless it is open, or becomes full.
+    fn move_pointer(
+        &self,
+        zone: ZoneNo,
+        slot: &Slot,
+        wp: &mut u64,
+        moves: u64,
+    ) -> Result<(), Status> {
+        let end = *wp + moves;
+        if end == self.zone_capacity {
+            self.transition(zone, ZoneCondition::Full)?;
+        } else if !slot.cond.get().is_open() {
+            self.transition(zone, ZoneCondition::ImplicitOpen)?;
+        }
         *wp = end;
         Ok(())
     }
@@ -362,6 +420,49 @@ impl Zones {
         }
     }
 
+    /// Opens an empty zone explicitly, with a random write area (NVMe ZNS 1.1 section 3.4.3.1.3, Open
+    /// Zone with ZRWAA).
+    ///
+    /// # Errors
+    /// As [`Zones::open`]; [`Status::IoError`] if the zone is not empty; [`Status::NoSpace`] if as many
+    /// zones as may have an area have one; [`Status::NotSupported`] if the device has none.
+    pub fn open_zrwa(&self, zone: ZoneNo) -> Result<(), Status> {
+        self.check_sequential(zone)?;
+        let slot = self.slot(zone);
+        let _locked = slot.lock();
+        match slot.cond.get() {
+            ZoneCondition::Empty => {}
+            ZoneCondition::Offline => return Err(Status::Offline),
+            _ => return Err(Status::IoError),
+        }
+        self.areas.take()?;
+        let opened = self.transition(zone, ZoneCondition::ExplicitOpen);
+        match opened {
+            Ok(()) => slot.cond.set_zrwa(),
+            Err(_) => self.areas.give_back(),
+        }
+        opened
+    }
+
+    /// Commits the random write area of a zone up to `to`, an offset in the zone: the explicit ZRWA
+    /// flush. Returns how far the write pointer moves.
+    ///
+    /// # Errors
+    /// [`Status::IoError`] if the zone has no area; [`Status::Invalid`] if `to` is not the end of a
+    /// granule of it; [`Status::ZoneOpenResource`] if the zone is closed and cannot be opened.
+    pub fn commit(&self, zone: ZoneNo, to: Sector) -> Result<Sector, Status> {
+        let slot = self.slot(zone);
+        let mut wp = slot.lock();
+        match slot.cond.get() {
+            ZoneCondition::Offline => return Err(Status::Offline),
+            _ if !slot.cond.has_zrwa() => return Err(Status::IoError),
+            _ => {}
+        }
+        let moves = self.areas.commit(*wp, to.0)?;
+        self.move_pointer(zone, slot, &mut wp, moves)?;
+        Ok(Sector(moves))
+    }
+
     /// Closes an open zone; one that was not written becomes empty.
     ///
     /// # Errors
@@ -372,7 +473,9 @@ impl Zones {
         let wp = slot.lock();
         match slot.cond.get() {
             ZoneCondition::Closed => Ok(()),
-            cond if cond.is_open() && *wp == 0 => self.transition(zone, ZoneCondition::Empty),
+            cond if cond.is_open() && *wp == 0 && !slot.cond.has_zrwa() => {
+                self.transition(zone, ZoneCondition::Empty)
+            }
             cond if cond.is_open() => self.transition(zone, ZoneCondition::Closed),
             ZoneCondition::Offline => Err(Status::Offline),
             _ => Err(Status::IoError),
@@ -505,11 +608,11 @@ impl Zones {
     }
 
     fn describe(&self, zone: ZoneNo) -> Zone {
-        let (wp, cond) = match self.used(zone) {
-            None => (0, self.first_condition(zone)),
+        let (wp, cond, attributes) = match self.used(zone) {
+            None => (0, self.first_condition(zone), ZoneAttributes::NONE),
             Some(slot) => {
                 let wp = slot.lock();
-                (*wp, slot.cond.get())
+                (*wp, slot.cond.get(), slot.attributes())
             }
         };
         let start = self.start(zone).0;
@@ -526,6 +629,7 @@ impl Zones {
             wp: Sector(start + if has_wp { wp } else { self.zone_size }),
             kind,
             cond,
+            attributes,
         }
     }
 
@@ -564,24 +668,24 @@ impl Zones {
     /// Changes the condition of a zone whose lock the caller holds to `to`, implicitly closing
     /// another zone if the limit requires it.
     fn transition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        let cond = &self.slot(zone).cond;
+        let slot = self.slot(zone);
         let Some(resources) = &self.resources else {
-            cond.set(to);
+            self.set_condition_of(slot, to);
             return Ok(());
         };
         let mut resources = resources.lock().expect(COUNTS);
         // Stable only now: without this lock the zone could be closed implicitly.
-        let from = cond.get();
+        let from = slot.cond.get();
         let opens = to.is_open() || to == ZoneCondition::Full;
         if opens
             && matches!(from, ZoneCondition::Empty | ZoneCondition::Closed)
             && let Some(victim) = resources.make_room(from)?
         {
             resources.moved(victim, ZoneCondition::ImplicitOpen, ZoneCondition::Closed);
-            self.slot(victim).cond.set(ZoneCondition::Closed);
+            self.set_condition_of(self.slot(victim), ZoneCondition::Closed);
         }
         resources.moved(zone, from, to);
-        cond.set(to);
+        self.set_condition_of(slot, to);
         Ok(())
     }
 }
@@ -627,6 +731,13 @@ impl Slot {
         self.touched.store(1, Ordering::Relaxed);
     }
 
+    fn attributes(&self) -> ZoneAttributes {
+        match self.cond.has_zrwa() {
+            true => ZoneAttributes::ZRWA,
+            false => ZoneAttributes::NONE,
+        }
+    }
+
     /// Locks the zone and returns its write pointer.
     #[inline]
     fn lock(&self) -> SpinLockGuard<'_, u64> {
@@ -634,7 +745,8 @@ impl Slot {
     }
 }
 
-/// A zone's condition, readable without its lock.
+/// A zone's condition, readable without its lock, and whether it has a random write area. The areas
+/// are in the same byte so that a write to an open zone without one need not look for them.
 ///
 /// Accesses are relaxed: the condition publishes no other data, and a reader that must see a change
 /// is ordered after it by a lock or by the completion that it has received.
@@ -642,6 +754,8 @@ struct Condition(AtomicU8);
 
 const IMPLICIT_OPEN: u8 = ZoneCondition::ImplicitOpen as u8;
 const EXPLICIT_OPEN: u8 = ZoneCondition::ExplicitOpen as u8;
+/// The zone has a random write area.
+const HAS_ZRWA: u8 = 1 << 4;
 
 /// Conditions by their 4-bit codes; unused codes are never stored.
 const BY_CODE: [ZoneCondition; 16] = {
@@ -657,7 +771,8 @@ const BY_CODE: [ZoneCondition; 16] = {
 };
 
 impl Condition {
-    /// Whether the zone is open, without decoding: every write needs this.
+    /// Whether the zone is open and has no random write area, without decoding: every write needs
+    /// this.
     #[inline]
     fn is_open(&self) -> bool {
         matches!(self.0.load(Ordering::Relaxed), IMPLICIT_OPEN | EXPLICIT_OPEN)
@@ -668,7 +783,19 @@ impl Condition {
         BY_CODE[usize::from(self.0.load(Ordering::Relaxed) & 0xf)]
     }
 
-    fn set(&self, cond: ZoneCondition) {
-        self.0.store(cond as u8, Ordering::Relaxed);
+    /// Changes the condition. Returns whether the zone loses its random write area by that.
+    fn set(&self, cond: ZoneCondition) -> bool {
+        let area = self.0.load(Ordering::Relaxed) & HAS_ZRWA;
+        let kept = if cond.is_active() { area } else { 0 };
+        self.0.store(cond as u8 | kept, Ordering::Relaxed);
+        area != kept
+    }
+
+    fn has_zrwa(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & HAS_ZRWA != 0
+    }
+
+    fn set_zrwa(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) | HAS_ZRWA, Ordering::Relaxed);
     }
 }

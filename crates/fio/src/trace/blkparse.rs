@@ -170,7 +170,7 @@ pub(crate) fn rwbs(op: Op, flags: BioFlags) -> Option<String> {
         Op::ZoneFinish => "ZF",
         Op::ZoneOpen => "ZO",
         Op::ZoneClose => "ZC",
-        Op::WriteZeroes => return None,
+        Op::WriteZeroes | Op::ZoneOpenZrwa | Op::ZrwaFlush => return None,
     };
     if flags.contains(BioFlags::FUA) {
         name.push('F');

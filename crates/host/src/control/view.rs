@@ -301,7 +301,7 @@ fn longest(mut plugs: Vec<PlugInfo>) -> Vec<Plug> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::{Sector, ZoneKind};
+    use zonal_blk::{Sector, ZoneAttributes, ZoneKind};
 
     fn zone(cond: ZoneCondition, written: u64) -> Zone {
         let kind = match cond {
@@ -309,7 +309,9 @@ mod tests {
             _ => ZoneKind::SequentialRequired,
         };
         let (start, capacity) = (Sector(4096), Sector(200));
-        Zone { start, len: Sector(256), capacity, wp: start + Sector(written), kind, cond }
+        let attributes = ZoneAttributes::NONE;
+        let wp = start + Sector(written);
+        Zone { start, len: Sector(256), capacity, wp, kind, cond, attributes }
     }
 
     #[test]

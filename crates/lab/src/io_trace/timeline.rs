@@ -243,5 +243,7 @@ fn name(op: Op) -> &'static str {
         Op::ZoneFinish => "finish",
         Op::ZoneReset => "reset",
         Op::ZoneResetAll => "reset all",
+        Op::ZoneOpenZrwa => "open with ZRWA",
+        Op::ZrwaFlush => "ZRWA flush",
     }
 }

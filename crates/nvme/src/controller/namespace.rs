@@ -4,7 +4,8 @@ use super::MDTS;
 use crate::NvmeStatus;
 use crate::buffer_pool::BufferPool;
 use crate::wire::identify::{
-    IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, ZnsNamespace, id_type,
+    EXPLICIT_FLUSH, IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, OZCS_ZRWA,
+    ZnsNamespace, id_type,
 };
 use crate::wire::opcode::Csi;
 use std::collections::BTreeSet;
@@ -183,8 +184,17 @@ impl Namespace {
     pub(super) fn identify_zns(&self) -> ZnsNamespace {
         let limits = self.limits();
         let mut id = ZnsNamespace::zeroed();
+        let zrwa = limits.zrwa;
+        let has_zrwa = zrwa.max > 0;
         // Reads may cross zones.
-        id.optional = 1.into();
+        id.optional = (1 | if has_zrwa { OZCS_ZRWA } else { 0 }).into();
+        if has_zrwa {
+            let blocks = |sectors: u32| u16::try_from(sectors >> self.shift).unwrap_or(u16::MAX);
+            id.zrwas = (zrwa.max - 1).into();
+            id.zrwa_granularity = blocks(zrwa.granularity).into();
+            id.zrwa_size = blocks(zrwa.size).into();
+            id.zrwa_capability = EXPLICIT_FLUSH;
+        }
         id.max_active = limits.max_active_zones.wrapping_sub(1).into();
         id.max_open = limits.max_open_zones.wrapping_sub(1).into();
         id.formats[0].zone_size = self.to_blocks(limits.zone_size).into();

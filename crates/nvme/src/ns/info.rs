@@ -1,8 +1,8 @@
 //! The format of a namespace from its Identify data, if the block layer can use it.
-use crate::wire::identify::{IdentifyNamespace, ZnsNamespace};
+use crate::wire::identify::{EXPLICIT_FLUSH, IdentifyNamespace, OZCS_ZRWA, ZnsNamespace};
 use crate::wire::opcode::Csi;
-use zonal_blk::Sector;
 use zonal_blk::units::SECTOR_SHIFT;
+use zonal_blk::{Sector, ZrwaLimits};
 
 /// The persistent identifiers of a namespace (Base section 4.5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct ZoneInfo {
     pub max_open: u32,
     /// Zones that may be active at once; 0 for no limit.
     pub max_active: u32,
+    /// Their random write areas.
+    pub zrwa: ZrwaLimits,
 }
 
 /// The format of a namespace.
@@ -152,6 +154,7 @@ impl NamespaceInfo {
                 size: Sector(size),
                 max_open: zns.max_open.get().wrapping_add(1),
                 max_active: zns.max_active.get().wrapping_add(1),
+                zrwa: zrwa(zns, u32::from(shift) - SECTOR_SHIFT),
             })
         });
         Ok(NamespaceInfo {
@@ -171,6 +174,23 @@ impl NamespaceInfo {
             used: id.used.get(),
             zones: zones.transpose()?,
         })
+    }
+}
+
+/// The random write areas that a namespace reports; none if it reports areas that are no whole number
+/// of granules, or without explicit flushes (ZNS section 4.1.5.1).
+fn zrwa(zns: &ZnsNamespace, shift: u32) -> ZrwaLimits {
+    let sectors = |blocks: u16| u32::from(blocks) << shift;
+    let (size, granularity) = (zns.zrwa_size.get(), zns.zrwa_granularity.get());
+    let supported =
+        zns.optional.get() & OZCS_ZRWA != 0 && zns.zrwa_capability & EXPLICIT_FLUSH != 0;
+    if !supported || granularity == 0 || size == 0 || !size.is_multiple_of(granularity) {
+        return ZrwaLimits::NONE;
+    }
+    ZrwaLimits {
+        size: sectors(size),
+        granularity: sectors(granularity),
+        max: zns.zrwas.get().saturating_add(1),
     }
 }
 
@@ -195,7 +215,12 @@ pub(super) mod testing {
             write_size: 1,
             capacity: Sector(16 * 512),
             used: 0,
-            zones: Some(ZoneInfo { size: Sector(512), max_open: 0, max_active: 0 }),
+            zones: Some(ZoneInfo {
+                size: Sector(512),
+                max_open: 0,
+                max_active: 0,
+                zrwa: ZrwaLimits::NONE,
+            }),
         }
     }
 }

@@ -160,7 +160,12 @@ mod tests {
 
     #[test]
     fn namespace_with_another_identifier_or_format_is_another() {
-        let zones = ZoneInfo { size: Sector(64), max_open: 4, max_active: 4 };
+        let zones = ZoneInfo {
+            size: Sector(64),
+            max_open: 4,
+            max_active: 4,
+            zrwa: zonal_blk::ZrwaLimits::NONE,
+        };
         let info = NamespaceInfo {
             nsid: 1,
             ids: Ids { eui64: [1; 8], nguid: [2; 16], uuid: [3; 16] },

@@ -8,7 +8,7 @@ use crate::wire::zone::{
 };
 use zerocopy::FromBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{Sector, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo};
 
 impl NamespaceInfo {
     /// `blocks` in sectors; `None` if beyond the namespace.
@@ -74,7 +74,9 @@ impl NamespaceInfo {
             return None;
         }
         let capacity = self.sectors(descriptor.capacity.get())?;
-        Some(Zone { start, len, capacity, wp, kind: ZoneKind::SequentialRequired, cond })
+        let (kind, bits) = (ZoneKind::SequentialRequired, descriptor.attributes);
+        let attributes = ZoneAttributes::from_bits(bits);
+        Some(Zone { start, len, capacity, wp, kind, cond, attributes })
     }
 }
 
@@ -125,6 +127,7 @@ mod tests {
             wp: Sector(56),
             kind,
             cond: ZoneCondition::ImplicitOpen,
+            attributes: ZoneAttributes::NONE,
         };
         let second = Zone { start: len, wp: Sector(1024), cond: ZoneCondition::Full, ..first };
         assert_eq!(zones, [first, second]);
@@ -163,7 +166,7 @@ mod tests {
             capacity in any::<u64>(),
             size in 1_u64..,
         ) {
-            let zones = Some(ZoneInfo { size: Sector(size), max_open: 0, max_active: 0 });
+            let zones = info().zones.map(|zones| ZoneInfo { size: Sector(size), ..zones });
             let info = NamespaceInfo { capacity: Sector(capacity), zones, ..info() };
             info.parse_report(&bytes, &mut Vec::new());
         }

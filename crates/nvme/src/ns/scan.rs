@@ -7,7 +7,7 @@ use crate::wire::identify::{
 use crate::wire::opcode::{Cns, Csi};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{Limits, Sector};
+use zonal_blk::{Limits, Sector, ZrwaLimits};
 
 /// The controller of a namespace.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +112,7 @@ impl NamespaceInfo {
             nr_queues: 1,
             queue_depth: 1,
             rotational: false,
+            zrwa: self.zones.map_or(ZrwaLimits::NONE, |zones| zones.zrwa),
         })
     }
 }

@@ -6,7 +6,7 @@ use super::path::NamespaceLayout;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use crate::wire::opcode::IoOpcode;
 use crate::wire::queue::PSDT_SGL;
-use crate::wire::zone::{SELECT_ALL, SendAction, ZoneSend};
+use crate::wire::zone::{ALLOCATE_ZRWA, SELECT_ALL, SendAction, ZoneSend};
 use crate::wire::{Sgl, Sqe};
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Op, Request, Status};
@@ -131,6 +131,8 @@ pub fn setup<A: NamespaceLayout>(
         Op::ZoneFinish => *slot = zone(ns, request, cid, SendAction::FINISH, 0),
         Op::ZoneReset => *slot = zone(ns, request, cid, SendAction::RESET, 0),
         Op::ZoneResetAll => *slot = zone(ns, request, cid, SendAction::RESET, SELECT_ALL),
+        Op::ZoneOpenZrwa => *slot = zone(ns, request, cid, SendAction::OPEN, ALLOCATE_ZRWA),
+        Op::ZrwaFlush => *slot = zrwa_flush(ns, request, cid)?,
     }
     Ok(SpecialPayload::None)
 }
@@ -173,4 +175,13 @@ fn zone<A: NamespaceLayout>(
         ..ZoneSend::zeroed()
     };
     command.into()
+}
+
+/// Flush Explicit ZRWA Range, which names the last block to commit.
+fn zrwa_flush<A: NamespaceLayout>(ns: &A, request: &Request, cid: u16) -> Result<Sqe, Status> {
+    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+    let last = (request.end().0 >> shift).checked_sub(1).filter(|_| request.nr_sectors() > 0);
+    let last = last.ok_or(Status::Invalid)?;
+    let send = ZoneSend::from(zone(ns, request, cid, SendAction::ZRWA_FLUSH, 0));
+    Ok(ZoneSend { slba: last.into(), ..send }.into())
 }

@@ -399,6 +399,13 @@ wire! {
     }
 }
 
+/// ZOC bit 1: the controller may finish active zones (active zone excursions).
+pub const ZOC_EXCURSIONS: u16 = 1 << 1;
+/// OZCS bit 1: zones may have random write areas.
+pub const OZCS_ZRWA: u16 = 1 << 1;
+/// ZRWACAP bit 0: explicit ZRWA flushes.
+pub const EXPLICIT_FLUSH: u8 = 1;
+
 /// Types of namespace identifiers (Base section 5.17.2.3, NIDT), with their lengths.
 pub mod id_type {
     /// EUI64: 8 bytes.

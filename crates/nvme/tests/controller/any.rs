@@ -3,6 +3,8 @@ use crate::support::{Host, null, received};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zerocopy::FromBytes;
+use zonal_blk::Bytes;
+use zonal_device::NullConfig;
 use zonal_nvme::controller::Response;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, FABRICS, FeatureId, IoOpcode, LogId};
 use zonal_nvme::wire::{Sgl, Sqe};
@@ -29,7 +31,7 @@ fn command(opcodes: Vec<u8>) -> impl Strategy<Value = Sqe> {
                 sqe.cdw10 = (cdw10 & !0xff | u32::from(what)).into();
                 sqe.cdw11 = 0.into();
                 sqe.cdw12 = cdw12.into();
-                sqe.cdw13 = (cdw10 & 0x1ff).into();
+                sqe.cdw13 = (cdw10 & 0x3ff).into();
                 sqe.dptr = Sgl::transport(length.wrapping_mul(512));
             }
             sqe
@@ -73,7 +75,13 @@ proptest! {
             1..40,
         ),
     ) {
-        let host = Host::new(&null());
+        let config = NullConfig {
+            zrwa: Bytes(4 * 4096),
+            zrwa_granularity: Bytes(2 * 4096),
+            max_zrwa: 2,
+            ..null()
+        };
+        let host = Host::new(&config);
         let mut io = host.io(1);
         let mut responses = Vec::new();
         for sqe in &sent {

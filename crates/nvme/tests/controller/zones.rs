@@ -3,10 +3,12 @@ use crate::support::{CAPACITY, Host, Io, ZONE, ZONES, null, zone_receive, zone_s
 use zonal_blk::ZoneCondition::{
     self, Closed, Empty, ExplicitOpen, Full, ImplicitOpen, Offline, ReadOnly,
 };
-use zonal_blk::ZoneNo;
+use zonal_blk::{Bytes, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::wire::zone::NO_WRITE_POINTER;
+use zonal_nvme::wire::identify::ZnsNamespace;
+use zonal_nvme::wire::opcode::Cns;
+use zonal_nvme::wire::zone::{NO_WRITE_POINTER, attribute};
 
 const BLOCK: [u8; 4096] = [1; 4096];
 const CLOSE: u8 = 1;
@@ -17,6 +19,8 @@ const OFFLINE: u8 = 5;
 const SET_EXTENSION: u8 = 0x10;
 const ZRWA_FLUSH: u8 = 0x11;
 const ALL: u8 = 1;
+/// ZRWAA.
+const ZRWA: u8 = 2;
 
 const CONDITIONS: [ZoneCondition; 7] =
     [Empty, ImplicitOpen, ExplicitOpen, Closed, Full, ReadOnly, Offline];
@@ -304,6 +308,190 @@ fn partial_report_counts_what_it_contains() {
             (count, listed, len),
             "{slba} {partial} {room}"
         );
+    }
+}
+
+/// The usual device with random write areas of 4 blocks that move by 2, for one zone at a time.
+fn with_zrwa() -> NullConfig {
+    NullConfig {
+        zrwa: Bytes(4 * 4096),
+        zrwa_granularity: Bytes(2 * 4096),
+        max_zrwa: 1,
+        append_max: Bytes(1 << 20),
+        ..null()
+    }
+}
+
+/// The conditions of a zone with a random write area, and what of them a zone without one has.
+const ZRWA_CONDITIONS: [(&str, ZoneCondition, bool); 10] = [
+    ("opened with a ZRWA", ExplicitOpen, true),
+    ("closed, with a ZRWA", Closed, true),
+    ("opened by a write, with a ZRWA", ImplicitOpen, true),
+    ("empty", Empty, false),
+    ("implicitly open", ImplicitOpen, false),
+    ("explicitly open", ExplicitOpen, false),
+    ("closed", Closed, false),
+    ("full", Full, false),
+    ("read-only", ReadOnly, false),
+    ("offline", Offline, false),
+];
+
+/// Brings zone 2 into a condition, with a random write area, in which block 1 is written, or without.
+fn prepare_zrwa(host: &Host, io: &mut Io, cond: ZoneCondition, zrwa: bool) {
+    let slba = 2 * ZONE;
+    if !zrwa {
+        return prepare(host, io, 2, cond);
+    }
+    assert_eq!(io.manage(slba, OPEN, ZRWA), NvmeStatus::SUCCESS);
+    io.write(slba + 1, &BLOCK).fine();
+    if cond != ExplicitOpen {
+        assert_eq!(io.manage(slba, CLOSE, 0), NvmeStatus::SUCCESS);
+    }
+    if cond == ImplicitOpen {
+        io.write(slba + 1, &BLOCK).fine();
+    }
+    assert_eq!(io.condition(2), cond);
+}
+
+#[test]
+fn every_action_on_zones_with_and_without_a_zrwa() {
+    use NvmeStatus as S;
+    let (ok, transition, field) = (S::SUCCESS, S::ZONE_TRANSITION, S::INVALID_FIELD);
+    let operation = S::ZONE_INVALID_OPERATION;
+    let slba = 2 * ZONE;
+    /// The action, its block and options; by condition, as in [`ZRWA_CONDITIONS`]: the status, the next
+    /// condition, whether the zone has a ZRWA then, and where its write pointer is.
+    type Ends = [(NvmeStatus, ZoneCondition, bool, u64); 10];
+    let none = NO_WRITE_POINTER;
+    let same = |status: [NvmeStatus; 10]| -> Ends {
+        let wp = [0, 0, 0, 0, 1, 1, 1, none, none, none];
+        std::array::from_fn(|at| {
+            let (_, cond, zrwa) = ZRWA_CONDITIONS[at];
+            (status[at], cond, zrwa, wp[at])
+        })
+    };
+    let mut open_zrwa = same([operation; 10]);
+    open_zrwa[3] = (ok, ExplicitOpen, true, 0);
+    for (at, cond) in [(7, Full), (8, ReadOnly), (9, Offline)] {
+        open_zrwa[at] = (transition, cond, false, none);
+    }
+    let flush_status = |with| {
+        let mut status = [operation; 10];
+        status[..3].fill(with);
+        status[8..].fill(transition);
+        status
+    };
+    let mut flush = same(flush_status(ok));
+    for (at, cond) in [(0, ExplicitOpen), (1, ImplicitOpen), (2, ImplicitOpen)] {
+        flush[at] = (ok, cond, true, 2);
+    }
+    let mut close = same([ok, ok, ok, transition, ok, ok, ok, transition, transition, transition]);
+    for (at, zrwa) in [(0, true), (1, true), (2, true), (4, false), (5, false), (6, false)] {
+        close[at].1 = Closed;
+        close[at].2 = zrwa;
+    }
+    let mut finish = same([transition; 10]);
+    finish[..8].fill((ok, Full, false, none));
+    let mut reset = same([transition; 10]);
+    reset[..8].fill((ok, Empty, false, 0));
+    let table: [(&str, u8, u64, u8, Ends); 9] = [
+        ("open with a ZRWA", OPEN, slba, ZRWA, open_zrwa),
+        ("flush 2 blocks", ZRWA_FLUSH, slba + 1, 0, flush),
+        ("flush 1 block", ZRWA_FLUSH, slba, 0, same(flush_status(field))),
+        ("flush behind the area", ZRWA_FLUSH, slba + 5, 0, same(flush_status(field))),
+        ("flush to the zone's end", ZRWA_FLUSH, slba + ZONE - 1, 0, same(flush_status(field))),
+        ("flush all", ZRWA_FLUSH, slba + 1, ALL, same([field; 10])),
+        ("close", CLOSE, slba, 0, close),
+        ("finish", FINISH, slba, 0, finish),
+        ("reset", RESET, slba, 0, reset),
+    ];
+    for (name, action, block, options, ends) in table {
+        for ((condition, cond, zrwa), expected) in ZRWA_CONDITIONS.into_iter().zip(ends) {
+            let host = Host::new(&with_zrwa());
+            let mut io = host.io(1);
+            prepare_zrwa(&host, &mut io, cond, zrwa);
+            let status = io.manage(block, action, options);
+            let zone = io.zone(2);
+            let wp = match zone.write_pointer.get() {
+                NO_WRITE_POINTER => none,
+                wp => wp - slba,
+            };
+            let has_zrwa = zone.attributes & attribute::ZRWA_VALID != 0;
+            let found = (status, zone.condition().unwrap(), has_zrwa, wp);
+            assert_eq!(found, expected, "{name} of a zone that is {condition}");
+        }
+    }
+}
+
+#[test]
+fn writes_to_a_zrwa_need_no_order_and_move_the_write_pointer_by_granules() {
+    use NvmeStatus as S;
+    let host = Host::new(&with_zrwa());
+    let mut io = host.io(1);
+    assert_eq!(io.manage(0, OPEN, ZRWA), S::SUCCESS);
+    let block = |tag: u8| [tag; 4096];
+    // Block, status, and where the write pointer is then.
+    for (tag, at, status, wp) in [
+        (1, 3, S::SUCCESS, 0),
+        (2, 0, S::SUCCESS, 0),
+        (3, 3, S::SUCCESS, 0),
+        (4, 4, S::SUCCESS, 2),
+        (5, 1, S::ZONE_INVALID_WRITE, 2),
+        (6, 10, S::ZONE_INVALID_WRITE, 2),
+        (7, 9, S::SUCCESS, 6),
+        (8, 12, S::ZONE_BOUNDARY, 6),
+        (9, 11, S::SUCCESS, 8),
+    ] {
+        assert_eq!(io.write(at, &block(tag)).status, status, "block {at}");
+        assert_eq!(io.zone(0).write_pointer.get(), wp, "after block {at}");
+    }
+    for (at, tag) in [(0, 2), (1, 0), (2, 0), (3, 3), (4, 4), (9, 7), (11, 9)] {
+        assert_eq!(io.read(at, 1).fine().data, block(tag), "block {at}");
+    }
+    assert_eq!(io.append(0, &BLOCK).status, S::ZONE_INVALID_OPERATION);
+    io.append(ZONE, &BLOCK).fine();
+    assert_eq!(io.manage(11, ZRWA_FLUSH, 0), S::SUCCESS, "to the capacity");
+    assert_eq!(io.condition(0), Full);
+    assert_eq!(io.write(11, &BLOCK).status, S::ZONE_FULL);
+    assert_eq!(io.manage(0, RESET, 0), S::SUCCESS);
+    assert_eq!(io.write(1, &BLOCK).status, S::ZONE_INVALID_WRITE, "the zone is in order again");
+}
+
+#[test]
+fn zrwas_are_counted_and_identified() {
+    use NvmeStatus as S;
+    let mut host = Host::new(&with_zrwa());
+    let id: ZnsNamespace = host.identify(Cns::CSI_NAMESPACE, 1, 2).fine().structure();
+    assert_eq!(id.optional.get(), 0b11);
+    let found = (id.zrwas.get(), id.zrwa_granularity.get(), id.zrwa_size.get(), id.zrwa_capability);
+    assert_eq!(found, (0, 2, 4, 1));
+    let mut io = host.io(1);
+    assert_eq!(io.manage(0, OPEN, ZRWA), S::SUCCESS);
+    assert_eq!(io.manage(ZONE, OPEN, ZRWA), S::ZRWA_UNAVAILABLE);
+    assert_eq!(io.manage(ZONE, OPEN, 0), S::SUCCESS, "without");
+    assert_eq!(io.manage(0, FINISH, 0), S::SUCCESS);
+    assert_eq!(io.manage(2 * ZONE, OPEN, ZRWA), S::SUCCESS);
+    assert_eq!(io.manage(3 * ZONE, OPEN, ZRWA), S::ZRWA_UNAVAILABLE);
+    // The limits on open and active zones hold for them, too.
+    assert_eq!(io.manage(2 * ZONE, RESET, 0), S::SUCCESS);
+    io.write(2 * ZONE, &BLOCK).fine();
+    io.write(3 * ZONE, &BLOCK).fine();
+    assert_eq!(io.manage(4 * ZONE, OPEN, ZRWA), S::TOO_MANY_ACTIVE);
+}
+
+#[test]
+fn options_of_zone_management_that_mean_nothing_are_refused() {
+    use NvmeStatus as S;
+    let host = Host::new(&with_zrwa());
+    let mut io = host.io(1);
+    for action in [CLOSE, FINISH, RESET] {
+        assert_eq!(io.manage(0, action, ZRWA), S::INVALID_FIELD, "ZRWAA with action {action}");
+    }
+    assert_eq!(io.manage(0, OPEN, 4), S::INVALID_FIELD);
+    assert_eq!(io.manage(0, OPEN, ZRWA | ALL), S::ZONE_INVALID_OPERATION);
+    assert_eq!(io.manage(0, ZRWA_FLUSH, ZRWA), S::INVALID_FIELD);
+    for lba in [ZONE * ZONES, u64::MAX, u64::MAX - 1] {
+        assert_eq!(io.manage(lba, ZRWA_FLUSH, 0), S::LBA_RANGE);
     }
 }
 

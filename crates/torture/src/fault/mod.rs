@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::{
     Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneKind,
-    ZoneNo,
+    ZoneNo, ZrwaLimits,
 };
 use zonal_device::control::{CommandObserver, FaultHooks};
 use zonal_device::rng::Rng;
@@ -119,6 +119,8 @@ impl FaultDevice {
     pub fn new(inner: Arc<dyn FaultHooks>, config: FaultConfig) -> Arc<Self> {
         let mut limits = inner.limits().clone();
         limits.rotational |= config.rotational;
+        // A loss of power is modelled for zones that are written in order.
+        limits.zrwa = ZrwaLimits::NONE;
         if let Some(longest) = config.max_write_zeroes {
             limits.max_write_zeroes_sectors = limits.max_write_zeroes_sectors.min(longest);
         }

@@ -16,3 +16,4 @@ mod table;
 mod timeout;
 mod wake;
 mod writes;
+mod zrwa;

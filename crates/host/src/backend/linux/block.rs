@@ -77,6 +77,8 @@ unsafe impl Commands for BlockCommands {
                 opcode::Write::new(self.fd(), data, len).offset(offset).rw_flags(flags).build()
             }
             Op::Flush => self.flush(),
+            // There is no system call for them.
+            Op::ZoneOpenZrwa | Op::ZrwaFlush => return Err(Status::NotSupported),
             op if op.is_zone_management() || op == Op::ZoneResetAll => {
                 return Err(self.manage(request));
             }
@@ -189,6 +191,7 @@ fn manage_zones(file: &File, op: Op, start: Sector, len: Sector) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zonal_blk::ZoneAttributes;
 
     #[test]
     fn a_zone_is_to_blame_unless_its_write_pointer_is_where_the_write_failed() {
@@ -199,6 +202,7 @@ mod tests {
             wp: Sector(16),
             kind: ZoneKind::SequentialRequired,
             cond: ZoneCondition::ImplicitOpen,
+            attributes: ZoneAttributes::NONE,
         };
         let write = |first: u64| Sector(first)..=Sector(first + 8);
         for (first, expected) in [(0, true), (8, false), (12, false), (16, false), (24, true)] {

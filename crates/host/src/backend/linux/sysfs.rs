@@ -2,7 +2,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use zonal_blk::{Limits, Sector};
+use zonal_blk::{Limits, Sector, ZrwaLimits};
 
 /// The deepest hardware queue.
 const MAX_DEPTH: u16 = 1024;
@@ -98,6 +98,7 @@ pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
         nr_queues: u16::MAX,
         queue_depth: attributes.depth()?,
         rotational: attributes.number::<u8>("queue/rotational")? != 0,
+        zrwa: ZrwaLimits::NONE,
     };
     if zoned {
         limits.zone_size = Sector(attributes.number("queue/chunk_sectors")?);

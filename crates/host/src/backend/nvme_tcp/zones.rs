@@ -68,7 +68,7 @@ pub(super) fn contradiction<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::{Sector, ZoneCondition, ZoneKind};
+    use zonal_blk::{Sector, ZoneAttributes, ZoneCondition, ZoneKind};
 
     #[test]
     fn zones_that_another_path_reports_otherwise_contradict_unless_they_change() {
@@ -79,6 +79,7 @@ mod tests {
             wp: Sector(wp),
             kind: ZoneKind::SequentialRequired,
             cond: ZoneCondition::ImplicitOpen,
+            attributes: ZoneAttributes::NONE,
         };
         let (a, b) = (zone(8), zone(16));
         for (found, before, after, expected) in [

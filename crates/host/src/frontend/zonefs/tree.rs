@@ -200,6 +200,7 @@ mod tests {
             wp: Sector(at * 8),
             kind: if kind == 'c' { ZoneKind::Conventional } else { ZoneKind::SequentialRequired },
             cond: ZoneCondition::Empty,
+            attributes: zonal_blk::ZoneAttributes::NONE,
         };
         Tree::new(&(0..).zip(kinds.chars()).map(zone).collect::<Vec<_>>(), aggregate)
     }

@@ -6,9 +6,9 @@ use crate::controller::subsystem::Totals;
 use crate::wire::Sqe;
 use crate::wire::io::RwCommand;
 use crate::wire::opcode::IoOpcode;
-use crate::wire::zone::{SELECT_ALL, SendAction, ZoneSend};
+use crate::wire::zone::{ALLOCATE_ZRWA, SELECT_ALL, SendAction, ZoneSend};
 use std::sync::atomic::{AtomicU64, Ordering};
-use zonal_blk::{Buf, Completion, Status, Zone, ZoneCondition};
+use zonal_blk::{Buf, Completion, Sector, Status, Zone, ZoneCondition};
 
 /// What the completion of a bio means for its command.
 #[derive(Debug)]
@@ -187,6 +187,8 @@ fn failure(namespace: &Namespace, sqe: &Sqe, status: Status, refused: bool) -> N
     let opcode = IoOpcode(sqe.opcode);
     let of_zone = namespace.is_zoned() && matches!(status, Status::IoError | Status::Offline);
     match opcode {
+        // All random write areas are in use.
+        IoOpcode::ZONE_MANAGEMENT_SEND if status == Status::NoSpace => NvmeStatus::ZRWA_UNAVAILABLE,
         IoOpcode::ZONE_MANAGEMENT_SEND if of_zone => of_management(namespace, sqe, refused),
         IoOpcode::WRITE | IoOpcode::WRITE_ZEROES | IoOpcode::ZONE_APPEND if of_zone => {
             let command = RwCommand::from(*sqe);
@@ -224,6 +226,17 @@ fn of_management(namespace: &Namespace, sqe: &Sqe, refused: bool) -> NvmeStatus 
     let one = command.options & SELECT_ALL == 0;
     let zone = one.then(|| namespace.report_zone(command.slba.get())).flatten();
     let failed = zone.is_some_and(|zone| is_failed(&zone));
+    // A zone that is active cannot be given a ZRWA, and there is nothing to flush in one without.
+    let lacks_zrwa = match SendAction(command.action) {
+        SendAction::OPEN if command.options & ALLOCATE_ZRWA != 0 => {
+            zone.is_some_and(|zone| zone.cond.is_active())
+        }
+        SendAction::ZRWA_FLUSH => !failed,
+        _ => false,
+    };
+    if lacks_zrwa {
+        return NvmeStatus::ZONE_INVALID_OPERATION.do_not_retry();
+    }
     let allowed = zone.is_some_and(|zone| match SendAction(command.action) {
         SendAction::OPEN => zone.cond != ZoneCondition::Full,
         SendAction::CLOSE => zone.cond.is_active(),
@@ -245,7 +258,16 @@ fn of_write(namespace: &Namespace, command: &RwCommand, zone: &Zone) -> Option<N
         ZoneCondition::Full => NvmeStatus::ZONE_FULL,
         ZoneCondition::ReadOnly => NvmeStatus::ZONE_READ_ONLY,
         ZoneCondition::Offline => NvmeStatus::ZONE_OFFLINE,
+        _ if zone.has_zrwa() && append => NvmeStatus::ZONE_INVALID_OPERATION,
         _ if at + namespace.to_sector(len) > zone.writable_end() => NvmeStatus::ZONE_BOUNDARY,
+        // The area, and the implicit commit region behind it.
+        _ if zone.has_zrwa() => {
+            let reach = zone.wp + Sector(2 * u64::from(namespace.limits().zrwa.size));
+            if at >= zone.wp && at + namespace.to_sector(len) <= reach {
+                return None;
+            }
+            NvmeStatus::ZONE_INVALID_WRITE
+        }
         _ if at != zone.wp => NvmeStatus::ZONE_INVALID_WRITE,
         _ => return None,
     };

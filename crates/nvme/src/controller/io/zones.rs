@@ -6,8 +6,8 @@ use crate::NvmeStatus;
 use crate::controller::MDTS;
 use crate::controller::response::{INVALID_FIELD, zeroes};
 use crate::wire::zone::{
-    Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL, SEQUENTIAL_WRITE_REQUIRED,
-    SendAction, ZoneDescriptor, ZoneReceive, ZoneSend,
+    ALLOCATE_ZRWA, Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL,
+    SEQUENTIAL_WRITE_REQUIRED, SendAction, ZoneDescriptor, ZoneReceive, ZoneSend,
 };
 use std::ops::ControlFlow;
 use zerocopy::IntoBytes;
@@ -33,19 +33,27 @@ pub(super) fn management_send(
     command: &ZoneSend,
 ) -> Result<Submission, NvmeStatus> {
     let action = SendAction(command.action);
+    let allocates = command.options & ALLOCATE_ZRWA != 0;
     let op = match action {
         SendAction::CLOSE => Op::ZoneClose,
         SendAction::FINISH => Op::ZoneFinish,
+        SendAction::OPEN if allocates => Op::ZoneOpenZrwa,
         SendAction::OPEN => Op::ZoneOpen,
         SendAction::RESET => Op::ZoneReset,
         SendAction::OFFLINE => return offline(namespace, command),
-        // No zone descriptor extensions (ZDES is 0), no ZRWA (OZCS bit 1 is 0).
+        SendAction::ZRWA_FLUSH => return zrwa_flush(namespace, command),
+        // No zone descriptor extensions (ZDES is 0).
         _ => return Err(INVALID_FIELD),
     };
     let all = command.options & SELECT_ALL != 0;
-    // ZSASO would allocate a ZRWA.
-    if command.options & !SELECT_ALL != 0 {
+    // ZSASO belongs to Open Zone, and to namespaces with ZRWA.
+    let zrwa = op == Op::ZoneOpenZrwa && namespace.limits().zrwa.max > 0;
+    if command.options & !(SELECT_ALL | ALLOCATE_ZRWA) != 0 || allocates && !zrwa {
         return Err(INVALID_FIELD);
+    }
+    // Select All opens closed zones, which cannot be given a ZRWA.
+    if all && zrwa {
+        return Err(NvmeStatus::ZONE_INVALID_OPERATION.do_not_retry());
     }
     let one = |op, sector| Ok(Submission::Bio(Bio::new(op, sector, 0, 0), CompletionKind::Plain));
     match (all, op) {
@@ -69,6 +77,19 @@ pub(super) fn management_send(
         }
         (false, _) => one(op, first_of_zone(namespace, command.slba.get())?),
     }
+}
+
+/// Flush Explicit ZRWA Range: commits the ZRWA of a zone up to a block and with it (ZNS section
+/// 3.4.3.1.7). The device checks the range.
+fn zrwa_flush(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, NvmeStatus> {
+    if namespace.limits().zrwa.max == 0 || command.options != 0 {
+        return Err(INVALID_FIELD);
+    }
+    let last = command.slba.get();
+    let start = namespace.limits().zone_start(zone_at(namespace, last)?);
+    let end = namespace.to_sector(last + 1) - start;
+    let len = u32::try_from(end.0).map_err(|_| INVALID_FIELD)?;
+    Ok(Submission::Bio(Bio::new(Op::ZrwaFlush, start, len, 0), CompletionKind::Plain))
 }
 
 /// The sector of a block that must be the first of its zone.
@@ -134,6 +155,7 @@ fn describe(namespace: &Namespace, zone: &Zone) -> ZoneDescriptor {
     let has_wp = zone.cond.is_active() || zone.cond == ZoneCondition::Empty;
     descriptor.zone_type = SEQUENTIAL_WRITE_REQUIRED;
     descriptor.state = (zone.cond as u8) << 4;
+    descriptor.attributes = zone.attributes.bits();
     descriptor.capacity = namespace.to_blocks(zone.capacity).into();
     descriptor.slba = namespace.to_blocks(zone.start).into();
     let wp = if has_wp { namespace.to_blocks(zone.wp) } else { NO_WRITE_POINTER };
