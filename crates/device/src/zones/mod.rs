@@ -420,8 +420,8 @@ impl Zones {
         }
     }
 
-    /// Opens an empty zone explicitly, with a random write area (NVMe ZNS 1.1 section 3.4.3.1.3, Open
-    /// Zone with ZRWAA).
+    /// Opens an empty zone explicitly, with a random write area (NVMe ZNS 1.1 section 3.4.3, Open Zone
+    /// with ZRWAA).
     ///
     /// # Errors
     /// As [`Zones::open`]; [`Status::IoError`] if the zone is not empty; [`Status::NoSpace`] if as many

@@ -80,7 +80,7 @@ pub(super) fn management_send(
 }
 
 /// Flush Explicit ZRWA Range: commits the ZRWA of a zone up to a block and with it (ZNS section
-/// 3.4.3.1.7). The device checks the range.
+/// 3.4.3). The device checks the range.
 fn zrwa_flush(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, NvmeStatus> {
     if namespace.limits().zrwa.max == 0 || command.options != 0 {
         return Err(INVALID_FIELD);
