@@ -20,7 +20,7 @@ const HOST: &str = "nqn.host";
 const SECRET: &str = "DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 const DEVICE: &str =
     "null:zones=8,zone_size=64K,zone_capacity=48K,lba=4K,max_open=2,max_active=3,memory=true,\
-     zrwa=16K,zrwa_granularity=8K,max_zrwa=2";
+     zrwa=16K,zrwa_granularity=8K,max_zrwa=2,descriptor_extension=64";
 
 fn connect(target: &Target, cntlid: u16, qid: u16) -> ConnectedQueue {
     let mut command = ConnectCommand::zeroed();

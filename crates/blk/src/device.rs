@@ -48,8 +48,34 @@ pub trait Device: Send + Sync {
         ReadBufs::Unknown
     }
 
+    /// The descriptor extensions of its zones, if it has any. A device around another one passes this
+    /// on only if the zones are those of the other, also after a loss of power.
+    fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
+        None
+    }
+
     /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue>;
+}
+
+/// Zone descriptor extensions (NVMe ZNS 1.1 section 3.4.2): bytes that a host keeps with a zone, until
+/// the zone is empty again.
+pub trait ZoneExtensions: Send + Sync {
+    /// The bytes of each: a multiple of 64, and not 0.
+    fn size(&self) -> usize;
+
+    /// Copies the extension of a zone to `to`, which is as long as one; zeroes if the zone has none.
+    fn get(&self, zone: ZoneNo, to: &mut [u8]);
+
+    /// Sets the extension of an empty zone, which becomes closed (Set Zone Descriptor Extension); with
+    /// `zrwa` it gets a random write area, too.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] for data of another length; [`Status::IoError`] if the zone is not empty,
+    /// [`Status::Offline`] if it is offline; [`Status::ZoneActiveResource`] if no other zone can be
+    /// active; [`Status::NoSpace`] or [`Status::NotSupported`] if no random write area is left, or none
+    /// there.
+    fn set(&self, zone: ZoneNo, data: &[u8], zrwa: bool) -> Result<(), Status>;
 }
 
 /// What a device does with the buffer of a read that succeeds.

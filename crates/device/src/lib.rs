@@ -44,8 +44,8 @@ pub mod quantity;
 pub mod rng;
 mod storage;
 pub mod zns;
+mod zns_options;
 pub mod zones;
-mod zrwa_options;
 
 pub use control::{DeviceControl, FaultHooks};
 pub use device_spec::{DeviceSpec, SpecError};

@@ -15,6 +15,7 @@ fn zones(nr_zones: u32, max_open: u32, max_active: u32) -> Zones {
         max_open,
         max_active,
         zrwa: zonal_blk::ZrwaLimits::NONE,
+        extension: 64,
     })
 }
 

@@ -280,6 +280,7 @@ proptest! {
             max_open,
             max_active,
             zrwa: ZrwaLimits { size: 4, granularity: 2, max: 2 },
+            extension: 64,
         };
         let zones = Zones::new(&layout);
         prop_assert_eq!(zones.as_new(ZoneNo(conventional), 3), 3, "up to so many");

@@ -1,7 +1,9 @@
 //! Every condition of a zone, every command, with and without room for one more open zone: the
 //! condition and the status that follow, as a table to read and compare.
 use std::fmt::Write;
-use zonal_blk::{Sector, Status, Zone, ZoneCondition, ZoneNo, ZrwaLimits};
+use zonal_blk::{
+    Sector, Status, Zone, ZoneAttributes, ZoneCondition, ZoneExtensions, ZoneNo, ZrwaLimits,
+};
 use zonal_device::{ZoneLayout, Zones};
 
 const ZONES: u32 = 8;
@@ -70,7 +72,7 @@ fn wp(zones: &Zones, zone: ZoneNo) -> u64 {
     (zone.wp - zone.start).0 % SIZE
 }
 
-const CONDITIONS: [(&str, ZoneNo, Prepare); 15] = [
+const CONDITIONS: [(&str, ZoneNo, Prepare); 17] = [
     ("Conventional", CONVENTIONAL, |_, _| {}),
     ("Empty", TARGET, |_, _| {}),
     ("ImplicitOpen", TARGET, |zones, zone| {
@@ -103,6 +105,13 @@ const CONDITIONS: [(&str, ZoneNo, Prepare); 15] = [
         zones.open_zrwa(zone).unwrap();
         zones.close(zone).unwrap();
     }),
+    ("extension set", TARGET, |zones, zone| {
+        zones.set(zone, &[1; 64], false).unwrap();
+    }),
+    ("extension set, opened", TARGET, |zones, zone| {
+        zones.set(zone, &[1; 64], false).unwrap();
+        zones.open(zone).unwrap();
+    }),
     ("Full", TARGET, |zones, zone| {
         zones.finish(zone).unwrap();
     }),
@@ -125,7 +134,7 @@ fn fail(zones: &Zones, zone: ZoneNo, cond: ZoneCondition) {
     zones.set_condition(zone, cond, || {}).unwrap();
 }
 
-const COMMANDS: [(&str, Command); 17] = [
+const COMMANDS: [(&str, Command); 18] = [
     ("read", |zones, zone| zones.check_read(zone)),
     ("write at wp", |zones, zone| write_at_wp(zones, zone, 1)),
     ("write 1 before wp", |zones, zone| write(zones, zone, (wp(zones, zone) + SIZE - 1) % SIZE, 1)),
@@ -145,6 +154,7 @@ const COMMANDS: [(&str, Command); 17] = [
     ("open with ZRWA", |zones, zone| zones.open_zrwa(zone)),
     ("commit 2", |zones, zone| commit(zones, zone, 2)),
     ("commit 3", |zones, zone| commit(zones, zone, 3)),
+    ("set extension", |zones, zone| zones.set(zone, &[2; 64], false)),
     ("close", |zones, zone| zones.close(zone)),
     ("finish", |zones, zone| zones.finish(zone)),
     ("reset", |zones, zone| zones.reset(zone, || {})),
@@ -165,6 +175,7 @@ fn set_up(around: Around, zone: ZoneNo, prepare: Prepare) -> Zones {
         max_open: if limited { MAX_OPEN } else { 0 },
         max_active: if limited { MAX_ACTIVE } else { 0 },
         zrwa: ZrwaLimits { size: AREA, granularity: 2, max: 1 },
+        extension: 64,
     });
     prepare(&zones, zone);
     let mut others = OTHERS.map(ZoneNo);
@@ -206,7 +217,12 @@ fn outcome(around: Around, zone: ZoneNo, prepare: Prepare, command: Command) -> 
             };
             let area = if after.has_zrwa() { " ZRWA" } else { "" };
             assert_eq!(zones.zrwas_in_use(), u32::from(after.has_zrwa()));
-            format!("{:?} {wp}{area}{star}", after.cond)
+            let set = after.attributes.contains(ZoneAttributes::EXTENSION);
+            let mut extension = [9; 64];
+            zones.get(zone, &mut extension);
+            assert_eq!(extension != [0; 64], set, "it lasts as long as its attribute");
+            let set = if set { " ext" } else { "" };
+            format!("{:?} {wp}{area}{set}{star}", after.cond)
         }
         Err(status) => {
             let after = (report(&zones, zone), zones.in_use());

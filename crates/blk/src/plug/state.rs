@@ -121,8 +121,17 @@ impl ZonePlugs {
         let before = zones.len();
         self.device.report_zones(first, max, zones)?;
         for (zone_no, zone) in (first.0..).map(ZoneNo).zip(&zones[before..]) {
+            if zone.has_zrwa() {
+                drop(self.lock(zone_no));
+            }
             let Some(mut plug) = self.lock_used(zone_no) else { continue };
-            if plug.state() == ZoneState::NeedWpUpdate && plug.is_idle() {
+            let stale = match plug.state() {
+                ZoneState::NeedWpUpdate => true,
+                // Its random write area was not allocated through the layer.
+                ZoneState::Sequential => zone.has_zrwa(),
+                _ => false,
+            };
+            if stale && plug.is_idle() {
                 plug.sync(Some(zone));
                 self.update_alive(zone_no, &mut plug);
             }

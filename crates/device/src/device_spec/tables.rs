@@ -337,6 +337,7 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     size!(zrwa, "0", "random write area that a zone can be opened with; 0 for none"),
     size!(zrwa_granularity, "16K", "what the write pointer moves by where there is such an area"),
     count!(max_zrwa, "0", "zones that may have such an area; 0 for as many as may be active"),
+    count!(descriptor_extension, "0", "bytes that a host can keep with a zone, a multiple of 64"),
     flag!(memory, "false", "whether data are kept, in memory"),
     written!(),
 ];

@@ -139,6 +139,7 @@ impl ImageGeometry {
             max_open: self.max_open,
             max_active: self.max_active,
             zrwa: ZrwaLimits::NONE,
+            extension: 0,
         }
     }
 

@@ -10,7 +10,9 @@ pub use rule::{Fault, Kind, Rule, RuleError};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneNo};
+use zonal_blk::{
+    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneExtensions, ZoneNo,
+};
 
 /// A device whose commands fail as its rules say.
 pub struct InjectDevice {
@@ -81,6 +83,10 @@ impl Device for InjectDevice {
 
     fn external_buf_alignment(&self) -> Option<u32> {
         self.inner.external_buf_alignment()
+    }
+
+    fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
+        self.inner.zone_extensions()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

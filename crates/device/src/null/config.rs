@@ -2,8 +2,8 @@
 use crate::device_spec::Written;
 use crate::quantity::format_size;
 use crate::storage::Storage;
+use crate::zns_options::{ZrwaOptions, validate_extension, validate_zrwa};
 use crate::zones::ZoneLayout;
-use crate::zrwa_options::{ZrwaOptions, validate_zrwa};
 use zonal_blk::{Bytes, Limits, Nanos, Sector, ZrwaLimits};
 
 /// A configuration that is not valid.
@@ -95,6 +95,8 @@ pub struct NullConfig {
     pub zrwa_granularity: Bytes,
     /// Zones that may have a random write area at once; 0 for as many as may be active.
     pub max_zrwa: u32,
+    /// Bytes of the descriptor extension of a zone, a multiple of 64; 0 for none.
+    pub descriptor_extension: u32,
     /// Whether data are kept. If not, writes are discarded and reads leave buffers as they are.
     pub memory: bool,
     /// The zones that a new device has written to their end.
@@ -123,6 +125,7 @@ impl Default for NullConfig {
             zrwa: Bytes(0),
             zrwa_granularity: Bytes(16 << 10),
             max_zrwa: 0,
+            descriptor_extension: 0,
             memory: false,
             written: Written::default(),
         }
@@ -208,6 +211,7 @@ impl NullConfig {
             format!("at most max_active={}", self.max_active)
         })?;
         validate_zrwa(self.zrwa(), self.lba, capacity)?;
+        validate_extension(self.descriptor_extension)?;
         let append_ok = self.append_max.0.is_multiple_of(self.lba.into());
         let append_ok = append_ok && self.append_max <= self.max_io;
         rule("append_max", append_ok, size(self.append_max), || {
@@ -234,6 +238,7 @@ impl NullConfig {
             max_open: self.open_limit(),
             max_active: self.max_active,
             zrwa: self.zrwa().limits(self.zones, self.max_active),
+            extension: self.descriptor_extension,
         }
     }
 

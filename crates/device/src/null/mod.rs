@@ -16,7 +16,8 @@ use queue::{Constant, Immediate, Jittered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zonal_blk::{
-    Device, HwQueue, Limits, Nanos, Op, ReadBufs, Request, Status, Zone, ZoneCondition, ZoneNo,
+    Device, HwQueue, Limits, Nanos, Op, ReadBufs, Request, Status, Zone, ZoneCondition,
+    ZoneExtensions, ZoneNo,
 };
 
 /// A null device.
@@ -121,6 +122,10 @@ impl Device for NullDevice {
 
     fn read_bufs(&self) -> ReadBufs {
         self.storage.read_bufs()
+    }
+
+    fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
+        self.zones()?.extensions()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

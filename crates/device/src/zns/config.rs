@@ -3,8 +3,8 @@
 use crate::device_spec::Written;
 use crate::null::{ConfigError, rule};
 use crate::quantity::{format_rate, format_size, format_time};
+use crate::zns_options::{ZrwaOptions, validate_extension, validate_zrwa};
 use crate::zones::ZoneLayout;
-use crate::zrwa_options::{ZrwaOptions, validate_zrwa};
 use zonal_blk::{Bytes, Limits, Nanos};
 
 /// Most zones of a drive.
@@ -133,6 +133,8 @@ pub struct ZnsConfig {
     pub zrwa_granularity: Bytes,
     /// Zones that may have a random write area at once; 0 for as many as may be active.
     pub max_zrwa: u32,
+    /// Bytes of the descriptor extension of a zone, a multiple of 64; 0 for none.
+    pub descriptor_extension: u32,
 
     /// Whether data are kept.
     pub memory: bool,
@@ -193,6 +195,7 @@ impl Default for ZnsConfig {
             zrwa: Bytes(0),
             zrwa_granularity: Bytes(16 << 10),
             max_zrwa: 0,
+            descriptor_extension: 0,
             memory: false,
             written: Written::default(),
         }
@@ -397,6 +400,7 @@ impl ZnsConfig {
             format!("at least a unit of planes * cell_pages * page = {}", size(unit))
         })?;
         validate_zrwa(self.zrwa(), self.lba, self.zone_capacity)?;
+        validate_extension(self.descriptor_extension)?;
         let spread_ok = self.page_spread <= 1000;
         rule("page_spread", spread_ok, self.page_spread, || "at most 1000 percent".to_owned())?;
         let spread_ok = self.program_spread <= 100;
@@ -449,6 +453,7 @@ impl ZnsConfig {
             max_open: self.max_open,
             max_active: self.max_active,
             zrwa: self.zrwa().limits(self.zones, self.max_active),
+            extension: self.descriptor_extension,
         }
     }
 

@@ -45,7 +45,8 @@ use std::sync::{Arc, Weak};
 pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{
-    Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition, ZoneNo,
+    Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition,
+    ZoneExtensions, ZoneNo,
 };
 
 /// A ZNS drive.
@@ -75,12 +76,17 @@ impl ZnsDevice {
     /// succeed. `state` returns the bytes written to each zone, and its condition.
     ///
     /// # Errors
-    /// The first rule that the configuration breaks; it must have no random write areas.
+    /// The first rule that the configuration breaks; it must have no random write areas and no descriptor
+    /// extensions.
     pub fn timing(
         config: &ZnsConfig,
         state: impl Fn(ZoneNo) -> (Bytes, ZoneCondition),
     ) -> Result<Self, ConfigError> {
         rule("zrwa", config.zrwa == Bytes(0), format_size(config.zrwa.0), || {
+            "0 for a drive whose zones are in an image".to_owned()
+        })?;
+        let extension = config.descriptor_extension;
+        rule("descriptor_extension", extension == 0, extension, || {
             "0 for a drive whose zones are in an image".to_owned()
         })?;
         let device = Self::with_storage(config, config.limits()?, ModelStorage::timing_only());
@@ -132,6 +138,10 @@ impl Device for ZnsDevice {
 
     fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
         self.storage().and_then(Storage::zones).map_or(0, |zones| zones.as_new(first, max))
+    }
+
+    fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
+        self.zones()?.extensions()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -21,6 +21,8 @@
 //!     reset: any of these -> Empty           ReadOnly, Offline: by set_condition only
 //! ```
 //!
+//! A zone whose descriptor extension is set becomes closed, until it is reset.
+//!
 //! A zone that is opened with a random write area ([`Zones::open_zrwa`]) has it until it is no longer
 //! active; it is not empty, whatever its write pointer, so closing it leads to Closed.
 //!
@@ -45,17 +47,20 @@
 //! - An implicitly open zone has been written, or its writer holds its lock and is about to move
 //!   its write pointer. So an implicit close leads to Closed, never to Empty, and need not read the
 //!   write pointer.
+mod extensions;
 mod resources;
 mod zrwa;
 
+use extensions::Extensions;
 pub use resources::ResourceCounts;
 use resources::Resources;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use zonal_blk::lazy::LazyTable;
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
 use zonal_blk::{
-    Sector, Status, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo, ZrwaLimits,
+    Sector, Status, Zone, ZoneAttributes, ZoneCondition, ZoneExtensions, ZoneKind, ZoneNo,
+    ZrwaLimits,
 };
 use zrwa::Areas;
 
@@ -77,6 +82,8 @@ pub struct ZoneLayout {
     pub max_active: u32,
     /// Random write areas.
     pub zrwa: ZrwaLimits,
+    /// Bytes of a zone's descriptor extension; 0 for none.
+    pub extension: u32,
 }
 
 impl ZoneLayout {
@@ -111,6 +118,7 @@ pub struct Zones {
     /// Boxed, so that taking the lock does not invalidate the cache line of the fields above.
     resources: Option<Box<Mutex<Resources>>>,
     areas: Areas,
+    extensions: Extensions,
 }
 
 impl Zones {
@@ -135,6 +143,7 @@ impl Zones {
                 Box::new(Mutex::new(resources))
             }),
             areas: Areas::new(layout.zrwa, layout.zone_capacity.0),
+            extensions: Extensions::new(layout.extension),
         }
     }
 
@@ -168,13 +177,18 @@ impl Zones {
         if let Some(resources) = &self.resources {
             resources.lock().expect(COUNTS).moved(zone, from, to);
         }
-        self.set_condition_of(self.slot(zone), to);
+        self.set_condition_of(zone, self.slot(zone), to);
     }
 
-    /// Sets the condition of a zone. One that is no longer active gives its random write area back.
-    fn set_condition_of(&self, slot: &Slot, to: ZoneCondition) {
+    /// Sets the condition of a zone. One that is no longer active gives its random write area back, and
+    /// one that is empty has no descriptor extension.
+    fn set_condition_of(&self, zone: ZoneNo, slot: &Slot, to: ZoneCondition) {
         if slot.cond.set(to) {
             self.areas.give_back();
+        }
+        if to == ZoneCondition::Empty && slot.has_extension() {
+            slot.extended.store(false, Ordering::Relaxed);
+            self.extensions.clear(zone);
         }
     }
 
@@ -463,7 +477,13 @@ impl Zones {
         Ok(Sector(moves))
     }
 
-    /// Closes an open zone; one that was not written becomes empty.
+    /// The zones as they keep descriptor extensions, if they do.
+    pub(crate) fn extensions(&self) -> Option<&dyn ZoneExtensions> {
+        (self.extensions.size() > 0).then_some(self)
+    }
+
+    /// Closes an open zone; one that was not written, and has neither a random write area nor a
+    /// descriptor extension, becomes empty.
     ///
     /// # Errors
     /// [`Status::IoError`] if the zone is neither open nor closed; [`Status::Offline`].
@@ -473,7 +493,7 @@ impl Zones {
         let wp = slot.lock();
         match slot.cond.get() {
             ZoneCondition::Closed => Ok(()),
-            cond if cond.is_open() && *wp == 0 && !slot.cond.has_zrwa() => {
+            cond if cond.is_open() && *wp == 0 && !slot.is_kept() => {
                 self.transition(zone, ZoneCondition::Empty)
             }
             cond if cond.is_open() => self.transition(zone, ZoneCondition::Closed),
@@ -670,23 +690,66 @@ impl Zones {
     fn transition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         let slot = self.slot(zone);
         let Some(resources) = &self.resources else {
-            self.set_condition_of(slot, to);
+            self.set_condition_of(zone, slot, to);
             return Ok(());
         };
         let mut resources = resources.lock().expect(COUNTS);
         // Stable only now: without this lock the zone could be closed implicitly.
         let from = slot.cond.get();
+        if (from, to) == (ZoneCondition::Empty, ZoneCondition::Closed) {
+            resources.check_active()?;
+        }
         let opens = to.is_open() || to == ZoneCondition::Full;
         if opens
             && matches!(from, ZoneCondition::Empty | ZoneCondition::Closed)
             && let Some(victim) = resources.make_room(from)?
         {
             resources.moved(victim, ZoneCondition::ImplicitOpen, ZoneCondition::Closed);
-            self.set_condition_of(self.slot(victim), ZoneCondition::Closed);
+            self.set_condition_of(victim, self.slot(victim), ZoneCondition::Closed);
         }
         resources.moved(zone, from, to);
-        self.set_condition_of(slot, to);
+        self.set_condition_of(zone, slot, to);
         Ok(())
+    }
+}
+
+impl ZoneExtensions for Zones {
+    fn size(&self) -> usize {
+        self.extensions.size() as usize
+    }
+
+    fn get(&self, zone: ZoneNo, to: &mut [u8]) {
+        self.extensions.get(zone, to);
+    }
+
+    fn set(&self, zone: ZoneNo, data: &[u8], zrwa: bool) -> Result<(), Status> {
+        if zone.0 >= self.nr_zones() || data.len() != self.size() {
+            return Err(Status::Invalid);
+        }
+        self.check_sequential(zone)?;
+        let slot = self.slot(zone);
+        let _locked = slot.lock();
+        match slot.cond.get() {
+            ZoneCondition::Empty => {}
+            ZoneCondition::Offline => return Err(Status::Offline),
+            _ => return Err(Status::IoError),
+        }
+        if zrwa {
+            self.areas.take()?;
+        }
+        let closed = self.transition(zone, ZoneCondition::Closed);
+        match closed {
+            Ok(()) => {
+                self.extensions.set(zone, data);
+                slot.extended.store(true, Ordering::Relaxed);
+                if zrwa {
+                    slot.cond.set_zrwa();
+                }
+            }
+            Err(_) if zrwa => self.areas.give_back(),
+            Err(_) => {}
+        }
+        closed
     }
 }
 
@@ -711,6 +774,8 @@ struct Slot {
     wp: SpinLock<u64>,
     /// Written to prefetch the line, never read.
     touched: AtomicU8,
+    /// The zone has a descriptor extension. Changed under the lock.
+    extended: AtomicBool,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line");
@@ -721,6 +786,7 @@ impl Slot {
             cond: Condition(AtomicU8::new(cond as u8)),
             wp: SpinLock::new(0),
             touched: AtomicU8::new(0),
+            extended: AtomicBool::new(false),
         }
     }
 
@@ -732,10 +798,18 @@ impl Slot {
     }
 
     fn attributes(&self) -> ZoneAttributes {
-        match self.cond.has_zrwa() {
-            true => ZoneAttributes::ZRWA,
-            false => ZoneAttributes::NONE,
-        }
+        let of = |has, attribute| if has { attribute } else { ZoneAttributes::NONE };
+        of(self.cond.has_zrwa(), ZoneAttributes::ZRWA)
+            | of(self.has_extension(), ZoneAttributes::EXTENSION)
+    }
+
+    fn has_extension(&self) -> bool {
+        self.extended.load(Ordering::Relaxed)
+    }
+
+    /// Whether the zone holds something although its write pointer is at its start.
+    fn is_kept(&self) -> bool {
+        self.cond.has_zrwa() || self.has_extension()
     }
 
     /// Locks the zone and returns its write pointer.

@@ -64,7 +64,7 @@ impl Resources {
         self.in_use
     }
 
-    fn check_active(&self) -> Result<(), Status> {
+    pub(super) fn check_active(&self) -> Result<(), Status> {
         if self.max_active == 0 || self.in_use.active() < self.max_active {
             Ok(())
         } else {

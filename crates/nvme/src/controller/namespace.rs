@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{
-    Buf, Limits, Queue, ReadBufs, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo,
+    Buf, Limits, Queue, ReadBufs, Sector, Status, Zone, ZoneCondition, ZoneExtensions, ZoneKind,
+    ZoneNo,
 };
 
 /// Operations on zones that the block layer does not have.
@@ -118,6 +119,11 @@ impl Namespace {
         self.marks.as_ref()
     }
 
+    /// The descriptor extensions of its zones, if it has any.
+    pub(super) fn extensions(&self) -> Option<&dyn ZoneExtensions> {
+        self.queue.device().zone_extensions()
+    }
+
     pub(super) fn limits(&self) -> &Limits {
         self.queue.limits()
     }
@@ -198,6 +204,8 @@ impl Namespace {
         id.max_active = limits.max_active_zones.wrapping_sub(1).into();
         id.max_open = limits.max_open_zones.wrapping_sub(1).into();
         id.formats[0].zone_size = self.to_blocks(limits.zone_size).into();
+        let extension = self.extensions().map_or(0, |extensions| extensions.size() / 64);
+        id.formats[0].extension = u8::try_from(extension).expect("at most 255 units of 64 bytes");
         id
     }
 

@@ -1,9 +1,10 @@
 //! Admin commands beyond those that every host sends.
 use crate::support::{
     Ended, Host, ZONE, config, feature, namespace, null, property_command, queue_of, received, rw,
+    zone_receive,
 };
 use std::sync::{Arc, Mutex};
-use zonal_blk::{Nanos, ZoneCondition, ZoneNo};
+use zonal_blk::{Bytes, Nanos, ZoneCondition, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{Namespace, Response, Subsystem};
@@ -406,6 +407,94 @@ fn log_pages_are_read_in_pieces() {
     (huge.opcode, huge.flags, huge.lid) = (AdminOpcode::GET_LOG_PAGE.0, 0x40, 2);
     huge.numdu = u16::MAX.into();
     assert_eq!(host.send(huge, &[]).status, NvmeStatus::INVALID_FIELD);
+}
+
+/// Admin commands of the specification that are not offered: Firmware Commit and Download, Device
+/// Self-test, namespace and virtualization management, directives, MI, Format NVM, Security, Sanitize,
+/// Get LBA Status.
+const NOT_OFFERED: [u8; 16] = [
+    0x0d, 0x10, 0x11, 0x14, 0x15, 0x19, 0x1a, 0x1c, 0x1d, 0x1e, 0x20, 0x80, 0x81, 0x82, 0x84, 0x86,
+];
+
+/// Device Self-test, Telemetry (of the host, of the controller), Endurance Group Information,
+/// Predictable Latency (two), Persistent Event, LBA Status, Endurance Group Event, Reservation,
+/// Sanitize Status.
+const LOGS_NOT_OFFERED: [u8; 11] =
+    [0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0d, 0x0e, 0x0f, 0x80, 0x81];
+
+#[test]
+fn what_is_not_offered_is_refused_and_identified_as_missing() {
+    let mut host = Host::new(&null());
+    let effects: EffectsLog = host.log(LogId::EFFECTS, 0, 2, 4096, 0).fine().structure();
+    for opcode in NOT_OFFERED {
+        for nsid in [0, 1, u32::MAX] {
+            let mut sqe = Sqe::new(opcode, 5, nsid);
+            sqe.flags = 0x40;
+            let status = host.send(sqe, &[]).status;
+            assert_eq!(status, NvmeStatus::INVALID_OPCODE, "opcode {opcode:#x}");
+        }
+        assert_eq!(effects.admin[usize::from(opcode)].get(), 0, "opcode {opcode:#x}");
+    }
+    let supported = host.log(LogId::SUPPORTED, 0, 0, 1024, 0).fine().data;
+    for lid in LOGS_NOT_OFFERED {
+        let status = host.log(LogId(lid), 0, 0, 512, 0).status;
+        assert_eq!(
+            (status, supported[usize::from(lid) * 4]),
+            (NvmeStatus::INVALID_LOG, 0),
+            "{lid}"
+        );
+    }
+    let id: IdentifyController = host.identify(Cns::CONTROLLER, 0, 0).fine().structure();
+    assert_eq!(id.oacs.get(), 0, "no Format NVM, firmware, self-test or directives");
+    assert_eq!((id.sanicap.get(), id.fna), (0, 0));
+    assert_eq!(id.lpa & 0b1111_1000, 0, "no telemetry (bit 3), no persistent event log (bit 4)");
+    assert_eq!(id.frmw, 0b11, "one slot, which cannot be written");
+    assert_eq!((id.endgidmax.get(), id.nsetidmax.get(), id.edstt.get()), (0, 0, 0));
+    let firmware = host.log(LogId::FIRMWARE, 0, 0, 512, 0).fine().data;
+    assert_eq!((firmware[0], &firmware[8..16]), (1, &b"0.1     "[..]), "slot 1 is active");
+    assert!(firmware[16..].iter().all(|&byte| byte == 0), "no other has a revision");
+}
+
+#[test]
+fn namespaces_of_both_command_sets_share_a_subsystem() {
+    let host = Host::new(&null());
+    let plain = NullConfig { zoned: false, size: Bytes(1 << 20), ..null() };
+    host.subsystem.add(2, namespace(&plain).1).unwrap();
+    let small =
+        NullConfig { zones: 3, zone_size: Bytes(8 * 512), lba: 512, zone_capacity: None, ..null() };
+    host.subsystem.add(3, namespace(&small).1).unwrap();
+    let mut io = host.io(1);
+    let mut send =
+        |nsid: u32, sqe: Sqe, data: &[u8]| io.send(Sqe { nsid: nsid.into(), ..sqe }, data);
+    let write = |slba, bytes: usize, blocks| {
+        let mut command = rw(IoOpcode::WRITE, slba, blocks);
+        command.dptr = Sgl::transport(bytes as u32);
+        Sqe::from(command)
+    };
+    let read =
+        |slba, bytes: usize, blocks| Sqe { opcode: IoOpcode::READ.0, ..write(slba, bytes, blocks) };
+    assert_eq!(send(1, write(1, 4096, 1), &[1; 4096]).status, NvmeStatus::ZONE_INVALID_WRITE);
+    send(1, write(0, 4096, 1), &[1; 4096]).fine();
+    send(2, write(1, 4096, 1), &[2; 4096]).fine();
+    send(3, write(0, 512, 1), &[3; 512]).fine();
+    assert_eq!(send(1, read(0, 4096, 1), &[]).fine().data, [1; 4096]);
+    assert_eq!(send(2, read(1, 4096, 1), &[]).fine().data, [2; 4096]);
+    assert_eq!(send(3, read(0, 512, 1), &[]).fine().data, [3; 512]);
+    let report = Sqe::from(zone_receive(0, 0, false, 64 + 64));
+    for (nsid, zones) in [(1, Some(8)), (2, None), (3, Some(3))] {
+        let ended = send(nsid, report, &[]);
+        let found = ended
+            .status
+            .is_success()
+            .then(|| u64::from_le_bytes(ended.data[..8].try_into().unwrap()));
+        assert_eq!(found, zones, "namespace {nsid}");
+    }
+    assert_eq!(
+        send(2, report, &[]).status,
+        NvmeStatus::INVALID_OPCODE,
+        "the NVM Command Set has no zones"
+    );
+    send(u32::MAX, Sqe::new(IoOpcode::FLUSH.0, 7, u32::MAX), &[]);
 }
 
 #[test]

@@ -79,6 +79,7 @@ proptest! {
             zrwa: Bytes(4 * 4096),
             zrwa_granularity: Bytes(2 * 4096),
             max_zrwa: 2,
+            descriptor_extension: 128,
             ..null()
         };
         let host = Host::new(&config);

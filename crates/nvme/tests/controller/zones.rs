@@ -6,6 +6,7 @@ use zonal_blk::ZoneCondition::{
 use zonal_blk::{Bytes, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
+use zonal_nvme::wire::Sgl;
 use zonal_nvme::wire::identify::ZnsNamespace;
 use zonal_nvme::wire::opcode::Cns;
 use zonal_nvme::wire::zone::{NO_WRITE_POINTER, attribute};
@@ -477,6 +478,121 @@ fn zrwas_are_counted_and_identified() {
     io.write(2 * ZONE, &BLOCK).fine();
     io.write(3 * ZONE, &BLOCK).fine();
     assert_eq!(io.manage(4 * ZONE, OPEN, ZRWA), S::TOO_MANY_ACTIVE);
+}
+
+/// The usual device whose zones have descriptor extensions of 128 bytes, and random write areas.
+fn with_extensions() -> NullConfig {
+    NullConfig { descriptor_extension: 128, ..with_zrwa() }
+}
+
+impl Io {
+    fn set_extension(&mut self, slba: u64, options: u8, data: &[u8]) -> NvmeStatus {
+        let mut command = zone_send(slba, SET_EXTENSION, options);
+        command.dptr = Sgl::transport(data.len() as u32);
+        self.send(command, data).status
+    }
+
+    /// An extended report from a zone on: the attributes and the first byte of the extension of each
+    /// zone that it lists, and the number in its header.
+    fn extended_report(&mut self, zone: u64, partial: bool, len: usize) -> (u64, Vec<(u8, u8)>) {
+        let mut command = zone_receive(zone * ZONE, 0, partial, len);
+        command.action = 1;
+        let ended = self.send(command, &[]).fine();
+        let count = u64::from_le_bytes(ended.data[..8].try_into().unwrap());
+        let listed = ended.data[64..].chunks_exact(64 + 128);
+        (count, listed.map(|zone| (zone[2], zone[64 + 127])).collect())
+    }
+}
+
+#[test]
+fn extension_of_an_empty_zone_can_be_set_and_closes_it() {
+    use NvmeStatus as S;
+    for (cond, expected) in CONDITIONS.into_iter().zip([
+        (S::SUCCESS, Closed),
+        (S::ZONE_TRANSITION, ImplicitOpen),
+        (S::ZONE_TRANSITION, ExplicitOpen),
+        (S::ZONE_TRANSITION, Closed),
+        (S::ZONE_TRANSITION, Full),
+        (S::ZONE_TRANSITION, ReadOnly),
+        (S::ZONE_TRANSITION, Offline),
+    ]) {
+        let host = Host::new(&with_extensions());
+        let mut io = host.io(1);
+        prepare(&host, &mut io, 2, cond);
+        let found = (io.set_extension(2 * ZONE, 0, &[5; 128]), io.condition(2));
+        assert_eq!(found, expected, "in a zone that is {cond:?}");
+        let set = io.zone(2).attributes & attribute::EXTENSION_VALID != 0;
+        assert_eq!(set, expected.0 == S::SUCCESS);
+    }
+}
+
+#[test]
+fn extensions_last_until_their_zone_is_empty_and_are_in_extended_reports() {
+    use NvmeStatus as S;
+    let mut host = Host::new(&with_extensions());
+    let id: ZnsNamespace = host.identify(Cns::CSI_NAMESPACE, 1, 2).fine().structure();
+    assert_eq!(id.formats[0].extension, 2);
+    let mut io = host.io(1);
+    assert_eq!(io.set_extension(ZONE, 0, &[1; 128]), S::SUCCESS);
+    assert_eq!(io.set_extension(2 * ZONE, 0, &[2; 128]), S::SUCCESS);
+    let set = attribute::EXTENSION_VALID;
+    let (count, zones) = io.extended_report(0, false, 64 + 3 * 192);
+    assert_eq!((count, zones), (8, vec![(0, 0), (set, 1), (set, 2)]));
+    let (count, zones) = io.extended_report(1, true, 64 + 2 * 192 + 188);
+    assert_eq!((count, zones), (2, vec![(set, 1), (set, 2)]));
+    // Opened and closed without a write, or written and finished, the zone keeps it.
+    assert_eq!(io.manage(ZONE, OPEN, 0), S::SUCCESS);
+    assert_eq!(io.manage(ZONE, CLOSE, 0), S::SUCCESS);
+    assert_eq!(io.condition(1), Closed);
+    io.write(2 * ZONE, &BLOCK).fine();
+    assert_eq!(io.manage(2 * ZONE, FINISH, 0), S::SUCCESS);
+    assert_eq!(io.extended_report(1, true, 64 + 2 * 192).1, [(set, 1), (set, 2)]);
+    assert_eq!(io.manage(0, RESET, ALL), S::SUCCESS);
+    assert_eq!(io.extended_report(1, true, 64 + 2 * 192).1, [(0, 0); 2]);
+    assert_eq!(io.set_extension(ZONE, 0, &[3; 128]), S::SUCCESS, "anew");
+}
+
+#[test]
+fn extension_needs_an_active_resource_and_can_come_with_a_zrwa() {
+    use NvmeStatus as S;
+    let host = Host::new(&with_extensions());
+    let mut io = host.io(1);
+    assert_eq!(io.set_extension(0, ZRWA, &[1; 128]), S::SUCCESS);
+    let both = attribute::EXTENSION_VALID | attribute::ZRWA_VALID;
+    assert_eq!((io.zone(0).attributes, io.condition(0)), (both, Closed));
+    io.write(3, &BLOCK).fine();
+    assert_eq!(io.zone(0).write_pointer.get(), 0, "the block layer knows of the area");
+    assert_eq!(io.set_extension(ZONE, ZRWA, &[1; 128]), S::ZRWA_UNAVAILABLE);
+    for zone in 1..3 {
+        assert_eq!(io.set_extension(zone * ZONE, 0, &[1; 128]), S::SUCCESS);
+    }
+    assert_eq!(io.set_extension(3 * ZONE, 0, &[1; 128]), S::TOO_MANY_ACTIVE);
+    assert_eq!(io.condition(3), Empty);
+}
+
+#[test]
+fn malformed_extensions_are_refused() {
+    use NvmeStatus as S;
+    let host = Host::new(&with_extensions());
+    let mut io = host.io(1);
+    for (slba, options, len, expected) in [
+        (0, 0, 0, S::SGL_LENGTH),
+        (0, 0, 64, S::SGL_LENGTH),
+        (0, 0, 4096, S::SGL_LENGTH),
+        (1, 0, 128, S::INVALID_FIELD),
+        (ZONE * ZONES, 0, 128, S::LBA_RANGE),
+        (u64::MAX, 0, 128, S::LBA_RANGE),
+        (0, ALL, 128, S::INVALID_FIELD),
+        (0, 4, 128, S::INVALID_FIELD),
+    ] {
+        assert_eq!(io.set_extension(slba, options, &vec![1; len]), expected, "{slba} {len}");
+    }
+    let mut command = zone_send(0, SET_EXTENSION, 0);
+    command.dptr = Sgl::transport(128);
+    assert_eq!(io.send(command, &[1; 64]).status, S::DATA_TRANSFER);
+    assert!(io.extended_report(0, true, 64 + 8 * 192).1.iter().all(|zone| *zone == (0, 0)));
+    let plain = Host::new(&NullConfig { descriptor_extension: 64, ..null() });
+    assert_eq!(plain.io(1).set_extension(0, ZRWA, &[1; 64]), S::INVALID_FIELD, "no ZRWA");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::wire::Sqe;
 use crate::wire::io::{DsmCommand, DsmRange, RwCommand};
 use crate::wire::opcode::{FABRICS, IoOpcode};
 use crate::wire::queue::NSID_ALL;
-use crate::wire::zone::ZoneReceive;
+use crate::wire::zone::{SendAction, ZoneReceive, ZoneSend};
 use long::{MAX_BIOS, Remaining};
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
@@ -157,6 +157,13 @@ impl IoQueue {
             IoOpcode::DATASET_MANAGEMENT => {
                 (u64::from(DsmCommand::from(*sqe).nr) + 1) * DsmRange::SIZE as u64
             }
+            IoOpcode::ZONE_MANAGEMENT_SEND => {
+                let sets = ZoneSend::from(*sqe).action == SendAction::SET_EXTENSION.0;
+                let namespace = sets.then(|| self.attach(sqe.nsid.get()).ok()).flatten();
+                let size =
+                    namespace.and_then(|()| self.attached[&sqe.nsid.get()].namespace.extensions());
+                size.map_or(0, |extensions| extensions.size() as u64)
+            }
             IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
                 (u64::from(ZoneReceive::from(*sqe).ndw.get()) + 1) * 4
             }
@@ -256,7 +263,10 @@ impl IoQueue {
                 let data = data.as_deref().unwrap_or_default();
                 rw::deallocate(namespace, &(*sqe).into(), data)?
             }
-            IoOpcode::ZONE_MANAGEMENT_SEND => zones::management_send(namespace, &(*sqe).into())?,
+            IoOpcode::ZONE_MANAGEMENT_SEND => {
+                let data = data.as_deref().unwrap_or_default();
+                zones::management_send(namespace, &(*sqe).into(), data)?
+            }
             IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
                 zones::management_receive(namespace, &(*sqe).into())?
             }

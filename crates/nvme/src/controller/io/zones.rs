@@ -11,7 +11,7 @@ use crate::wire::zone::{
 };
 use std::ops::ControlFlow;
 use zerocopy::IntoBytes;
-use zonal_blk::{Bio, Op, Sector, Zone, ZoneCondition, ZoneNo};
+use zonal_blk::{Bio, Op, Sector, Status, Zone, ZoneCondition, ZoneExtensions, ZoneNo};
 
 /// Zones read from the device at a time, to bound the memory for a report of a large device.
 const BATCH: usize = 1024;
@@ -31,6 +31,7 @@ fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
 pub(super) fn management_send(
     namespace: &Namespace,
     command: &ZoneSend,
+    data: &[u8],
 ) -> Result<Submission, NvmeStatus> {
     let action = SendAction(command.action);
     let allocates = command.options & ALLOCATE_ZRWA != 0;
@@ -42,7 +43,7 @@ pub(super) fn management_send(
         SendAction::RESET => Op::ZoneReset,
         SendAction::OFFLINE => return offline(namespace, command),
         SendAction::ZRWA_FLUSH => return zrwa_flush(namespace, command),
-        // No zone descriptor extensions (ZDES is 0).
+        SendAction::SET_EXTENSION => return set_extension(namespace, command, data),
         _ => return Err(INVALID_FIELD),
     };
     let all = command.options & SELECT_ALL != 0;
@@ -90,6 +91,37 @@ fn zrwa_flush(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, N
     let end = namespace.to_sector(last + 1) - start;
     let len = u32::try_from(end.0).map_err(|_| INVALID_FIELD)?;
     Ok(Submission::Bio(Bio::new(Op::ZrwaFlush, start, len, 0), CompletionKind::Plain))
+}
+
+/// Set Zone Descriptor Extension, with a ZRWA if the host asks for one (ZNS section 3.4.3).
+fn set_extension(
+    namespace: &Namespace,
+    command: &ZoneSend,
+    data: &[u8],
+) -> Result<Submission, NvmeStatus> {
+    let zrwa = command.options & ALLOCATE_ZRWA != 0;
+    let extensions = namespace.extensions().ok_or(INVALID_FIELD)?;
+    if command.options & !ALLOCATE_ZRWA != 0 || zrwa && namespace.limits().zrwa.max == 0 {
+        return Err(INVALID_FIELD);
+    }
+    let start = first_of_zone(namespace, command.slba.get())?;
+    if command.dptr.length.get() as usize != extensions.size() {
+        return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
+    }
+    if data.len() != extensions.size() {
+        return Err(NvmeStatus::DATA_TRANSFER);
+    }
+    let zone = namespace.limits().zone_of(start);
+    extensions.set(zone, data, zrwa).map_err(|status| match status {
+        Status::IoError | Status::Offline => NvmeStatus::ZONE_TRANSITION.do_not_retry(),
+        Status::NoSpace => NvmeStatus::ZRWA_UNAVAILABLE,
+        status => NvmeStatus::from_blk_status(status),
+    })?;
+    if zrwa {
+        // The block layer learns of the area from a report. Without it learns of it when a write fails.
+        let _learns_later = namespace.queue().report_zones(zone, 1, &mut Vec::new());
+    }
+    Ok(Submission::Done(CommandOutput::EMPTY))
 }
 
 /// The sector of a block that must be the first of its zone.
@@ -170,9 +202,13 @@ pub(super) fn management_receive(
 ) -> Result<Submission, NvmeStatus> {
     let len = (u64::from(command.ndw.get()) + 1) * 4;
     let filter = Filter(command.filter);
-    // No extended report: zones have no descriptor extensions.
-    if command.action != ReceiveAction::REPORT.0
-        || filter.lists(ZoneCondition::Empty).is_none()
+    // In an extended report an extension follows each descriptor, whether or not it was set.
+    let extensions = match ReceiveAction(command.action) {
+        ReceiveAction::REPORT => None,
+        ReceiveAction::EXTENDED_REPORT => Some(namespace.extensions().ok_or(INVALID_FIELD)?),
+        _ => return Err(INVALID_FIELD),
+    };
+    if filter.lists(ZoneCondition::Empty).is_none()
         || len < ReportHeader::SIZE as u64
         || len > MAX_REPORT
     {
@@ -180,19 +216,21 @@ pub(super) fn management_receive(
     }
     let first = zone_at(namespace, command.slba.get())?;
     let len = usize::try_from(len).expect("MAX_REPORT fits");
-    let room = (len - ReportHeader::SIZE) / ZoneDescriptor::SIZE;
+    let size = ZoneDescriptor::SIZE + extensions.map_or(0, ZoneExtensions::size);
+    let room = (len - ReportHeader::SIZE) / size;
     let partial = command.partial & 1 != 0;
     let mut data = zeroes(len)?;
-    let descriptors = &mut data[ReportHeader::SIZE..];
+    let mut places = data[ReportHeader::SIZE..].chunks_exact_mut(size);
     let (mut matching, mut listed) = (0u64, 0);
     for_each_zone(namespace, first, |zone| {
         if filter.lists(zone.cond) == Some(true) {
             matching += 1;
-            if listed < room {
-                let place = listed * ZoneDescriptor::SIZE;
-                let descriptor = describe(namespace, zone);
-                descriptors[place..place + ZoneDescriptor::SIZE]
-                    .copy_from_slice(descriptor.as_bytes());
+            if let Some(place) = places.next() {
+                let (descriptor, extension) = place.split_at_mut(ZoneDescriptor::SIZE);
+                descriptor.copy_from_slice(describe(namespace, zone).as_bytes());
+                if let Some(extensions) = extensions {
+                    extensions.get(namespace.limits().zone_of(zone.start), extension);
+                }
                 listed += 1;
             }
         }

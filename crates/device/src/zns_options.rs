@@ -1,4 +1,5 @@
-//! The options of zone random write areas, for the devices that can have them.
+//! Options of the ZNS Command Set for the devices that can have them: zone random write areas and zone
+//! descriptor extensions.
 use crate::null::{ConfigError, rule};
 use crate::quantity::format_size;
 use zonal_blk::{Bytes, ZrwaLimits};
@@ -54,4 +55,13 @@ pub(crate) fn validate_zrwa(
         let capacity = text(zone_capacity);
         format!("0, or {lbas} up to zone_capacity={capacity} and {}", text(most))
     })
+}
+
+/// Validates the size of zone descriptor extensions: NVMe counts units of 64 bytes in 8 bits (ZDES).
+///
+/// # Errors
+/// The rule that is broken.
+pub(crate) fn validate_extension(bytes: u32) -> Result<(), ConfigError> {
+    let fits = bytes.is_multiple_of(64) && bytes <= 255 * 64;
+    rule("descriptor_extension", fits, bytes, || format!("a multiple of 64 up to {}", 255 * 64))
 }
