@@ -92,15 +92,9 @@ fn rule(
                 "the zone is full".to_owned()
             } else if end > zone.writable_end() {
                 format!("a write must end by the zone's capacity, sector {}", zone.writable_end())
-            } else if zone.has_zrwa() && op == Op::ZoneAppend {
-                "a zone with a random write area takes no appends".to_owned()
-            } else if zone.has_zrwa() && (sector < zone.wp || end > reach(limits, zone)) {
-                format!(
-                    "a write must lie within two random write areas of {} sectors from the write \
-                     pointer on",
-                    limits.zrwa.size
-                )
-            } else if op == Op::Write && sector != zone.wp && !zone.has_zrwa() {
+            } else if zone.has_zrwa() {
+                zrwa_write_rule(limits, op, (sector, end), zone)
+            } else if op == Op::Write && sector != zone.wp {
                 "a write must begin at the write pointer".to_owned()
             } else {
                 "the device failed it".to_owned()
@@ -109,11 +103,8 @@ fn rule(
         Some(zone) if !writes && zone.kind == ZoneKind::Conventional => {
             "a conventional zone has no conditions to change".to_owned()
         }
-        Some(zone) if op == Op::ZoneOpenZrwa && zone.cond != ZoneCondition::Empty => {
-            "only an empty zone can be given a random write area".to_owned()
-        }
-        Some(zone) if op == Op::ZrwaFlush && !zone.has_zrwa() => {
-            "the zone has no random write area".to_owned()
+        Some(zone) if matches!(op, Op::ZoneOpenZrwa | Op::ZrwaFlush) => {
+            zrwa_rule(limits, op, status, zone)
         }
         Some(zone) if op == Op::ZoneClose && !zone.cond.is_open() => {
             "only an open zone can be closed".to_owned()
@@ -122,10 +113,37 @@ fn rule(
     }
 }
 
-/// Where a write to a zone with a random write area must end: the implicit commit region follows the
-/// area and has its size.
-fn reach(limits: &Limits, zone: &Zone) -> Sector {
-    zone.wp + Sector(2 * u64::from(limits.zrwa.size))
+/// The rule that a write broke in a zone with a random write area.
+fn zrwa_write_rule(limits: &Limits, op: Op, (from, to): (Sector, Sector), zone: &Zone) -> String {
+    let size = limits.zrwa.size;
+    // The implicit commit region follows the area and has its size.
+    let reach = zone.wp + Sector(2 * u64::from(size));
+    if op == Op::ZoneAppend {
+        "a zone with a random write area takes no appends".to_owned()
+    } else if from < zone.wp || to > reach {
+        format!(
+            "a write must lie within two random write areas of {size} sectors from the write \
+             pointer on"
+        )
+    } else {
+        "the device failed it".to_owned()
+    }
+}
+
+/// The rule that opening a random write area, or committing it, broke.
+fn zrwa_rule(limits: &Limits, op: Op, status: Status, zone: &Zone) -> String {
+    let (area, granule) = (limits.zrwa.size, limits.zrwa.granularity);
+    match op {
+        Op::ZoneOpenZrwa if zone.cond != ZoneCondition::Empty => {
+            "only an empty zone can be given a random write area".to_owned()
+        }
+        Op::ZrwaFlush if !zone.has_zrwa() => "the zone has no random write area".to_owned(),
+        Op::ZrwaFlush if status == Status::Invalid => format!(
+            "a commit must end in the random write area of {area} sectors, at a granule of \
+             {granule}, or at the zone's capacity"
+        ),
+        _ => "the device failed it".to_owned(),
+    }
 }
 
 /// Receives failures.
@@ -167,10 +185,12 @@ impl Failures {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::limits::ZrwaLimits;
     use crate::zone::ZoneAttributes;
 
     fn limits() -> Limits {
-        Limits { max_open_zones: 2, max_active_zones: 3, ..Limits::zoned(4, Sector(100)) }
+        let zrwa = ZrwaLimits { size: 16, granularity: 4, max: 2 };
+        Limits { max_open_zones: 2, max_active_zones: 3, zrwa, ..Limits::zoned(4, Sector(100)) }
     }
 
     fn zone(cond: ZoneCondition, wp: u64) -> Zone {
@@ -183,6 +203,7 @@ mod tests {
     #[test]
     fn the_rule_that_was_broken_is_named() {
         let open = zone(ZoneCondition::ImplicitOpen, 140);
+        let area = Zone { attributes: ZoneAttributes::ZRWA, ..open };
         for (command, status, found, rule) in [
             ((Op::Write, 150, 8), Status::IoError, open, "a write must begin at the write pointer"),
             ((Op::Write, 140, 8), Status::Medium, open, "the device failed it"),
@@ -221,6 +242,31 @@ mod tests {
                 Status::IoError,
                 zone(ZoneCondition::Full, 100),
                 "only an open zone can be closed",
+            ),
+            (
+                (Op::ZoneOpenZrwa, 100, 0),
+                Status::NoSpace,
+                zone(ZoneCondition::Empty, 100),
+                "at most 2 zones may have a random write area",
+            ),
+            (
+                (Op::ZrwaFlush, 100, 33),
+                Status::Invalid,
+                area,
+                "a commit must end in the random write area of 16 sectors, at a granule of 4, or at \
+                 the zone's capacity",
+            ),
+            (
+                (Op::Write, 136, 8),
+                Status::IoError,
+                area,
+                "a write must lie within two random write areas of 16 sectors from the write pointer on",
+            ),
+            (
+                (Op::ZoneAppend, 100, 8),
+                Status::IoError,
+                area,
+                "a zone with a random write area takes no appends",
             ),
             (
                 (Op::ZoneReset, 100, 0),
