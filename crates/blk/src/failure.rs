@@ -203,7 +203,6 @@ mod tests {
     #[test]
     fn the_rule_that_was_broken_is_named() {
         let open = zone(ZoneCondition::ImplicitOpen, 140);
-        let area = Zone { attributes: ZoneAttributes::ZRWA, ..open };
         for (command, status, found, rule) in [
             ((Op::Write, 150, 8), Status::IoError, open, "a write must begin at the write pointer"),
             ((Op::Write, 140, 8), Status::Medium, open, "the device failed it"),
@@ -244,6 +243,24 @@ mod tests {
                 "only an open zone can be closed",
             ),
             (
+                (Op::ZoneReset, 100, 0),
+                Status::IoError,
+                zone(ZoneCondition::ReadOnly, 100),
+                "the zone is read-only",
+            ),
+        ] {
+            let (op, sector, nr) = command;
+            let failure = Failure::new(&limits(), (op, Sector(sector), nr), status, Some(found), 1);
+            assert_eq!(failure.rule, rule, "{failure}");
+        }
+    }
+
+    #[test]
+    fn rules_of_random_write_areas_are_named() {
+        let open = zone(ZoneCondition::ImplicitOpen, 140);
+        let area = Zone { attributes: ZoneAttributes::ZRWA, ..open };
+        for (command, status, found, rule) in [
+            (
                 (Op::ZoneOpenZrwa, 100, 0),
                 Status::NoSpace,
                 zone(ZoneCondition::Empty, 100),
@@ -267,12 +284,6 @@ mod tests {
                 Status::IoError,
                 area,
                 "a zone with a random write area takes no appends",
-            ),
-            (
-                (Op::ZoneReset, 100, 0),
-                Status::IoError,
-                zone(ZoneCondition::ReadOnly, 100),
-                "the zone is read-only",
             ),
         ] {
             let (op, sector, nr) = command;

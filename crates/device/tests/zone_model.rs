@@ -101,6 +101,20 @@ impl Model {
         Ok(())
     }
 
+    fn open_zrwa(&mut self, zone: usize) -> Result<(), Status> {
+        if self.zones[zone].0 != Empty {
+            return Err(Status::IoError);
+        }
+        let with_area = (0..self.zones.len()).filter(|&zone| self.has_zrwa(zone)).count();
+        if with_area as u32 == self.layout.zrwa.max {
+            return Err(Status::NoSpace);
+        }
+        self.make_room(zone)?;
+        self.zones[zone].0 = ExplicitOpen;
+        self.opened_zrwa[zone] = true;
+        Ok(())
+    }
+
     fn commit(&mut self, zone: usize, len: u64) -> Result<(), Status> {
         if !self.has_zrwa(zone) {
             return Err(Status::IoError);
@@ -179,19 +193,7 @@ impl Model {
                 self.zones[zone].0 = ExplicitOpen;
                 Ok(())
             }
-            Command::OpenZrwa => {
-                if cond != Empty {
-                    return Err(Status::IoError);
-                }
-                let with_area = (0..self.zones.len()).filter(|&zone| self.has_zrwa(zone)).count();
-                if with_area as u32 == self.layout.zrwa.max {
-                    return Err(Status::NoSpace);
-                }
-                self.make_room(zone)?;
-                self.zones[zone].0 = ExplicitOpen;
-                self.opened_zrwa[zone] = true;
-                Ok(())
-            }
+            Command::OpenZrwa => self.open_zrwa(zone),
             Command::Commit(len) => self.commit(zone, len),
             Command::Close => {
                 match cond {
