@@ -1,6 +1,11 @@
-//! Images compared with fio writing a preallocated file by io_uring on the same file system; images
-//! with checksums compared with images without; `zonal run` on an image with a recording of all writes
-//! (`--record-all`) compared with one without; and the time to open an image of 100,000 zones.
+//! `zonal run` on an image compared with fio, as users run them, on a file of the same file system that
+//! has data already; images with checksums compared with images without; `zonal run` on an image with a
+//! recording of all writes (`--record-all`) compared with one without; and the time to open an image of
+//! 100,000 zones.
+//!
+//! A write to a file that has data changes none of its metadata, so that a flush costs least there. With
+//! `reserved` fio's file is new and its space only reserved: a flush after each write then commits the
+//! metadata that the write changed as well, which takes several times as long.
 //!
 //! A file system may discard freed space seconds later, which would slow whatever runs then, so each
 //! run waits until that is over. Load on the machine varies, so the two alternate in short runs, and
@@ -8,16 +13,12 @@
 //! together. Their readers look at each cache line of the data, as programs do: if nobody did, the
 //! checksums alone would fetch the data into the processor's cache.
 //!
-//! The last table compares the programs as users run them: `zonal run` on an image, and the same job by
-//! fio on a file that has data already. A write to such a file changes none of its metadata, so that a
-//! flush costs least there; of a file whose space is only reserved, a flush after each write commits
-//! the metadata that the write changed.
-//!
 //! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
-//! contain one of them, `checksums`, `record`, `program` and `open` the other parts. fio's jobs run in
-//! sessions of their own, to which the kernel's scheduler gives equal shares of time; without `setsid`
-//! the image shares the time of its terminal's session. On a loaded machine, `chrt -r 1` in front prioritizes both.
-//! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files).
+//! contain one of them, `checksums`, `record`, `program` and `open` the parts; `reserved` is run only if
+//! it is named. fio's jobs run in sessions of their own, to which the kernel's scheduler gives equal
+//! shares of time; without `setsid` the image shares the time of its terminal's session. On a loaded
+//! machine, `chrt -r 1` in front prioritizes both. `ZONAL_BENCH_DIR` sets the directory of the files
+//! (default: that for temporary files).
 use criterion::Criterion;
 use serde_json::Value;
 use std::fs::File;
@@ -80,16 +81,7 @@ const LOADS: [Load; 6] = [
     load("128k write qd16, 512 B blocks", false, 128 << 10, 16, 512),
 ];
 
-const CASES: [Case; 6] = [
-    Case { name: "4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
-    Case { name: "4k qd16", block: 4 << 10, depth: 16, flush: false, goal: 90 },
-    Case { name: "1m qd1", block: 1 << 20, depth: 1, flush: false, goal: 90 },
-    Case { name: "1m qd16", block: 1 << 20, depth: 16, flush: false, goal: 90 },
-    Case { name: "4k qd1 flush", block: 4 << 10, depth: 1, flush: true, goal: 80 },
-    Case { name: "1m qd1 flush", block: 1 << 20, depth: 1, flush: true, goal: 80 },
-];
-
-/// Of the programs.
+/// What both programs run.
 const JOBS: [Case; 6] = [
     Case { name: "program 4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
     Case { name: "program 4k qd16", block: 4 << 10, depth: 16, flush: false, goal: 90 },
@@ -123,74 +115,6 @@ fn create(place: &Path, lba: u32, checksums: bool) -> PathBuf {
     path
 }
 
-/// Bytes per second written to the first eight zones of a new image, one after the other.
-fn zonal_rate(place: &Path, case: &Case, lba: u32, checksums: bool) -> f64 {
-    let path = create(place, lba, checksums);
-    let mut io = open(&path);
-    let mut completions = Vec::new();
-    // As in an image in use, there are data in several zones: with very few extents ext4 converts
-    // the inode to an extent tree and back at each write.
-    for zone in 8..16 {
-        io.submit(Nanos(0), Bio::write(Sector(zone << 19), filled(4096), 0));
-    }
-    while io.outstanding() > 0 {
-        io.poll(Nanos(0), &mut completions);
-    }
-    completions.clear();
-    let mut free: Vec<Buf> = (0..case.depth).map(|_| filled(case.block)).collect();
-    let (mut at, mut done) = (0, 0_u64);
-    let begun = Instant::now();
-    let now = || Nanos(u64::try_from(begun.elapsed().as_nanos()).expect("a short run"));
-    loop {
-        let more = begun.elapsed() < TIME && at < SIZE;
-        while more
-            && at < SIZE
-            && let Some(buf) = free.pop()
-        {
-            io.submit(now(), Bio::write(Sector(at / 512), buf, 0));
-            at += case.block as u64;
-        }
-        if io.outstanding() == 0 {
-            break;
-        }
-        io.poll(now(), &mut completions);
-        for completion in completions.drain(..) {
-            assert_eq!(completion.status, Status::Ok);
-            if let Some(buf) = completion.buf {
-                done += buf.len() as u64;
-                free.push(buf);
-                if case.flush {
-                    io.submit(now(), Bio::new(Op::Flush, Sector(0), 0, 0));
-                    let mut flushed = Vec::new();
-                    while flushed.is_empty() {
-                        io.poll(now(), &mut flushed);
-                    }
-                }
-            }
-        }
-    }
-    let rate = done as f64 / begun.elapsed().as_secs_f64();
-    drop(io);
-    std::fs::remove_file(&path).expect("it is ours");
-    rate
-}
-
-/// Bytes per second of fio.
-fn fio_rate(place: &Path, case: &Case) -> f64 {
-    let mut command = Command::new("fio");
-    command.current_dir(place).args([
-        "--name=bench",
-        "--filename=bench.dat",
-        "--rw=write",
-        "--ioengine=io_uring",
-        "--direct=1",
-        "--fallocate=native",
-        "--unlink=1",
-        "--output-format=terse",
-    ]);
-    job_rate(command, case)
-}
-
 /// Bytes per second of a program that runs the job of a case and prints fio's terse format.
 fn job_rate(mut command: Command, case: &Case) -> f64 {
     command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}ms", TIME.as_millis()));
@@ -207,7 +131,8 @@ fn job_rate(mut command: Command, case: &Case) -> f64 {
     number(46) * 1024.0 / (number(49) / 1000.0)
 }
 
-/// `zonal run` on a new image with data in several zones: see [`zonal_rate`].
+/// `zonal run` on a new image. As in an image in use, there are data in several zones: with very few
+/// extents ext4 converts the inode to an extent tree and back at each write.
 fn zonal_job(place: &Path, case: &Case) -> f64 {
     let path = create(place, 4096, true);
     let mut io = open(&path);
@@ -230,6 +155,22 @@ fn zonal_job(place: &Path, case: &Case) -> f64 {
     let rate = job_rate(command, case);
     std::fs::remove_file(&path).expect("it is ours");
     rate
+}
+
+/// fio on a new file with reserved space.
+fn fio_reserved(place: &Path, case: &Case) -> f64 {
+    let mut command = Command::new("fio");
+    command.current_dir(place).args([
+        "--name=bench",
+        "--filename=new.dat",
+        "--rw=write",
+        "--ioengine=io_uring",
+        "--direct=1",
+        "--fallocate=native",
+        "--unlink=1",
+        "--output-format=terse",
+    ]);
+    job_rate(command, case)
 }
 
 /// fio on a file with data, which stays for the next run.
@@ -281,7 +222,7 @@ impl<'a> Loaded<'a> {
         for at in (0..size).step_by(1 << 20) {
             image.run(Bio::write(Sector(at / 512), filled(1 << 20), 0));
         }
-        // See `zonal_rate`.
+        // See `zonal_job`.
         for zone in 8..16 {
             image.run(Bio::write(Sector(zone << 19), filled(4096), 0));
         }
@@ -460,13 +401,12 @@ fn main() {
     let chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
-    let cases: Vec<&Case> = CASES.iter().filter(|case| chosen(case.name)).collect();
-    if !cases.is_empty() {
+    compare_programs(place.path(), chosen);
+    if words.iter().any(|word| word == "reserved") {
         println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
-    }
-    for case in cases {
-        let zonal = |place: &Path, case: &Case| zonal_rate(place, case, 4096, true);
-        print_case(case, &compare(place.path(), case, zonal, fio_rate));
+        for case in &JOBS {
+            print_case(case, &compare(place.path(), case, zonal_job, fio_reserved));
+        }
     }
     let loads: Vec<&Load> =
         LOADS.iter().filter(|load| chosen("checksums") || chosen(load.name)).collect();
@@ -484,17 +424,16 @@ fn main() {
     for case in recorded {
         print_case(case, &compare_recording(place.path(), case));
     }
-    compare_programs(place.path(), chosen);
     if chosen("open") {
         measure_open(place.path());
     }
 }
 
-/// The last table: the programs, as users run them.
+/// The first table: the programs, as users run them.
 fn compare_programs(place: &Path, chosen: impl Fn(&str) -> bool) {
     let jobs: Vec<&Case> = JOBS.iter().filter(|case| chosen(case.name)).collect();
     if !jobs.is_empty() {
-        println!("{:30} zonal MB/s  fio MB/s  ratio  middle half   goal", "");
+        println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
     }
     for case in jobs {
         print_case(case, &compare(place, case, zonal_job, fio_job));

@@ -152,6 +152,11 @@ impl ZoneEntry {
         ZoneEntry { zone, cond, slot: None, written: Sector(0), covered: None }
     }
 
+    /// How much data it covers.
+    pub(super) fn covered_len(&self) -> Sector {
+        self.covered.map_or(Sector(0), |data| self.written - data.from)
+    }
+
     pub(super) fn encode(&self, to: &mut [u8]) {
         to.fill(0);
         to[0] = self.cond as u8;

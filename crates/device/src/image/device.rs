@@ -10,7 +10,7 @@
 //! Each zone has a lock, that of its [`ZoneTail`]; the journal and the list of regions have one. The
 //! lock order is journal, zone, then those of [`Zones`], of the list and of [`Sums`]; no thread waits
 //! for the journal with a zone locked.
-use super::block::ZoneEntry;
+use super::block::{BLOCK, ZoneEntry};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::journal::{Journal, format, repair_superblock};
@@ -30,7 +30,7 @@ use crate::zns::FlashTraceSink;
 use crate::zones::Zones;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
     Buf, Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
@@ -46,6 +46,14 @@ const RESET_AT_ONCE: usize = 1024;
 const LONG_COMMAND: u32 = 8 << 11;
 /// Most data that a batch covers with checksums: recovery has to read them.
 const MAX_COVERED: u64 = 4 << 20;
+/// So many flushes that each followed a single write: the next write is expected to be flushed, too.
+const FLUSHES: u32 = 2;
+/// Bounds of the space that is written with zeroes ahead of such writes, in bytes, and how many of
+/// them it is for.
+const PREPARED: (u64, u64) = (4 << 20, 16 << 20);
+const PREPARED_WRITES: u64 = 1024;
+/// Zeroes written at a time.
+const ZEROES: u64 = 1 << 20;
 
 /// A zoned device whose zones and data are in a file.
 pub struct ImageDevice {
@@ -66,6 +74,10 @@ pub struct ImageDevice {
     /// Something could not be made durable: all writes fail.
     failed: AtomicBool,
     reserves: AtomicBool,
+    /// Writes to sequential zones since the last flush.
+    unflushed: AtomicU32,
+    /// Successive flushes that each followed a single write.
+    flushes: AtomicU32,
     /// `None` in an image without checksums.
     pub(super) sums: Option<Sums>,
     regions: Mutex<Regions>,
@@ -182,6 +194,8 @@ impl ImageDevice {
             used: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             reserves: AtomicBool::new(true),
+            unflushed: AtomicU32::new(0),
+            flushes: AtomicU32::new(0),
             sums: superblock.checksums.then(|| Sums::new(superblock.layout())),
             regions: Mutex::new(Regions::new(
                 superblock.layout(),
@@ -253,13 +267,19 @@ impl ImageDevice {
             self.regions().write(&*self.store)?;
             self.regions().write(&*self.store)?;
         }
-        for &(zone, from, to) in &recovered.covered {
-            self.resum_zone(zone, &(from..to))?;
+        for (zone, range) in &recovered.covered {
+            self.resum_zone(*zone, range)?;
         }
         for region in recovered.overwritten() {
             self.resum_zone(region.zone, &region.sectors(&self.layout, self.geometry()))?;
         }
-        if recovered.covered.is_empty() && recovered.overwritten().is_empty() {
+        for (zone, range) in &recovered.damaged_data {
+            if let Some(slot) = self.tail(*zone).slot {
+                self.spoil(slot, range)?;
+            }
+        }
+        let lists = [recovered.covered.len(), recovered.damaged_data.len()];
+        if lists == [0, 0] && recovered.overwritten().is_empty() {
             return Ok(());
         }
         sums.flush(&*self.store)?;
@@ -413,6 +433,9 @@ impl ImageDevice {
         }
         let from = self.offset_in_zone(zone, request.sector());
         let end = self.offset_in_zone(zone, request.end());
+        if self.unflushed.fetch_add(1, Ordering::Relaxed) > 0 {
+            self.flushes.store(0, Ordering::Relaxed);
+        }
         tail.accept(end);
         if self.sums.is_none() {
             tail.cover(end, |crc| {
@@ -424,20 +447,72 @@ impl ImageDevice {
         }
         match self.slot_of(&mut tail) {
             Ok(slot) => {
-                self.reserve(&mut tail, slot, end);
                 let len = Sector(request.nr_sectors().into()).to_bytes().0;
+                self.reserve(&mut tail, slot, end);
+                if end > tail.prepared && self.expects_flush() {
+                    self.prepare(&mut tail, slot, end, len);
+                }
                 ExecResult::Transfer { at: self.layout.in_slot(slot, from), len }
             }
             Err(error) => ExecResult::Failed(error.into()),
         }
     }
 
+    /// Whether the writes before were flushed one by one.
+    fn expects_flush(&self) -> bool {
+        self.flushes.load(Ordering::Relaxed) >= FLUSHES
+    }
+
+    /// Writes zeroes into the reserved space behind a write of `len` bytes up to `end`. The file
+    /// system keeps space that is reserved and not written as such, and each write to it changes
+    /// metadata, which the next sync would have to write as well.
+    fn prepare(&self, tail: &mut ZoneTail, slot: u32, end: Sector, len: u64) {
+        let from = self.layout.in_slot(slot, end).next_multiple_of(BLOCK as u64);
+        let ahead = (len * PREPARED_WRITES).clamp(PREPARED.0, PREPARED.1);
+        let to = (from + ahead).min(self.layout.in_slot(slot, tail.reserved));
+        tail.prepared = end;
+        if from >= to {
+            return;
+        }
+        let zeroes = Buf::zeroed(usize::try_from(ZEROES).expect("a mebibyte"));
+        for at in (from..to).step_by(zeroes.len()) {
+            let len = usize::try_from((to - at).min(ZEROES)).expect("at most a mebibyte");
+            if self.store.write(at, &zeroes[..len]).is_err() {
+                // Nothing depends on them: the write itself will fail if the file does.
+                return;
+            }
+        }
+        tail.prepared = Sector((to - self.layout.slot_data(slot)) / 512);
+    }
+
+    /// Writes the log's record of a write, whose data are being transferred and whose checksums are
+    /// set, if a flush of just that is expected.
+    pub(super) fn write_ahead(&self, zone: ZoneNo) {
+        if !self.expects_flush() {
+            return;
+        }
+        let Ok(mut journal) = self.journal.try_lock() else { return };
+        let others = |dirty: &[u32]| dirty.iter().any(|&other| other != zone.0);
+        if others(&self.dirty.lock().expect("no thread panics with the list locked")) {
+            return;
+        }
+        let foreseen = self.tail(zone).foresee(journal.durable(zone), self.geometry());
+        let Some(entry) = foreseen else { return };
+        if journal.write_ahead(&*self.store, entry).is_err() {
+            self.note_failure(&journal);
+        }
+    }
+
+    /// Whether a command appends to a sequential zone.
+    pub(super) fn appends(&self, request: &Request) -> bool {
+        matches!(request.op(), Op::Write | Op::ZoneAppend)
+            && !self.zones.is_conventional(request.zone())
+    }
+
     /// What computes the checksums of a command that appends to a zone, to be [set](Self::set_sums)
     /// before its data are [written](Self::written); `None` for other commands.
     pub(super) fn append_summer(&self, request: &Request) -> Option<Summer> {
-        let appends = matches!(request.op(), Op::Write | Op::ZoneAppend)
-            && !self.zones.is_conventional(request.zone());
-        self.sums.as_ref().filter(|_| appends).map(Sums::summer)
+        self.sums.as_ref().filter(|_| self.appends(request)).map(Sums::summer)
     }
 
     /// Sets the checksums of data that a command, which was executed, appends to a zone.
@@ -659,15 +734,27 @@ impl ImageDevice {
             }
             entries.push(entry);
         }
-        self.flush_sums(journal)?;
+        let alone = self.unflushed.swap(0, Ordering::Relaxed) == 1;
+        if alone {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+        }
+        if !self.superblock.logs_cover_sums() {
+            self.flush_sums(journal)?;
+        }
         if entries.is_empty() {
-            return if unsynced { self.sync(journal) } else { Ok(()) };
+            let withdrawn = journal.withdraw(&*self.store)?;
+            return if unsynced || withdrawn { self.sync(journal) } else { Ok(()) };
         }
         if !all_covered || covered > MAX_COVERED {
+            self.flush_sums(journal)?;
             self.sync(journal)?;
             entries.iter_mut().for_each(|entry| entry.covered = None);
         }
-        journal.append(&*self.store, &entries)
+        self.append(journal, &entries)
+    }
+
+    fn append(&self, journal: &mut Journal, entries: &[ZoneEntry]) -> io::Result<()> {
+        journal.append(&*self.store, self.sums.as_ref(), entries)
     }
 
     /// Writes the checksums of everything that has been accepted, for the next sync.
@@ -708,9 +795,9 @@ impl ImageDevice {
         let durable = if entry.written > journal.durable(zone).written {
             self.flush_sums(&mut journal)
                 .and_then(|()| self.sync(&mut journal))
-                .and_then(|()| journal.append(&*self.store, &[entry]))
+                .and_then(|()| self.append(&mut journal, &[entry]))
         } else {
-            journal.append(&*self.store, &[entry])
+            self.append(&mut journal, &[entry])
         };
         if durable.is_err() {
             self.note_failure(&journal);
@@ -752,7 +839,7 @@ impl ImageDevice {
                 }
             }
             let entries: Vec<ZoneEntry> = changed.iter().map(|(entry, _)| *entry).collect();
-            if !entries.is_empty() && journal.append(&*self.store, &entries).is_err() {
+            if !entries.is_empty() && self.append(&mut journal, &entries).is_err() {
                 self.note_failure(&journal);
                 return ExecResult::Done(Status::IoError);
             }
@@ -827,6 +914,8 @@ impl ImageDevice {
             return Ok(());
         }
         self.discard_unused(&journal, |tail| tail.reserved > tail.done)?;
+        self.flush_sums(&mut journal)?;
+        self.sync(&mut journal)?;
         // No command is in flight, and the commit has made all of them durable.
         self.regions().clear(&*self.store).inspect_err(|_| journal.fail())?;
         journal.checkpoint(&*self.store)
@@ -978,7 +1067,7 @@ impl MediumAccess for ImageDevice {
         let appended = self
             .flush_sums(&mut journal)
             .and_then(|()| self.sync(&mut journal))
-            .and_then(|()| journal.append(&*self.store, &[entry]));
+            .and_then(|()| self.append(&mut journal, &[entry]));
         self.note_failure(&journal);
         appended.and_then(|()| self.discard_beyond_data(&entry)).map_err(Status::from)
     }

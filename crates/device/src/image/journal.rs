@@ -2,10 +2,15 @@
 //!
 //! Invariants: whatever writes are lost or torn, the file holds the state before or the state after;
 //! a batch is written to the log when the one before is durable; the zone table of a generation
-//! stays intact until the next one is current.
+//! stays intact until the next one is current; when a zone table is written, the checksums of all
+//! data that the log before it covers are durable.
+//!
+//! A batch may be written before the flush that it is for, together with the data that it covers
+//! ([`Journal::write_ahead`]). Until it is durable, the next batch is written in its place.
 use super::block::{BLOCK, ENTRIES, Header, Kind, ZoneEntry, encode_block};
 use super::regions::{RegionList, Regions};
 use super::store::ImageStore;
+use super::sums::Sums;
 use super::superblock::{FileLayout, Superblock};
 use std::io;
 use zonal_blk::{Buf, ZoneNo};
@@ -14,6 +19,8 @@ use zonal_blk::{Buf, ZoneNo};
 const WRITE_BLOCKS: usize = 64;
 /// Longest batch of the log, in blocks; a longer one becomes a table.
 const BATCH_BLOCKS: usize = WRITE_BLOCKS / 2;
+/// Most data that a log covers with checksums, in bytes: recovery has to read them.
+const MAX_LOG_COVERED: u64 = 128 << 20;
 
 pub(super) struct Journal {
     layout: FileLayout,
@@ -24,6 +31,10 @@ pub(super) struct Journal {
     /// The next block of the log, and the next batch.
     next: u32,
     batch: u32,
+    /// Bytes that the batches of the log cover.
+    covered: u64,
+    /// The entry of a batch that is in the file, at the place of the next one, and not durable.
+    ahead: Option<ZoneEntry>,
     /// The durable state, by zone.
     table: Vec<ZoneEntry>,
     buf: Buf,
@@ -34,6 +45,16 @@ pub(super) struct Journal {
 /// The error of every call after a failure.
 fn failure() -> io::Error {
     io::Error::other("metadata could not be written before; open the image again")
+}
+
+/// Blocks of a batch.
+fn parts(entries: &[ZoneEntry]) -> u32 {
+    u32::try_from(entries.len().div_ceil(ENTRIES)).expect("an image has up to 2^20 zones")
+}
+
+/// Bytes that entries cover with checksums.
+fn covered_bytes(entries: &[ZoneEntry]) -> u64 {
+    entries.iter().map(|entry| entry.covered_len().to_bytes().0).sum()
 }
 
 impl Journal {
@@ -52,6 +73,8 @@ impl Journal {
             rooted: root == generation,
             next: 0,
             batch: 0,
+            covered: 0,
+            ahead: None,
             table,
             buf: Buf::zeroed(WRITE_BLOCKS * BLOCK),
             failed: false,
@@ -88,26 +111,70 @@ impl Journal {
     }
 
     /// Makes entries durable, and with them everything written to the file before. Data that entries
-    /// cover with a checksum need no sync of their own.
+    /// cover with a checksum need no sync of their own. `sums` are written if the log has no room.
     pub(super) fn append(
         &mut self,
         store: &dyn ImageStore,
+        sums: Option<&Sums>,
         entries: &[ZoneEntry],
     ) -> io::Result<()> {
         self.guarded(|journal| {
-            let parts = entries.len().div_ceil(ENTRIES);
-            let room = (journal.layout.log_blocks() - journal.next) as usize;
-            if parts <= BATCH_BLOCKS.min(room) {
-                journal.write_batch(store, entries, parts)?;
+            let ahead = journal.ahead.take();
+            if journal.has_room(entries) {
+                if ahead.as_slice() != entries {
+                    journal.write_batch(store, entries)?;
+                }
                 store.sync()?;
+                journal.next += parts(entries);
+                journal.batch += 1;
+                journal.covered += covered_bytes(entries);
                 journal.apply(entries);
                 return Ok(());
             }
-            // A table has no checksums of data, so the data go first.
+            // A table has no checksums of data, so the data go first, and those of their blocks.
+            sums.map_or(Ok(()), |sums| sums.flush(store))?;
             store.sync()?;
             journal.apply(entries);
             journal.write_table(store)
         })
+    }
+
+    /// Writes the batch of a flush that is expected, while the data that it covers are being written:
+    /// the flush then needs a sync only. If the flush is for anything else, its batch replaces this
+    /// one.
+    pub(super) fn write_ahead(
+        &mut self,
+        store: &dyn ImageStore,
+        entry: ZoneEntry,
+    ) -> io::Result<()> {
+        if !self.has_room(&[entry]) {
+            return Ok(());
+        }
+        self.guarded(|journal| {
+            journal.write_batch(store, &[entry])?;
+            journal.ahead = Some(entry);
+            Ok(())
+        })
+    }
+
+    /// Takes a batch back that was written ahead for data that could not be written. Returns whether
+    /// there was one: the next sync makes that durable.
+    pub(super) fn withdraw(&mut self, store: &dyn ImageStore) -> io::Result<bool> {
+        if self.ahead.take().is_none() {
+            return Ok(false);
+        }
+        self.guarded(|journal| {
+            let place = journal.layout.log(journal.generation, journal.next);
+            store.write(place, &Buf::zeroed(2 * BLOCK))
+        })?;
+        Ok(true)
+    }
+
+    /// Whether a batch of these entries fits into the log.
+    fn has_room(&self, entries: &[ZoneEntry]) -> bool {
+        let room = (self.layout.log_blocks() - self.next) as usize;
+        parts(entries) as usize <= BATCH_BLOCKS.min(room)
+            && self.covered + covered_bytes(entries) <= MAX_LOG_COVERED
     }
 
     /// Writes the durable state as a zone table and empties the log.
@@ -164,22 +231,16 @@ impl Journal {
         second.copy_from_slice(first);
     }
 
-    fn write_batch(
-        &mut self,
-        store: &dyn ImageStore,
-        entries: &[ZoneEntry],
-        parts: usize,
-    ) -> io::Result<()> {
-        let count = u32::try_from(parts).expect("a batch has at most 32 blocks");
+    /// Writes the next batch.
+    fn write_batch(&mut self, store: &dyn ImageStore, entries: &[ZoneEntry]) -> io::Result<()> {
+        let count = parts(entries);
         for (part, entries) in (0..).zip(entries.chunks(ENTRIES)) {
             let mut header = self.header(Kind::Log, self.next + part, entries.len());
             (header.batch, header.part, header.parts) = (self.batch, part, count);
             self.put(part as usize, &header, entries);
         }
-        store.write(self.layout.log(self.generation, self.next), &self.buf[..2 * parts * BLOCK])?;
-        self.next += count;
-        self.batch += 1;
-        Ok(())
+        let place = self.layout.log(self.generation, self.next);
+        store.write(place, &self.buf[..2 * count as usize * BLOCK])
     }
 
     /// Writes the table of the next generation and makes it current.
@@ -196,7 +257,7 @@ impl Journal {
         written?;
         store.sync()?;
         self.write_root(store)?;
-        (self.next, self.batch) = (0, 0);
+        (self.next, self.batch, self.covered, self.ahead) = (0, 0, 0, None);
         Ok(())
     }
 

@@ -57,7 +57,8 @@ pub(super) struct ImageQueue {
     /// Executed, without a transfer in flight.
     completing: Vec<Tag>,
     moving: usize,
-    /// Writes in flight without checksums yet, in the order of their execution.
+    /// Writes that append to zones and are in flight, without checksums yet, in the order of their
+    /// execution.
     unsummed: Vec<Tag>,
     timed: usize,
     timing: Option<Box<dyn HwQueue>>,
@@ -208,7 +209,7 @@ impl ImageQueue {
         });
         command.stage = CommandStage::Moving;
         self.moving += 1;
-        if device.append_summer(&command.request).is_some() {
+        if device.appends(&command.request) {
             self.unsummed.push(tag);
         }
         if let Ok(ring) = &mut self.ring {
@@ -216,18 +217,22 @@ impl ImageQueue {
         }
     }
 
-    /// Starts the transfers that are queued, and computes the checksums of writes while these are in
-    /// flight.
+    /// Starts the transfers that are queued; computes the checksums of writes, and writes what a flush
+    /// of them would write, while these are in flight.
     fn sum_writes(&mut self) {
         let (false, Ok(ring)) = (self.unsummed.is_empty(), &mut self.ring) else { return };
         ring.submit();
         for tag in self.unsummed.drain(..) {
             let command = self.commands[usize::from(tag.0)].as_mut().expect("its data are moving");
-            let summer = self.device.append_summer(&command.request).expect("it needs checksums");
-            self.sums.clear();
-            ring.write_bufs(tag).iter().for_each(|buf| summer.append(&mut self.sums, buf));
-            let set = self.device.set_sums(&command.request, &self.sums);
-            command.sum_error = set.err().map(Status::from);
+            if let Some(summer) = self.device.append_summer(&command.request) {
+                self.sums.clear();
+                ring.write_bufs(tag).iter().for_each(|buf| summer.append(&mut self.sums, buf));
+                let set = self.device.set_sums(&command.request, &self.sums);
+                command.sum_error = set.err().map(Status::from);
+            }
+            if command.sum_error.is_none() {
+                self.device.write_ahead(command.request.zone());
+            }
         }
     }
 

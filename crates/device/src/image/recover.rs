@@ -17,6 +17,8 @@ use super::regions::{RegionList, read_list};
 use super::store::ReadAt;
 use super::sums::Summer;
 use super::superblock::{FileLayout, Superblock};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use zonal_blk::{Buf, Sector, ZoneCondition, ZoneNo};
 
 /// Bytes read at a time to verify data.
@@ -46,9 +48,11 @@ pub struct Recovered {
     pub damaged: Vec<(String, u64)>,
     /// Blocks of the log that have contents, and no copy that can be read.
     pub unreadable: u32,
-    /// Data, as offsets in their zones, that entries of the last batch cover: they are verified, and
-    /// the checksums of their blocks may not be in the file.
-    pub(super) covered: Vec<(ZoneNo, Sector, Sector)>,
+    /// Data, as offsets in their zones, that entries of the log cover: they are verified, and the
+    /// checksums of their blocks may not be in the file. Before version 3 those of the last batch.
+    pub(super) covered: Vec<(ZoneNo, Range<Sector>)>,
+    /// The same, of data that are not as they were when a flush made them durable.
+    pub damaged_data: Vec<(ZoneNo, Range<Sector>)>,
     /// Regions that were being overwritten.
     pub(super) list: RegionList,
 }
@@ -87,6 +91,8 @@ struct Reader<'a> {
     layout: FileLayout,
     image: u64,
     checksums: bool,
+    /// Whether the checksums of all data that the log covers may be missing.
+    logs_cover_sums: bool,
     /// Whether both roots are written at creation.
     both_roots: bool,
     damaged: Vec<(String, u64)>,
@@ -120,6 +126,7 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         layout,
         image,
         checksums: superblock.checksums,
+        logs_cover_sums: superblock.logs_cover_sums(),
         both_roots: superblock.version > 1,
         damaged: Vec::new(),
     };
@@ -140,6 +147,7 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         damaged: Vec::new(),
         unreadable: 0,
         covered: Vec::new(),
+        damaged_data: Vec::new(),
         list: RegionList::default(),
     };
     reader.replay(&mut recovered)?;
@@ -299,8 +307,10 @@ impl Reader<'_> {
         let (mut at, mut batch) = (0, 0);
         let mut last: Vec<ZoneEntry> = Vec::new();
         let mut damaged = Vec::new();
+        let mut covered = Covered::default();
         while let Some(blocks) = log.batch_at(at, batch) {
             for entry in last.drain(..) {
+                covered.note(&entry);
                 to.zones[entry.zone.index()] = ZoneEntry { covered: None, ..entry };
             }
             for index in at..at + blocks {
@@ -327,14 +337,24 @@ impl Reader<'_> {
         to.clean &= batch == 0 && !(at..log.blocks).any(|index| log.intact(index).is_some());
         let unreadable = (0..log.blocks).filter(|&index| log.is_unreadable(index)).count();
         to.unreadable = u32::try_from(unreadable).expect("not more than there are blocks");
+        if !self.logs_cover_sums {
+            covered = Covered::default();
+        }
         for entry in last {
             if self.verify_data(&entry)? {
-                let covered = entry.covered.filter(|_| self.checksums);
-                to.covered.extend(covered.map(|data| (entry.zone, data.from, entry.written)));
+                covered.end(&entry);
+                let data = entry.covered.filter(|_| self.checksums);
+                to.covered.extend(data.map(|data| (entry.zone, data.from..entry.written)));
                 to.zones[entry.zone.index()] = ZoneEntry { covered: None, ..entry };
             } else {
                 to.unverified.push(entry.zone.0);
             }
+        }
+        for entry in covered.0.into_values().flatten().filter(|_| self.checksums) {
+            let data = entry.covered.expect("what was noted covers data");
+            let list =
+                if self.verify_data(&entry)? { &mut to.covered } else { &mut to.damaged_data };
+            list.push((entry.zone, data.from..entry.written));
         }
         to.touched.sort_unstable();
         to.touched.dedup();
@@ -378,6 +398,29 @@ impl Reader<'_> {
             at += len as u64;
         }
         Ok(crc == covered.crc)
+    }
+}
+
+/// Entries of durable batches that cover data, by zone, in the order of the data.
+#[derive(Default)]
+struct Covered(BTreeMap<ZoneNo, Vec<ZoneEntry>>);
+
+impl Covered {
+    /// An entry is in effect.
+    fn note(&mut self, entry: &ZoneEntry) {
+        self.end(entry);
+        if entry.covered.is_some() {
+            self.0.entry(entry.zone).or_default().push(*entry);
+        }
+    }
+
+    /// The data of a zone end where an entry says: those behind belong to the time before a reset.
+    fn end(&mut self, entry: &ZoneEntry) {
+        let Some(before) = self.0.get_mut(&entry.zone) else { return };
+        let end = entry.covered.map_or(entry.written, |data| data.from);
+        while before.last().is_some_and(|last| last.written > end) {
+            before.pop();
+        }
     }
 }
 
@@ -483,6 +526,13 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
             recovered.touched.len()
         )));
     }
+    findings.extend(recovered.damaged_data.iter().map(|(zone, range)| {
+        let start = u64::from(zone.0) * superblock.geometry.zone_size.0;
+        let (first, last) = (start + range.start.0, start + range.end.0 - 1);
+        Finding::Damage(format!(
+            "zone {zone}: data of sectors {first} to {last} are not those that were flushed"
+        ))
+    }));
     findings.extend(unreadable_log(&recovered, superblock.log_blocks));
     for zone in &recovered.unverified {
         findings.push(Finding::Note(format!(

@@ -8,8 +8,9 @@ use super::geometry::ImageGeometry;
 use zonal_blk::Sector;
 
 const MAGIC: &[u8; 8] = b"ZONALIMG";
-/// The format version that is written, and the newest that can be read. Version 1 has no features.
-pub const VERSION: u32 = 2;
+/// The format version that is written, and the newest that can be read. Version 1 has no features; in
+/// versions 1 and 2 the checksums of data are in the file when a flush has completed.
+pub const VERSION: u32 = 3;
 /// Bit of the features: the blocks of data have checksums.
 const CHECKSUMS: u32 = 1;
 /// Offset of the profile in the superblock.
@@ -17,7 +18,7 @@ const PROFILE: usize = 160;
 /// Longest profile, in bytes.
 pub const MAX_PROFILE: usize = BLOCK - PROFILE;
 /// Blocks of each copy of the log.
-const LOG_BLOCKS: u32 = 128;
+const LOG_BLOCKS: u32 = 512;
 /// Most that can be read: the log is read at once.
 const MAX_LOG_BLOCKS: u32 = 1 << 12;
 
@@ -77,6 +78,12 @@ impl Superblock {
     /// The number that identifies the image in its blocks.
     pub(super) fn image(&self) -> u64 {
         u64_at(&self.uuid, 0)
+    }
+
+    /// Whether recovery computes the checksums of all data that the log covers, so that a flush need not
+    /// write them.
+    pub(super) fn logs_cover_sums(&self) -> bool {
+        self.version >= 3
     }
 
     /// Where things are in the file.

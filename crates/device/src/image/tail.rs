@@ -36,6 +36,8 @@ pub(super) struct ZoneTail {
     pub(super) done: Sector,
     /// Up to where space is reserved.
     pub(super) reserved: Sector,
+    /// Up to where that space was written: a write there changes none of the file's metadata.
+    pub(super) prepared: Sector,
     /// Was finished by a command.
     pub(super) finished: bool,
     /// Has changed since its last entry, and is on the list of changed zones.
@@ -60,6 +62,7 @@ impl ZoneTail {
             slot: entry.slot,
             done: entry.written,
             reserved: entry.written,
+            prepared: entry.written,
             finished: entry.cond == Full,
             dirty: false,
             fixed: Some(entry.cond).filter(|cond| matches!(cond, Offline | ReadOnly)),
@@ -166,6 +169,7 @@ impl ZoneTail {
     pub(super) fn shorten(&mut self, end: Sector) {
         self.done = end;
         self.reserved = end;
+        self.prepared = end;
         self.finished = false;
         self.rebase();
     }
@@ -176,12 +180,47 @@ impl ZoneTail {
         self.crc = self.in_flight.is_empty().then_some(0);
     }
 
+    /// The entry of a flush that follows when all writes in flight have succeeded and no other has
+    /// begun, if it will cover all data that are not durable.
+    pub(super) fn foresee(
+        &self,
+        durable: &ZoneEntry,
+        geometry: &ImageGeometry,
+    ) -> Option<ZoneEntry> {
+        let end = self.in_flight.back()?.end;
+        let known =
+            self.in_flight.iter().all(|write| write.covered && write.state != State::Failed);
+        if !known || self.broken || self.finished || self.from != durable.written {
+            return None;
+        }
+        let covered = CoveredData { from: self.from, crc: self.crc? };
+        let cond = self.condition_at(end, false, geometry);
+        let entry = ZoneEntry {
+            zone: durable.zone,
+            cond,
+            slot: self.slot,
+            written: end,
+            covered: Some(covered),
+        };
+        (entry.covered_len() <= MAX_COVERED).then_some(entry)
+    }
+
     fn condition(&self, conventional: bool, geometry: &ImageGeometry) -> ZoneCondition {
+        self.condition_at(self.done, conventional, geometry)
+    }
+
+    /// The condition of the zone when its data end at `end`.
+    fn condition_at(
+        &self,
+        end: Sector,
+        conventional: bool,
+        geometry: &ImageGeometry,
+    ) -> ZoneCondition {
         match self.fixed {
             Some(cond) => cond,
             None if conventional => ZoneCondition::NotWritePointer,
-            None if self.finished || self.done == geometry.zone_capacity => ZoneCondition::Full,
-            None if self.done > Sector(0) => ZoneCondition::Closed,
+            None if self.finished || end == geometry.zone_capacity => ZoneCondition::Full,
+            None if end > Sector(0) => ZoneCondition::Closed,
             None => ZoneCondition::Empty,
         }
     }

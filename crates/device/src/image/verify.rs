@@ -198,6 +198,30 @@ impl ImageDevice {
     }
 }
 
+impl ImageDevice {
+    /// Makes the checksums of a range of a slot wrong whose data are not those that were flushed, so
+    /// that no read passes them on. Blocks whose checksums are in the file and right are kept.
+    pub(super) fn spoil(&self, slot: u32, range: &Range<Sector>) -> io::Result<()> {
+        let Some(sums) = &self.sums else { return Ok(()) };
+        let len = usize::try_from((range.end - range.start).0 * 512).expect("at most a mebibyte");
+        let mut data = Buf::zeroed(len);
+        let at = self.layout().in_slot(slot, range.start);
+        self.store.read(at, &mut data)?;
+        let mut new = Vec::new();
+        sums.summer().append(&mut new, &data);
+        let mut stored = vec![0; new.len()];
+        let first = self.layout().block_at(at);
+        sums.get(&*self.store, first, &mut stored)?;
+        for (new, stored) in new.chunks_mut(SUM_BYTES).zip(stored.chunks(SUM_BYTES)) {
+            // Zeroes may be data that were lost, with a checksum that was never written.
+            if new != stored || stored == [0; SUM_BYTES] {
+                new.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+        }
+        sums.set(&*self.store, first, &new, false)
+    }
+}
+
 /// A check of the data of an image that is not open.
 struct DataCheck<'a> {
     file: &'a dyn ReadAt,
@@ -306,7 +330,7 @@ impl DataCheck<'_> {
         let geometry = &self.superblock.geometry;
         let is_in = |range: &Range<Sector>| range.start <= block.start && block.end <= range.end;
         let covered = self.recovered.covered.iter();
-        let mut covered = covered.filter(|data| data.0 == zone).map(|data| data.1..data.2);
+        let mut covered = covered.filter(|data| data.0 == zone).map(|data| data.1.clone());
         let regions = self.recovered.overwritten().iter().filter(|region| region.zone == zone);
         let mut regions = regions.map(|region| region.sectors(&self.layout, geometry));
         if covered.any(|range| is_in(&range)) || regions.any(|range| is_in(&range)) {

@@ -1,6 +1,7 @@
 //! Images on a file that loses and tears unsynced writes.
 mod checksums;
 mod damage;
+mod flush;
 mod medium;
 mod model;
 mod power_loss;

@@ -46,6 +46,14 @@ struct State {
     rng: Rng,
     /// One write in so many fails for want of space; 0 for none.
     full: u64,
+    calls: Calls,
+}
+
+/// How often the file was called.
+#[derive(Clone, Copy, Default)]
+pub struct Calls {
+    pub writes: u64,
+    pub syncs: u64,
 }
 
 impl State {
@@ -84,6 +92,7 @@ impl Medium {
             transfers: 0,
             rng: Rng::new(seed),
             full: 0,
+            calls: Calls::default(),
         })))
     }
 
@@ -104,6 +113,11 @@ impl Medium {
     /// Makes one write in so many fail.
     pub fn set_full(&self, one_in: u64) {
         self.state().full = one_in;
+    }
+
+    /// Writes, without those of rings, and syncs so far.
+    pub fn calls(&self) -> Calls {
+        self.state().calls
     }
 
     /// What the file has now.
@@ -166,6 +180,7 @@ impl ImageStore for Medium {
     fn write(&self, at: u64, from: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         let change = Change::Write { at, data: from.to_vec() };
+        state.calls.writes += 1;
         if state.fuse == 1 {
             // The power goes in the middle of it.
             state.changes.push(change);
@@ -180,6 +195,7 @@ impl ImageStore for Medium {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.state();
         state.alive()?;
+        state.calls.syncs += 1;
         let state = &mut *state;
         for change in state.changes.drain(..) {
             apply(&mut state.durable, &change);

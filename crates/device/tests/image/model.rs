@@ -122,7 +122,6 @@ impl User {
         }
         let nr_zones = self.zones.len() as u64;
         let zone = usize::try_from(self.rng.below(nr_zones)).unwrap();
-        let descriptor = self.descriptors[zone];
         let conventional = self.is_conventional(zone);
         let op = match self.rng.below(20) {
             0..=10 => Op::Write,
@@ -134,6 +133,17 @@ impl User {
             19 if self.flights.is_empty() => Op::ZoneResetAll,
             _ => Op::Write,
         };
+        self.submit_op(channel, op, zone, lba);
+    }
+
+    pub fn nr_zones(&self) -> u64 {
+        self.zones.len() as u64
+    }
+
+    /// Submits a command of a given kind to a zone, unless there is no room for it.
+    pub fn submit_op(&mut self, channel: &mut Channel, op: Op, zone: usize, lba: u64) {
+        let descriptor = self.descriptors[zone];
+        let conventional = self.is_conventional(zone);
         let id = self.next_id;
         self.next_id += 1;
         self.clock += 1;

@@ -1,7 +1,7 @@
 //! Thousands of runs with losses of power at random moments.
 use crate::medium::Medium;
 use crate::model::{User, channel, open};
-use zonal_blk::Sector;
+use zonal_blk::{Channel, Op, Sector};
 use zonal_device::image::{
     Finding, ImageDevice, ImageGeometry, Profile, Superblock, check, check_data,
 };
@@ -32,9 +32,33 @@ fn geometry(rng: &mut Rng) -> ImageGeometry {
 /// No checksum is wrong, whatever data the loss of power has left.
 fn assert_no_damage(medium: &Medium, what: &str) {
     let (superblock, recovered, _) = check(medium).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(recovered.damaged_data, [], "{what}");
     let findings = check_data(medium, &superblock, &recovered, &mut |_| ()).unwrap();
     let damaged = findings.iter().any(|found| matches!(found, Finding::Damage(_)));
     assert!(!damaged, "{what}: {findings:?}");
+}
+
+/// Writes to one zone that are flushed one by one, so that the image writes its log ahead; the last
+/// may fail, or other commands come instead of its flush.
+fn write_and_flush(user: &mut User, io: &mut Channel, medium: &Medium, rng: &mut Rng, lba: u64) {
+    let settle = |user: &mut User, io: &mut Channel| {
+        while io.outstanding() > 0 && !medium.is_off() {
+            user.poll(io, medium);
+        }
+    };
+    settle(user, io);
+    let zone = usize::try_from(rng.below(user.nr_zones())).unwrap();
+    for _ in 0..2 + rng.below(5) {
+        user.submit_op(io, Op::Write, zone, lba);
+        // With or without waiting for the data: the flush is of what has completed.
+        if rng.below(4) > 0 {
+            settle(user, io);
+        }
+        user.submit_op(io, Op::Flush, zone, lba);
+        settle(user, io);
+    }
+    user.submit_op(io, Op::Write, zone, lba);
+    user.poll(io, medium);
 }
 
 /// One run; gives how many commands ended, and how many failed.
@@ -46,6 +70,7 @@ fn run(seed: u64) -> (u64, u64) {
     let mut superblock = Superblock::new([7; 16], geometry, profile).unwrap();
     superblock.log_blocks = 1 + u32::try_from(rng.below(5)).unwrap();
     superblock.checksums = rng.below(4) > 0;
+    superblock.version = 2 + u32::try_from(rng.below(2)).unwrap();
     let medium = Medium::new(seed);
     ImageDevice::create(&medium, &superblock).unwrap();
     let is_short = rng.below(4) == 0;
@@ -59,6 +84,10 @@ fn run(seed: u64) -> (u64, u64) {
     for loss in 0..4 {
         medium.set_fuse(2 + rng.below(120));
         while !medium.is_off() {
+            if rng.below(8) == 0 {
+                write_and_flush(&mut user, &mut io, &medium, &mut rng, lba);
+                continue;
+            }
             for _ in 0..rng.below(6) {
                 user.submit(&mut io, lba);
             }
