@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zonal_fio::text_file;
+use zonal_lab::experiment::available_cpus;
 use zonal_torture::report::{Report, Seeds, marks};
 use zonal_torture::{self as torture, Failure, History, Outcome, Profile};
 
@@ -28,9 +29,9 @@ pub struct TortureArgs {
     /// How long to run
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     pub minutes: Option<f64>,
-    /// Runs in parallel, each on a thread
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: u16,
+    /// Runs in parallel, each on a thread [default: the CPUs that this process may use]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
     /// Which devices and faults: any, zoned, regular, calm (no faults) or crash (power losses)
     #[arg(long, default_value = "any")]
     pub profile: Profile,
@@ -166,7 +167,8 @@ fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Fail
         tally: Mutex::new((tally, live)),
     };
     let found = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..args.jobs).map(|_| scope.spawn(|| search.work())).collect();
+        let jobs = args.jobs.map_or_else(available_cpus, usize::from);
+        let others: Vec<_> = (1..jobs).map(|_| scope.spawn(|| search.work())).collect();
         let mut found = vec![search.work()];
         found.extend(others.into_iter().map(|other| other.join().expect("a worker's outcome")));
         found

@@ -15,15 +15,21 @@ fn stamp(bio: u64, index: u64) -> u64 {
     (bio + 1) << 16 | index
 }
 
-/// A buffer with the stamps of a bio.
-pub(crate) fn filled(bio: u64, nr_sectors: u32) -> Buf {
-    let mut buf = Buf::zeroed(nr_sectors as usize * 512);
+/// Puts the stamps of a bio into a buffer.
+pub(crate) fn fill(buf: &mut Buf, bio: u64) {
     for (index, sector) in (0..).zip(buf.chunks_exact_mut(512)) {
         let stamp = stamp(bio, index).to_le_bytes();
         sector[..8].copy_from_slice(&stamp);
         sector[504..].copy_from_slice(&stamp);
     }
-    buf
+}
+
+/// Tears each sector of a buffer, so that one which a read does not fill is no data.
+pub(crate) fn tear(buf: &mut Buf) {
+    for sector in buf.chunks_exact_mut(512) {
+        sector[..8].fill(0xff);
+        sector[504..].fill(0);
+    }
 }
 
 /// The stamp in a sector; `None` if it is torn.

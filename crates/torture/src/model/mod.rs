@@ -15,7 +15,7 @@ use crate::fault::{Event, Log, Report};
 pub(super) use bios::Spec;
 use bios::{Bios, Part};
 use data::Data;
-pub(super) use data::filled;
+pub(super) use data::{fill, tear};
 use device::DeviceModel;
 use plug::Plugs;
 use std::collections::VecDeque;

@@ -7,7 +7,7 @@ mod polling;
 
 use crate::config::Config;
 use crate::fault::{Event, FaultDevice, Log};
-use crate::model::{CheckResult, Model, Spec, filled, require};
+use crate::model::{CheckResult, Model, Spec, fill, require, tear};
 use crate::step::{Action, Step, Submit, UNALIGNED};
 use faults::device_fault;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(super) struct World {
     pub(super) faults: u64,
     log: Log,
     completions: Vec<Completion>,
+    /// Buffers of bios that have completed, for later ones.
+    buffers: Vec<Buf>,
     /// Whether anything happened at the device or completed since this was last cleared.
     progressed: bool,
 }
@@ -57,6 +59,7 @@ impl World {
             faults: 0,
             log: Log::default(),
             completions: Vec::new(),
+            buffers: Vec::new(),
             progressed: false,
         };
         world.open_channels()?;
@@ -166,14 +169,24 @@ impl World {
         self.model.take_reports(&mut self.log);
     }
 
-    fn bio(&self, id: u64, spec: &Spec) -> Bio {
-        let buf = match spec.op {
-            Op::Write | Op::ZoneAppend if spec.has_buf => Some(filled(id, spec.nr_sectors)),
-            Op::Read if spec.has_buf => Some(Buf::zeroed(spec.nr_sectors as usize * 512)),
-            _ => None,
-        };
+    fn bio(&mut self, id: u64, spec: &Spec) -> Bio {
+        let buf = spec.has_buf.then(|| {
+            let mut buf = self.buffer(spec.nr_sectors as usize * 512);
+            if spec.op == Op::Read {
+                tear(&mut buf)
+            } else {
+                fill(&mut buf, id)
+            }
+            buf
+        });
         let Spec { op, sector, nr_sectors, flags, prio, .. } = *spec;
         Bio { flags, prio, buf, ..Bio::new(op, sector, nr_sectors, id) }
+    }
+
+    /// A buffer of this length with any contents.
+    fn buffer(&mut self, len: usize) -> Buf {
+        let kept = self.buffers.iter().rposition(|buf| buf.len() == len);
+        kept.map_or_else(|| Buf::zeroed(len), |at| self.buffers.swap_remove(at))
     }
 
     fn spec(&self, channel: usize, op: Op, (sector, lbas): (u64, u16), flags: u8) -> Spec {

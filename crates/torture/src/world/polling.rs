@@ -5,6 +5,8 @@ use zonal_blk::{Channel, Nanos, Op, ZoneNo, ZonePhase};
 
 /// Polls in a row without progress, at one time, after which the layer counts as spinning.
 const SPINS: u32 = 64;
+/// Most buffers that are kept for later bios.
+const MAX_BUFFERS: usize = 32;
 /// Times in a row without progress after which a wait counts as endless.
 const WAITS: u32 = 100_000;
 
@@ -22,7 +24,11 @@ impl World {
         self.model.poll(number)?;
         self.events()?;
         self.progressed |= !self.completions.is_empty();
-        self.model.completed(number, &self.completions)
+        self.model.completed(number, &self.completions)?;
+        let used = self.completions.drain(..).filter_map(|completion| completion.buf);
+        self.buffers.extend(used);
+        self.buffers.truncate(MAX_BUFFERS);
+        Ok(())
     }
 
     pub(super) fn poll_all(&mut self) -> CheckResult {
