@@ -223,8 +223,9 @@ impl Simulation {
         self.released |= released;
         if released || self.released && worked {
             for &other in self.blocked.iter().filter(|&&other| other != index) {
-                let thread = &self.threads[other];
-                if worked || thread.is(|runner| runner.is_waiting()) {
+                let thread = &mut self.threads[other];
+                let wakes = worked || thread.is(|runner| runner.is_waiting());
+                if wakes && !thread.stays_blocked(now) {
                     self.due.bring_forward(other, now.max(thread.timing.busy_until));
                 }
             }
@@ -333,6 +334,11 @@ impl SimThread {
             });
         }
         has_mail
+    }
+
+    /// Whether a step would do nothing: the zone that the runner waits for is still taken.
+    fn stays_blocked(&mut self, now: Nanos) -> bool {
+        self.runner.as_mut().is_some_and(|runner| runner.stays_blocked(now))
     }
 
     /// How often the runner has let others go on. Its end does so as well.

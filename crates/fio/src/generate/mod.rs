@@ -262,6 +262,16 @@ impl Generator {
         }
     }
 
+    /// Whether [`Generator::next_io`] would find the zone that it waits for taken, as before, and change
+    /// nothing.
+    pub fn is_blocked(&self) -> bool {
+        match &self.pattern {
+            // Others draw a length or a direction first.
+            Pattern::Zbd(zbd) if self.only.is_some() => zbd.is_blocked(),
+            _ => false,
+        }
+    }
+
     /// How often the clone has released a zone to others.
     pub fn releases(&self) -> u64 {
         match &self.pattern {

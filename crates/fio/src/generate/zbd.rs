@@ -280,6 +280,12 @@ impl ZbdTable {
         from.iter().chain(before).copied().find(|zone| region.contains(zone))
     }
 
+    /// Whether a zone is being written and another job than `job` has I/O in it.
+    pub fn is_busy(&self, zone: u32, job: u32) -> bool {
+        let entry = self.entry(zone);
+        entry.usable && entry.is_write_zone && entry.owner.is_some_and(|owner| owner != job)
+    }
+
     /// Whether a zone is being written.
     pub fn is_write_zone(&self, zone: u32) -> bool {
         self.entry(zone).is_write_zone

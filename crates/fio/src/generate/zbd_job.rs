@@ -499,6 +499,13 @@ impl ZbdJob {
         }
     }
 
+    /// Whether the job waits for a zone that another job still has, so that the next attempt would only
+    /// find the same.
+    pub(super) fn is_blocked(&self) -> bool {
+        let is_busy = |zone| self.table.is_busy(self.first + zone, self.id);
+        self.owned.len() == 0 && self.wanted.is_some_and(is_busy)
+    }
+
     /// How often the last I/O in a zone has completed.
     pub(super) fn releases(&self) -> u64 {
         self.releases

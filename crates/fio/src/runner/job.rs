@@ -20,6 +20,10 @@ use zonal_blk::{Bio, Buf, Bytes, Channel, Clock, Completion, Nanos, Op, Sector, 
 /// How often a job looks whether the one that it waits for has ended, in real time.
 const WAIT_FOR_PERIOD: Nanos = Nanos(1_000_000);
 
+/// How long before a sample, or the end of its run time, a job that waits for a zone in virtual time
+/// follows the device's events again: longer than a thread takes to wake.
+const BEFORE_SAMPLE: Nanos = Nanos(1_000_000);
+
 /// No zone of a generator: zones are fewer.
 const NO_ZONE: u32 = u32::MAX;
 
@@ -662,6 +666,24 @@ impl JobRunner {
         self.wait_for_device(now, own)
     }
 
+    /// The same for a job that waits for a zone in virtual time, until that is released, which wakes it.
+    /// `None` if the device's events concern the job: samples are taken at the first of them that is due.
+    fn wait_for_zone(&mut self, now: Nanos) -> Option<Step> {
+        let only_waits = self.contended
+            && self.in_flight == 0
+            && self.run_state.is_none()
+            && self.flow.is_none()
+            && !self.pace.is_ramping()
+            && self.generator.is_blocked();
+        // Without a scheduler, whoever has I/O outstanding follows the events of the hardware queue.
+        let others_poll = only_waits
+            && self.channel.queue().scheduler() == Scheduler::None
+            && self.channel.is_idle();
+        let until = self.pace.deadline().map_or(self.next_sample, |end| end.min(self.next_sample));
+        let until = Nanos(until.0.saturating_sub(BEFORE_SAMPLE.0));
+        (others_poll && until > now).then_some(Step::Wait(Some(until)))
+    }
+
     /// When to step again: at the device's next event, or at this time.
     #[inline]
     fn wait_for_device(&mut self, now: Nanos, or_at: Option<Nanos>) -> Step {
@@ -744,6 +766,10 @@ impl Runner for JobRunner {
 
     fn is_scheduled(&self) -> bool {
         self.channel.outstanding() > 0 && self.channel.queue().scheduler() != Scheduler::None
+    }
+
+    fn stays_blocked(&mut self, now: Nanos) -> bool {
+        self.wait_for_zone(now).is_some()
     }
 
     fn next_event(&mut self) -> Option<Nanos> {
@@ -845,6 +871,7 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
             let bytes = bytes + std::mem::take(&mut self.step_bytes);
             return Step::Busy { submitted, completed, bytes };
         }
-        self.wait(now)
+        let for_zone = if C::IS_VIRTUAL { self.wait_for_zone(now) } else { None };
+        for_zone.unwrap_or_else(|| self.wait(now))
     }
 }

@@ -143,6 +143,12 @@ pub trait Runner: Send {
     /// Whether the job has I/O outstanding on a queue with a scheduler.
     fn is_scheduled(&self) -> bool;
 
+    /// Whether a step now, in virtual time, would find the zone that the runner waits for taken, and do
+    /// nothing.
+    fn stays_blocked(&mut self, _now: Nanos) -> bool {
+        false
+    }
+
     /// When the block layer next has something for the job; other jobs can change it.
     fn next_event(&mut self) -> Option<Nanos>;
 

@@ -67,6 +67,21 @@ fn random_writes_stay_within_the_limit_of_open_zones_until_one_is_full() {
 }
 
 #[test]
+fn a_job_is_blocked_until_the_zone_that_it_waits_for_is_released() {
+    let table = table("null:zones=64,zone_size=64k,max_open=0", 1);
+    let (mut first, mut second) = (job(&table, 0, true, 0..64), job(&table, 1, true, 0..64));
+    assert!(!second.is_blocked(), "it has not tried");
+    let Io { op, zone, .. } = io(first.next(DataDir::Write, BLOCK));
+    assert_eq!(second.next(DataDir::Write, BLOCK), NextIo::Contended);
+    assert!(second.is_blocked());
+    assert_eq!(second.next(DataDir::Write, BLOCK), NextIo::Contended, "as it was");
+    assert!(!first.is_blocked());
+    assert_eq!(first.done(op, zone.expect("a zone")), None);
+    assert!(!second.is_blocked());
+    assert_eq!(io(second.next(DataDir::Write, BLOCK)).zone, zone);
+}
+
+#[test]
 fn random_jobs_that_waited_for_a_zone_go_elsewhere_when_it_is_full() {
     let table = table("null:zones=4096,zone_size=64k,max_open=0", 1);
     let (mut a, mut b) = (job(&table, 0, true, 0..4096), job(&table, 1, true, 0..4096));
