@@ -7,7 +7,8 @@
 //! The first rows are no NVMe but the same bytes over a bare socket, by threads that wait as ours do:
 //! what the loopback costs by itself. In rows with `spin` both ends poll without a pause, as SPDK
 //! does, on whose rates on a machine of this kind the last columns are based; in those with `--poll`
-//! the target does, with sched_yield(2) between polls.
+//! the target does, with sched_yield(2) between polls. In rows with `1 by 1` the host sends each command
+//! by itself: how a batch forms then depends on the target.
 //!
 //! CPU is the processor time of both ends for an I/O. The batches are I/Os for each send(2) of the
 //! host and of the target, of the median round; `empty` are calls of recv(2), for each I/O, that find
@@ -55,6 +56,8 @@ struct Row {
     waiting: WaitPolicy,
     queues: u16,
     digests: bool,
+    /// The host sends each command by itself, instead of all that it has.
+    single: bool,
     /// KIOPS, measured of SPDK 24.09 on a machine of this kind.
     goal: Option<f64>,
 }
@@ -62,7 +65,18 @@ struct Row {
 impl Row {
     fn new(name: &'static str, op: Op, len: u32, depth: usize, order: Order) -> Self {
         let waiting = WaitPolicy::default();
-        Row { name, op, len, depth, order, waiting, queues: 1, digests: false, goal: None }
+        Row {
+            name,
+            op,
+            len,
+            depth,
+            order,
+            waiting,
+            queues: 1,
+            digests: false,
+            single: false,
+            goal: None,
+        }
     }
 
     fn polled(self) -> Self {
@@ -79,6 +93,10 @@ impl Row {
 
     fn digests(self) -> Self {
         Row { digests: true, ..self }
+    }
+
+    fn single(self) -> Self {
+        Row { single: true, ..self }
     }
 
     fn goal(self, kiops: f64) -> Self {
@@ -124,11 +142,13 @@ fn rows() -> Vec<Row> {
         read("randread 4k qd32 digests", 32).digests(),
         read("randread 4k qd128", 128).goal(964.0),
         read("randread 4k qd128 spin", 128).spin().goal(964.0),
+        read("randread 4k qd128 1 by 1", 128).single(),
         read("randread 4k qd32 4 queues", 32).queues(4).goal(737.0),
         read("randread 4k qd128 4 queues", 128).queues(4).goal(1080.0),
         write(WRITE, Op::Write, 32),
         write(APPEND, Op::ZoneAppend, 32),
         write("write 4k qd128", Op::Write, 128).goal(1065.0),
+        write("write 4k qd128 1 by 1", Op::Write, 128).single(),
         write("write 4k qd128 spin", Op::Write, 128).spin().goal(1065.0),
         long("read 1m qd1", Op::Read, 1).goal(5.24),
         long("read 1m qd8", Op::Read, 8).goal(8.01),
@@ -174,10 +194,10 @@ fn loopback(&Row { order, waiting, queues, digests, .. }: &Row) -> Loopback {
 #[derive(Clone, Copy)]
 struct Measured {
     iops: f64,
-    /// Latency.
-    mean: Duration,
-    /// Processor time of an I/O at both ends.
-    cpu: Duration,
+    /// Mean latency in seconds.
+    mean: f64,
+    /// Seconds of processor time of an I/O at both ends.
+    cpu: f64,
     counts: Counts,
 }
 
@@ -195,11 +215,12 @@ struct Counts {
 impl Measured {
     fn new(count: u64, depth: usize, spent: Duration, begin: Threads) -> Self {
         let Threads { cpu, switches } = Threads::now();
-        let iops = count as f64 / spent.as_secs_f64();
+        let (ios, iops) = (count as f64, count as f64 / spent.as_secs_f64());
+        // A thread that has ended meanwhile no longer counts.
+        let switches = switches.saturating_sub(begin.switches) as f64 / ios;
+        let cpu = cpu.saturating_sub(begin.cpu).as_secs_f64() / ios;
         // Little's law: as many commands as the depth are in flight all the time.
-        let mean = Duration::from_secs_f64(depth as f64 / iops);
-        let switches = (switches - begin.switches) as f64 / count as f64;
-        let cpu = (cpu - begin.cpu).div_f64(count as f64);
+        let mean = depth as f64 / iops;
         Measured { iops, mean, cpu, counts: Counts { switches, ..Counts::default() } }
     }
 }
@@ -286,11 +307,14 @@ fn load(row: &Row) -> (u64, Measured) {
         let mut polled = 0;
         for channel in &mut *channels {
             polled += channel.poll(Nanos(0), &mut done);
-            for completion in done.drain(..) {
+            while let Some(completion) = done.pop() {
                 assert_eq!(completion.status, Status::Ok);
                 count += 1;
                 let buf = completion.buf.expect("the buffer comes back");
                 submit(channel, completion.user_data, buf);
+                if row.single {
+                    channel.poll(Nanos(0), &mut done);
+                }
             }
         }
         if polled == 0 {
@@ -362,7 +386,7 @@ fn print_row(row: &Row, rounds: &[Measured]) {
     let (Measured { iops, mean, cpu, .. }, median) = (rounds[0], rounds[rounds.len() / 2]);
     let Counts { host_sends, target_sends, empty, switches } = median.counts;
     let megabytes = iops * f64::from(row.len) / 1e6;
-    let (mean, cpu) = (mean.as_secs_f64() * 1e6, cpu.as_secs_f64() * 1e6);
+    let (mean, cpu) = (mean * 1e6, cpu * 1e6);
     let goal = row
         .goal
         .map_or_else(String::new, |goal| format!("{goal:8.1} {:4.0} %", iops / 1e3 / goal * 100.0));
