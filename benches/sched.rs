@@ -150,7 +150,7 @@ const ROWS: &[Row] = &[
         submit: Submit::Batch,
         tags: 128,
         variants: &["none", "mq-deadline", "kyber", "bfq"],
-        goal: "mq-deadline 80 % of none",
+        goal: "mq-deadline and kyber 90 %, bfq 50 % of none",
     },
     Row {
         name: "1 thread, 32 outstanding",

@@ -5,7 +5,7 @@
 //! dispatch them if it had just these: ascending from where this channel's last batch ended, then
 //! from the oldest that is left, until none is. Touches nothing shared, so threads that submit
 //! batches at the same time do not meet.
-use super::elevator::MergeLimit;
+use super::elevator::{Kind, MergeLimit};
 use crate::bio::Op;
 use crate::request::Request;
 
@@ -89,6 +89,20 @@ impl Batch {
         let writes = self.ops & !WRITES == 0;
         let one = self.classes.is_power_of_two() && (reads || writes) && self.rest.is_empty();
         one.then_some(first)
+    }
+
+    /// What all requests have in common, if all came from one process and none is asynchronous unless
+    /// all are.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        let mut all = Kind::of(self.requests[0].as_deref()?);
+        for request in self.requests[1..self.len].iter().flatten() {
+            let kind = Kind::of(request);
+            if (kind.process, kind.is_async) != (all.process, all.is_async) {
+                return None;
+            }
+            all.sectors += kind.sectors;
+        }
+        Some(all)
     }
 
     /// Empties the batch in the order of arrival.

@@ -15,12 +15,12 @@
 //! `rerun`. The thread exchanges `rerun` before it tries the lock again, the holder after it has
 //! released the lock: the later of the two exchanges sees what the other thread did before. Only a
 //! holder clears `rerun`, before it collects.
-use super::elevator::{CompletedRequest, Elevator, InFlight};
+use super::elevator::{CompletedRequest, Elevator, InFlight, Kind};
 use crate::bio::{Op, PrioClass};
 use crate::probe::{contended, mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::units::Nanos;
+use crate::units::{Nanos, Sector};
 use std::sync::{Arc, TryLockError};
 
 /// Instead of a set of classes: no request may bypass the scheduler.
@@ -38,6 +38,8 @@ struct SharedFlags {
     no_write_bypass: bool,
     /// [`Elevator::wants_completions`].
     wants_completions: bool,
+    /// [`Elevator::can_take_batches`].
+    can_take_batches: bool,
 }
 
 /// A scheduler with its lock and its flags.
@@ -83,12 +85,14 @@ impl Dispatcher {
     pub(super) fn new(elevator: Box<dyn Elevator>, bypass: BypassPolicy) -> Self {
         let classes = if bypass.bypass_allowed { 0 } else { NO_BYPASS };
         let wants_completions = elevator.wants_completions();
+        let can_take_batches = elevator.can_take_batches();
         Dispatcher {
             flags: SharedFlags {
                 has_work: AtomicBool::new(false),
                 classes: AtomicU8::new(classes),
                 no_write_bypass: bypass.limits_writes || wants_completions,
                 wants_completions,
+                can_take_batches,
             },
             rerun: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -180,6 +184,41 @@ impl Dispatcher {
     #[inline]
     pub(super) fn wants_completions(&self) -> bool {
         self.flags.wants_completions
+    }
+
+    /// Whether [`Dispatcher::send_batch`] may succeed.
+    #[inline]
+    pub(super) fn may_take_batch(&self) -> bool {
+        self.flags.can_take_batches && !self.has_work()
+    }
+
+    /// Passes the completions in `updates` to the scheduler and asks it whether a batch, for which the
+    /// device has room, may go to it as it is. Then `sort` takes the requests out of the batch, in order
+    /// from the sector that it is given, and returns the number of commands and where the last one ends.
+    /// Returns false if another thread has the lock, or something else would be sent before: the batch
+    /// then goes through [`Dispatcher::dispatch`].
+    pub(super) fn send_batch(
+        &self,
+        now: Nanos,
+        kind: &Kind,
+        updates: &mut PendingUpdates,
+        sort: impl FnOnce(Sector) -> (u32, Sector),
+    ) -> bool {
+        let Some(mut core) = self.try_lock() else { return false };
+        core.collect(updates, false);
+        if core.has_work() {
+            return false;
+        }
+        let Some(from) = core.elevator.takes_batch(now, kind) else { return false };
+        let (commands, end) = sort(from);
+        core.elevator.sent_batch(commands, end);
+        drop(core);
+        // Another thread has left something meanwhile.
+        if self.rerun.fetch_or(false, Ordering::AcqRel) {
+            self.stalled_until.store(0, Ordering::SeqCst);
+            self.flags.has_work.store(true, Ordering::SeqCst);
+        }
+        true
     }
 
     /// When to dispatch next, given room; `None` if that depends on further requests and

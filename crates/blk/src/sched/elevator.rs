@@ -2,9 +2,9 @@
 //!
 //! A scheduler is a plain type without locks and without a clock, used by one thread at a time.
 //! Each request that is inserted is dispatched once, itself or merged behind another.
-use crate::bio::{BioFlags, Op};
+use crate::bio::{BioFlags, Op, PrioClass};
 use crate::request::Request;
-use crate::units::{Nanos, ZoneNo};
+use crate::units::{Nanos, Sector, ZoneNo};
 
 /// A scheduler (`struct elevator_mq_ops`, Linux 6.12).
 pub(super) trait Elevator: Send {
@@ -24,6 +24,21 @@ pub(super) trait Elevator: Send {
     ) -> Option<Box<Request>> {
         self.insert(request.queued_at(), request);
         self.dispatch(now, flight)
+    }
+
+    /// Whether a batch can go to the device at once in the order of sectors, because its requests would be
+    /// sent one after the other, and nothing else between them. Returns the sector to begin at. If so, the
+    /// scheduler counts on it, and [`Elevator::sent_batch`] follows.
+    fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<Sector> {
+        None
+    }
+
+    /// The batch was sent in so many commands, with requests merged; `end` is where the last one ends.
+    fn sent_batch(&mut self, _commands: u32, _end: Sector) {}
+
+    /// Whether [`Elevator::takes_batch`] may be true.
+    fn can_take_batches(&self) -> bool {
+        false
     }
 
     /// A request has completed. Need not be called unless
@@ -118,6 +133,31 @@ impl CompletedRequest {
             op: request.op(),
             is_async: request.flags().contains(BioFlags::ASYNC),
             zone: request.zone(),
+        }
+    }
+}
+
+/// What the requests of a batch have in common, or one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// The process that they came from.
+    pub process: u32,
+    /// Whether they are asynchronous ([`BioFlags::ASYNC`]).
+    pub is_async: bool,
+    /// Their priority class.
+    pub class: PrioClass,
+    /// Their length in all.
+    pub sectors: u64,
+}
+
+impl Kind {
+    /// The kind of one request.
+    pub fn of(request: &Request) -> Self {
+        Kind {
+            process: request.process(),
+            is_async: request.flags().contains(BioFlags::ASYNC),
+            class: request.prio().class,
+            sectors: request.nr_sectors().into(),
         }
     }
 }

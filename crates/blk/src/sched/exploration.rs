@@ -4,9 +4,9 @@
 mod tests {
     use crate::request::{Request, RequestList};
     use crate::sched::dispatcher::{BypassPolicy, Dispatcher, InsertList, PendingUpdates};
-    use crate::sched::elevator::{Elevator, InFlight};
+    use crate::sched::elevator::{Elevator, InFlight, Kind};
     use crate::sched::testing::{Spec, ids};
-    use crate::units::Nanos;
+    use crate::units::{Nanos, Sector};
     use loom::sync::atomic::{AtomicU32, Ordering};
     use std::sync::Arc;
 
@@ -21,6 +21,10 @@ mod tests {
 
         fn dispatch(&mut self, _now: Nanos, _flight: &InFlight) -> Option<Box<Request>> {
             self.0.pop_front()
+        }
+
+        fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<Sector> {
+            self.0.is_empty().then_some(Sector(0))
         }
 
         fn next_event(&self) -> Option<Nanos> {
@@ -106,6 +110,34 @@ mod tests {
             assert!(sent == 1 || dispatcher.has_work(), "no channel would ever look for it");
             let rest = dispatch(&dispatcher, &insert_list, 1, PendingUpdates::default());
             assert_eq!(sent + rest, 1);
+        });
+    }
+
+    #[test]
+    fn updates_left_while_a_batch_is_sent_are_announced() {
+        loom::model(|| {
+            let dispatcher =
+                Arc::new(Dispatcher::new(Box::<Fifo>::default(), BypassPolicy::default()));
+            let insert_lists = [dispatcher.open(0), dispatcher.open(0)];
+            let other = {
+                let (dispatcher, insert_list) =
+                    (Arc::clone(&dispatcher), Arc::clone(&insert_lists[1]));
+                loom::thread::spawn(move || {
+                    let batch = Spec::default().build();
+                    let kind = Kind::of(&batch);
+                    ids(batch);
+                    let mut none = PendingUpdates::default();
+                    if dispatcher.send_batch(Nanos(0), &kind, &mut none, |from| (1, from)) {
+                        return 1;
+                    }
+                    dispatch(&dispatcher, &insert_list, 2, updates())
+                })
+            };
+            let here = dispatch(&dispatcher, &insert_lists[0], 2, updates());
+            let sent = here + other.join().unwrap();
+            assert!(sent == 2 || dispatcher.has_work(), "no channel would ever look for it");
+            let rest = dispatch(&dispatcher, &insert_lists[0], 2, PendingUpdates::default());
+            assert_eq!(sent + rest, 2, "every request is sent once");
         });
     }
 

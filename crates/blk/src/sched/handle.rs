@@ -7,6 +7,7 @@
 //! ```text
 //!   issue        nothing waits, room  ------------------------------> hctx
 //!   issue_batch  nothing waits, room for all, one kind --sorted-----> hctx
+//!                the same, and bfq's slot is its process's --sorted-> hctx
 //!   else         queued --> Dispatcher: collect, order, up to room -> hctx
 //! ```
 use super::batch::{self, Batch};
@@ -15,7 +16,7 @@ use super::elevator::{CompletedRequest, MergeLimit, OpClass};
 use crate::bio::PrioClass;
 use crate::hctx::HctxRef;
 use crate::request::Request;
-use crate::units::Nanos;
+use crate::units::{Nanos, Sector};
 use crate::wake::Wake;
 use std::sync::Arc;
 
@@ -90,12 +91,43 @@ impl SchedHandle {
             {
                 return self.send_sorted(now, hctx, class, read);
             }
+            if self.dispatcher.may_take_batch()
+                && hctx.with(|hctx| hctx.room()) >= self.batch.len()
+                && self.send_taken(now, hctx, class, read)
+            {
+                return;
+            }
         }
         for mut request in self.batch.drain() {
             request.queued_at = now;
             self.updates.requests.push_back(request);
         }
         self.run(now, hctx);
+    }
+
+    /// Sends the batch if the scheduler takes it as it is. The device is called after that, without the
+    /// scheduler's lock.
+    fn send_taken(&mut self, now: Nanos, hctx: &mut HctxRef, class: PrioClass, read: bool) -> bool {
+        let Some(kind) = self.batch.kind() else { return false };
+        let BatchSorting { limit, front_merges, .. } = self.sorting;
+        let count = self.batch.len() as u64;
+        let (batch, out) = (&mut self.batch, &mut self.out);
+        let sort = |from: Sector| {
+            batch.drain_sorted(from.0, limit, front_merges, |mut request| {
+                (request.queued_at, request.sent_at) = (now, now);
+                out.push(request);
+            });
+            let commands = u32::try_from(out.len()).expect("a batch is short");
+            (commands, out.last().map_or(from, |last| last.end()))
+        };
+        if !self.dispatcher.send_batch(now, &kind, &mut self.updates, sort) {
+            return false;
+        }
+        let commands = self.out.len() as u64;
+        self.insert_list.counters.sent(class, commands, read);
+        self.insert_list.counters.merged(class, count - commands);
+        self.dispatch_out(now, hctx);
+        true
     }
 
     fn send_sorted(&mut self, now: Nanos, hctx: &mut HctxRef, class: PrioClass, read: bool) {
@@ -147,13 +179,18 @@ impl SchedHandle {
         let room = hctx.with(|hctx| hctx.room());
         self.dispatcher.dispatch(now, room, &self.insert_list, &mut self.updates, &mut self.out);
         if !self.out.is_empty() {
-            self.out.reverse();
-            hctx.with(|hctx| {
-                while let Some(request) = self.out.pop() {
-                    hctx.dispatch(now, request);
-                }
-            });
+            self.dispatch_out(now, hctx);
         }
+    }
+
+    /// Sends what the scheduler dispatched.
+    fn dispatch_out(&mut self, now: Nanos, hctx: &mut HctxRef) {
+        self.out.reverse();
+        hctx.with(|hctx| {
+            while let Some(request) = self.out.pop() {
+                hctx.dispatch(now, request);
+            }
+        });
     }
 
     /// When the channel will have something to send; [`Wake::Idle`] if no time is known.

@@ -138,7 +138,10 @@ impl SchedInstance {
                     BypassPolicy { bypass_allowed: true, limits_writes: options.async_depth > 0 };
                 Box::new(MqDeadline::new(options, limit, zones))
             }
-            Scheduler::Bfq(options) => Box::new(Bfq::new(options, limit, limits.rotational)),
+            Scheduler::Bfq(options) => {
+                sorting.longest = handle::longest_sorted(limits.capacity.0);
+                Box::new(Bfq::new(options, limit, limits.rotational))
+            }
             Scheduler::Kyber(options) => Box::new(Kyber::new(options, limit)),
         };
         let dispatcher = Arc::new(Dispatcher::new(elevator, bypass));

@@ -91,6 +91,24 @@ fn a_batch_is_sorted_also_when_the_device_takes_all_of_it() {
 }
 
 #[test]
+fn bfq_sends_the_batches_of_a_process_in_its_slot_sorted_and_counts_them() {
+    let device = ScriptedDevice::new(plain_limits(64));
+    let queue = queue(&device, "bfq".parse().unwrap());
+    let mut channel = queue.channel().unwrap();
+    let sorted = [(Op::Read, 400, 16), (Op::Read, 600, 8), (Op::Read, 800, 8)];
+    // The next one begins where the last ended: with 800, which is the oldest when nothing lies ahead.
+    let next = [sorted[2], sorted[0], sorted[1]];
+    for expected in [sorted, next, next] {
+        channel.submit_batch(NOW, &mut [800, 400, 408, 600].map(read).into());
+        assert_eq!(device.started(), expected);
+        assert_eq!(finish(&device, 0, &mut channel).len(), 4);
+    }
+    let total = queue.sched_counters().unwrap()[1];
+    let expected = ClassCounters { inserted: 12, merged: 3, dispatched: 9, completed: 9 };
+    assert_eq!(total, expected);
+}
+
+#[test]
 fn without_a_scheduler_a_batch_is_merged_before_it_enters_the_plugs() {
     let device = ScriptedDevice::new(limits(4, 4096));
     let queue = queue(&device, Scheduler::None);

@@ -29,12 +29,12 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit, OpClass};
+use super::elevator::{CompletedRequest, Elevator, InFlight, Kind, MergeLimit, OpClass};
 use super::options::BfqOptions;
 use super::waiting::{Store, TakenCommand};
 use crate::bio::{BioFlags, PrioClass};
 use crate::request::{Request, RequestList};
-use crate::units::Nanos;
+use crate::units::{Nanos, Sector};
 use inject::Sampling;
 use queue::Queue;
 use rate::Rate;
@@ -305,7 +305,7 @@ impl Bfq {
         let key = queue.next(&self.store, &self.options)?;
         let taken = queue.waiting_requests.take(&mut self.store, key, self.limit, true);
         queue.note_sent(&taken.request);
-        let charge = queue.charge(taken.request.nr_sectors());
+        let charge = queue.charge(taken.request.nr_sectors().into());
         queue.injected += charge;
         let tree = &mut self.trees[queue.class.index()];
         tree.served(charge);
@@ -349,7 +349,7 @@ impl Bfq {
             false => None,
         };
         let key = expired.or_else(|| queue.next(&self.store, &self.options))?;
-        let charge = queue.charge(self.store.get(key).nr_sectors());
+        let charge = queue.charge(self.store.get(key).nr_sectors().into());
         if service.served > 0 && service.served + charge > queue.budget {
             self.expire(now, ExpireReason::BudgetExhausted);
             return None;
@@ -370,7 +370,7 @@ impl Bfq {
     fn note_sent(&mut self, now: Nanos, service: Service, command: &Request) {
         let queue = &mut self.queues[service.queue];
         queue.note_sent(command);
-        let charge = queue.charge(command.nr_sectors());
+        let charge = queue.charge(command.nr_sectors().into());
         self.trees[queue.class.index()].served(charge);
         let served = service.served + charge;
         self.service = Some(Service { served, fresh: false, ..service });
@@ -378,20 +378,18 @@ impl Bfq {
         self.in_flight += 1;
     }
 
-    /// The service slot in which a request that has just come can be dispatched at once: its queue
-    /// is in service and empty, and the slot is not over.
-    fn service_for(&mut self, now: Nanos, request: &Request) -> Option<Service> {
+    /// The service slot in which a request or batch that has just come can be dispatched at once: its queue is in service and empty, and the slot is not over.
+    fn service_for(&mut self, now: Nanos, kind: &Kind) -> Option<Service> {
         let service = self.service?;
-        if OpClass::of(request.op()) == OpClass::First || !self.first.is_empty() {
+        if !self.first.is_empty() {
             return None;
         }
-        let is_async = request.flags().contains(BioFlags::ASYNC);
-        let index = self.queue_of(request.process(), is_async);
+        let index = self.queue_of(kind.process, kind.is_async);
         let queue = &self.queues[index];
-        let served = service.served + queue.charge(request.nr_sectors());
+        let served = service.served + queue.charge(kind.sectors);
         let goes_on = index == service.queue
             && queue.waiting_requests.len() == 0
-            && queue.class == request.prio().class
+            && queue.class == kind.class
             && now < service.since + self.options.timeout_sync
             && served <= queue.budget
             && !self.waits_for_device();
@@ -444,13 +442,44 @@ impl Elevator for Bfq {
         request: Box<Request>,
         flight: &InFlight,
     ) -> Option<Box<Request>> {
-        let Some(service) = self.service_for(now, &request) else {
+        let is_first = OpClass::of(request.op()) == OpClass::First;
+        let service = if is_first { None } else { self.service_for(now, &Kind::of(&request)) };
+        let Some(service) = service else {
             self.insert(request.queued_at(), request);
             return self.dispatch(now, flight);
         };
         self.wake(service.queue, request.queued_at());
         self.note_sent(now, Service { idle_until: None, ..service }, &request);
         Some(request)
+    }
+
+    fn takes_batch(&mut self, now: Nanos, kind: &Kind) -> Option<Sector> {
+        if self.waiting > 0 {
+            return None;
+        }
+        let service = self.service_for(now, kind)?;
+        self.wake(service.queue, now);
+        let queue = &self.queues[service.queue];
+        let charge = queue.charge(kind.sectors);
+        self.trees[queue.class.index()].served(charge);
+        let served = service.served + charge;
+        self.service = Some(Service { served, fresh: false, idle_until: None, ..service });
+        self.sampling.sent(now);
+        Some(Sector(self.queues[service.queue].position))
+    }
+
+    fn sent_batch(&mut self, commands: u32, end: Sector) {
+        let service = self.service.as_ref().expect("the batch was taken in a slot");
+        let queue = &mut self.queues[service.queue];
+        queue.position = end.0;
+        queue.in_flight += commands;
+        self.in_flight += commands;
+    }
+
+    fn can_take_batches(&self) -> bool {
+        // With strict guarantees one command is with the device at a time; on a disk the nearest comes
+        // first, also if it lies behind.
+        !self.options.strict_guarantees && !self.rotational
     }
 
     fn completed(&mut self, end: &CompletedRequest) {

@@ -39,7 +39,7 @@ pub(super) struct Queue {
     think_time: u64,
     think_samples: u32,
     /// The end of what was sent last.
-    position: u64,
+    pub(super) position: u64,
 }
 
 impl Queue {
@@ -121,9 +121,9 @@ impl Queue {
 
     /// What a command is charged against the budget: asynchronous ones more, so that they do not
     /// crowd out the rest.
-    pub(super) fn charge(&self, sectors: u32) -> u64 {
+    pub(super) fn charge(&self, sectors: u64) -> u64 {
         const ASYNC_CHARGE: u64 = 3;
-        u64::from(sectors) * if self.is_async { ASYNC_CHARGE } else { 1 }
+        sectors * if self.is_async { ASYNC_CHARGE } else { 1 }
     }
 
     /// The request to dispatch next: the nearest, where distances backwards are limited and count
@@ -156,7 +156,7 @@ impl Queue {
     /// The sectors of the request to dispatch next, if the budget allows it to be injected.
     pub(super) fn next_in_budget(&mut self, store: &Store, options: &BfqOptions) -> Option<u32> {
         let sectors = store.get(self.next(store, options)?).nr_sectors();
-        (self.injected + self.charge(sectors) <= self.budget).then_some(sectors)
+        (self.injected + self.charge(sectors.into()) <= self.budget).then_some(sectors)
     }
 
     /// The oldest request, if it has expired.

@@ -283,6 +283,41 @@ fn drain_from(sched: &mut Bfq, sent: Option<u64>) {
 }
 
 #[test]
+fn a_batch_is_taken_whole_in_the_slot_of_its_process_and_counts_as_its_requests_would() {
+    let kind = |process, sectors| {
+        let class = PrioClass::BestEffort;
+        Kind { process, is_async: false, class, sectors }
+    };
+    let mut sched = scheduler(BfqOptions { max_budget: 64, ..steady() }, false);
+    assert_eq!(sched.takes_batch(Nanos(0), &kind(0, 8)), None, "no process has a slot");
+    sched.insert(Nanos(0), read(0, 0, 800, 0));
+    let (_, sent) = send(&mut sched, 0).unwrap();
+    for (other, why) in [
+        (kind(1, 8), "the slot is another's"),
+        (kind(0, 64), "beyond the budget"),
+        (Kind { is_async: true, ..kind(0, 8) }, "another queue"),
+        (Kind { class: PrioClass::Idle, ..kind(0, 8) }, "another class"),
+    ] {
+        assert_eq!(sched.takes_batch(Nanos(0), &other), None, "{why}");
+    }
+    let late = Nanos(1 << 40);
+    assert_eq!(sched.takes_batch(late, &kind(0, 8)), None, "the slot is over");
+    let from = sched.takes_batch(Nanos(0), &kind(0, 16));
+    assert_eq!(from, Some(Sector(808)), "where the last command ends");
+    sched.sent_batch(2, Sector(1000));
+    assert_eq!((sched.in_flight, sched.queues[0].in_flight), (3, 3));
+    assert_eq!(sched.service.map(|service| service.served), Some(24));
+    let more = sched.takes_batch(Nanos(0), &kind(0, 48));
+    assert_eq!(more, None, "what the batch had counts against the budget");
+    (0..3).for_each(|_| end(&mut sched, sent, MS));
+    // The process gives way to the other when it has had its budget.
+    (0..8).for_each(|id| sched.insert(Nanos(MS), read(0, 10 + id, 8 * id, MS)));
+    sched.insert(Nanos(MS), read(1, 50, 0, MS));
+    let order: Vec<_> = (0..9).map(|_| send(&mut sched, MS).unwrap().1.process).collect();
+    assert_eq!(order.iter().position(|&process| process == 1), Some(5), "{order:?}");
+}
+
+#[test]
 fn strict_guarantees_send_one_command_at_a_time() {
     let options = BfqOptions { strict_guarantees: true, ..steady() };
     let mut sched = scheduler(options, false);
