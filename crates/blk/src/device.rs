@@ -54,6 +54,11 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// What it does with its zones on its own, if anything. A device around another one passes this on.
+    fn zone_aging(&self) -> Option<&dyn ZoneAging> {
+        None
+    }
+
     /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue>;
 }
@@ -76,6 +81,27 @@ pub trait ZoneExtensions: Send + Sync {
     /// active; [`Status::NoSpace`] or [`Status::NotSupported`] if no random write area is left, or none
     /// there.
     fn set(&self, zone: ZoneNo, data: &[u8], zrwa: bool) -> Result<(), Status>;
+}
+
+/// Zones that change without a command: a device recommends to finish or to reset those that have been
+/// active or full for long, or finishes them (NVMe ZNS 1.1 section 3.4.2.2.3, zone attributes).
+pub trait ZoneAging: Send + Sync {
+    /// What the device says of it.
+    fn limits(&self) -> AgingLimits;
+
+    /// Does what is due at `now`, and appends the zones whose descriptors have changed since the last
+    /// call to `changed`. Returns when something is due next, as far as the device knows.
+    fn age(&self, now: Nanos, changed: &mut Vec<ZoneNo>) -> Option<Nanos>;
+}
+
+/// See [`ZoneAging::limits`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgingLimits {
+    /// The device may finish active zones (active zone excursions, ZOC bit 1).
+    pub excursions: bool,
+    /// How long it waits for the host after it has recommended to finish a zone (FRL); 0 if it does not
+    /// say.
+    pub finish: Nanos,
 }
 
 /// What a device does with the buffer of a read that succeeds.

@@ -95,7 +95,9 @@ pub mod zone;
 pub use bio::{Bio, BioFlags, Completion, Op, Prio, PrioClass};
 pub use buf::Buf;
 pub use channel::Channel;
-pub use device::{Abort, Device, HwQueue, ReadBufs, TimedQueue, ZoneExtensions};
+pub use device::{
+    Abort, AgingLimits, Device, HwQueue, ReadBufs, TimedQueue, ZoneAging, ZoneExtensions,
+};
 pub use external::{ExternalBuf, ExternalMemory};
 pub use failure::Failure;
 pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};

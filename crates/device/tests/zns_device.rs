@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
-    Status, ZoneCondition, ZoneNo, ZoneWrite,
+    Status, ZoneAttributes, ZoneCondition, ZoneNo, ZoneWrite,
 };
 use zonal_device::control::{DeviceControl, FaultHooks};
 use zonal_device::{ZnsConfig, ZnsDevice};
@@ -476,6 +476,105 @@ fn random_write_area_takes_writes_in_any_order_and_moves_the_write_pointer() {
         rig.time(of_zone(Op::ZoneFinish, 0));
         rig.time(of_zone(Op::ZoneOpenZrwa, 2));
     }
+}
+
+/// A second.
+const S: u64 = 1_000_000_000;
+
+/// A drive that recommends to finish zones after two seconds, finishes them after five, and recommends
+/// to reset full ones after ten.
+fn aging() -> ZnsConfig {
+    ZnsConfig {
+        finish_recommended: Nanos(2 * S),
+        finish_after: Nanos(5 * S),
+        reset_recommended: Nanos(10 * S),
+        ..small()
+    }
+}
+
+impl Rig {
+    /// The zones that have changed on their own by a time, and when one does next, in nanoseconds.
+    fn changed(&mut self, at: Nanos) -> (Vec<u32>, Option<Nanos>) {
+        let mut changed = Vec::new();
+        let next = self.device.zone_aging().expect("it ages").age(at, &mut changed);
+        (changed.iter().map(|zone| zone.0).collect(), next)
+    }
+
+    fn zone(&self, zone: u32) -> zonal_blk::Zone {
+        let mut zones = Vec::new();
+        self.device.report_zones(ZoneNo(zone), 1, &mut zones).unwrap();
+        zones[0]
+    }
+}
+
+#[test]
+fn zones_age_in_the_drives_time() {
+    let mut rig = Rig::new(&aging());
+    assert_eq!(rig.changed(Nanos(0)), (vec![], None), "nothing is active");
+    let begun = rig.now;
+    rig.time(of_zone(Op::ZoneOpen, 0));
+    rig.time(write(1, 0, 8));
+    rig.time(of_zone(Op::ZoneClose, 1));
+    let (changed, next) = rig.changed(rig.now);
+    assert_eq!((changed, next), (vec![], Some(begun + Nanos(2 * S))));
+    assert_eq!(rig.changed(begun + Nanos(3 * S)).0, [0, 1]);
+    assert_eq!(rig.zone(0).attributes, ZoneAttributes::FINISH_RECOMMENDED);
+    assert_eq!(rig.zone(1).attributes, ZoneAttributes::FINISH_RECOMMENDED);
+    assert_eq!(rig.changed(begun + Nanos(3 * S)).0, [0u32; 0], "once");
+    rig.now = begun + Nanos(4 * S);
+    rig.time(of_zone(Op::ZoneReset, 0));
+    assert_eq!(rig.zone(0).attributes, ZoneAttributes::NONE, "what it recommended is past");
+    // Zone 1 has been active for five seconds; it is full and the drive's counts agree.
+    let finished = begun + Nanos(6 * S);
+    assert_eq!(rig.changed(finished).0, [1]);
+    let zone = rig.zone(1);
+    assert_eq!(
+        (zone.cond, zone.attributes),
+        (ZoneCondition::Full, ZoneAttributes::FINISHED_BY_DEVICE)
+    );
+    rig.device.zones().unwrap().in_use();
+    assert_eq!(rig.changed(finished + Nanos(9 * S)).0, [0u32; 0]);
+    assert_eq!(rig.changed(finished + Nanos(10 * S)).0, [1]);
+    let both = ZoneAttributes::FINISHED_BY_DEVICE | ZoneAttributes::RESET_RECOMMENDED;
+    assert_eq!(rig.zone(1).attributes, both);
+    assert_eq!(rig.changed(finished + Nanos(1000 * S)), (vec![], None));
+    rig.now = finished + Nanos(1000 * S);
+    rig.time(of_zone(Op::ZoneReset, 1));
+    assert_eq!(rig.zone(1).attributes, ZoneAttributes::NONE);
+    rig.time(write(1, 0, 8));
+}
+
+#[test]
+fn block_layer_finds_that_the_drive_has_finished_a_zone() {
+    let mut rig = Rig::new(&aging());
+    rig.time(write(0, 0, 8));
+    rig.now = Nanos(6 * S);
+    // The first reaches the drive, which refuses it; those behind it cannot be written either.
+    for at in [8, 16, 24] {
+        rig.submit(write(0, at, 8));
+    }
+    rig.run();
+    let ends: Vec<Status> = rig.ends.drain(..).map(|(_, _, end)| end.status).collect();
+    assert_eq!(ends, [Status::IoError; 3]);
+    let known = rig.channels[0].queue().cached_zone(ZoneNo(0));
+    assert_eq!(known.map(|(phase, _)| phase), Some(zonal_blk::ZonePhase::Full));
+    rig.time(of_zone(Op::ZoneReset, 0));
+    rig.time(write(0, 0, 8));
+    assert_eq!(rig.channels[0].queue().live_plugs(), 1);
+}
+
+#[test]
+fn zone_with_data_in_flight_is_finished_with_them() {
+    let config = ZnsConfig { finish_recommended: Nanos(0), finish_after: Nanos(50_000), ..aging() };
+    let mut rig = Rig::new(&config);
+    rig.submit(write(0, 0, 512));
+    rig.run();
+    assert_eq!(rig.ends.pop().unwrap().2.status, Status::Ok);
+    assert_eq!(rig.zone(0).cond, ZoneCondition::Full);
+    rig.settle();
+    rig.step(rig.now);
+    assert_eq!(rig.device.buffered(), Bytes(0), "nothing is left of it in the write buffer");
+    rig.time(of_zone(Op::ZoneReset, 0));
 }
 
 /// A flush of the random write area of a zone up to an offset.

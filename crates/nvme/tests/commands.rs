@@ -243,7 +243,7 @@ fn scan_refuses_what_the_block_layer_cannot_use() {
         let found = NamespaceInfo::new(1, Ids::default(), &id, None).unwrap_err();
         assert_eq!(found, ScanError::Metadata { metadata, pi_type });
     }
-    assert_eq!(with(|_, zns| zns.zone_operation = 2.into()), ScanError::ZoneOperation(2));
+    assert_eq!(with(|_, zns| zns.zone_operation = 3.into()), ScanError::ZoneOperation(3));
     assert_eq!(with(|_, zns| zns.formats[0].zone_size = 0.into()), ScanError::ZoneSize(0));
 }
 

@@ -39,7 +39,7 @@ pub enum DeviceSpec {
     /// A rotating disk.
     Hdd(Box<HddConfig>),
     /// A ZNS drive.
-    Zns(ZnsConfig),
+    Zns(Box<ZnsConfig>),
 }
 
 impl DeviceSpec {

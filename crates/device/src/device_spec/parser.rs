@@ -39,7 +39,7 @@ impl Parser {
                 match parse_profile(name, text)? {
                     DeviceSpec::Null(config) => Kind::Null(config),
                     DeviceSpec::Hdd(config) => Kind::Hdd(*config),
-                    DeviceSpec::Zns(config) => Kind::Zns(config),
+                    DeviceSpec::Zns(config) => Kind::Zns(*config),
                 }
             }
         };
@@ -91,7 +91,7 @@ impl Parser {
         let spec = match self.kind {
             Kind::Null(config) => DeviceSpec::Null(config),
             Kind::Hdd(config) => DeviceSpec::Hdd(Box::new(config)),
-            Kind::Zns(config) => DeviceSpec::Zns(config),
+            Kind::Zns(config) => DeviceSpec::Zns(Box::new(config)),
         };
         spec.validate()?;
         Ok(spec)

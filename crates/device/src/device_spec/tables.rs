@@ -338,6 +338,13 @@ pub const ZNS_OPTIONS: &[OptionInfo<ZnsConfig>] = &[
     size!(zrwa_granularity, "16K", "what the write pointer moves by where there is such an area"),
     count!(max_zrwa, "0", "zones that may have such an area; 0 for as many as may be active"),
     count!(descriptor_extension, "0", "bytes that a host can keep with a zone, a multiple of 64"),
+    time!(
+        finish_recommended,
+        "0",
+        "the drive recommends to finish zones active for longer; 0: never"
+    ),
+    time!(finish_after, "0", "the drive finishes zones that are active for longer; 0: never"),
+    time!(reset_recommended, "0", "the drive recommends to reset zones full for longer; 0: never"),
     flag!(memory, "false", "whether data are kept, in memory"),
     written!(),
 ];

@@ -11,7 +11,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneExtensions, ZoneNo,
+    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneAging,
+    ZoneExtensions, ZoneNo,
 };
 
 /// A device whose commands fail as its rules say.
@@ -83,6 +84,10 @@ impl Device for InjectDevice {
 
     fn external_buf_alignment(&self) -> Option<u32> {
         self.inner.external_buf_alignment()
+    }
+
+    fn zone_aging(&self) -> Option<&dyn ZoneAging> {
+        self.inner.zone_aging()
     }
 
     fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {

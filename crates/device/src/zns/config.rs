@@ -136,6 +136,13 @@ pub struct ZnsConfig {
     /// Bytes of the descriptor extension of a zone, a multiple of 64; 0 for none.
     pub descriptor_extension: u32,
 
+    /// The drive recommends to finish a zone that has been active for this long; 0 for never.
+    pub finish_recommended: Nanos,
+    /// The drive finishes a zone that has been active for this long; 0 for never.
+    pub finish_after: Nanos,
+    /// The drive recommends to reset a zone that has been full for this long; 0 for never.
+    pub reset_recommended: Nanos,
+
     /// Whether data are kept.
     pub memory: bool,
     /// The zones that a new device has written to their end.
@@ -196,6 +203,9 @@ impl Default for ZnsConfig {
             zrwa_granularity: Bytes(16 << 10),
             max_zrwa: 0,
             descriptor_extension: 0,
+            finish_recommended: Nanos(0),
+            finish_after: Nanos(0),
+            reset_recommended: Nanos(0),
             memory: false,
             written: Written::default(),
         }
@@ -401,6 +411,11 @@ impl ZnsConfig {
         })?;
         validate_zrwa(self.zrwa(), self.lba, self.zone_capacity)?;
         validate_extension(self.descriptor_extension)?;
+        let finish_ok = self.finish_after.0 == 0 || self.finish_after >= self.finish_recommended;
+        rule("finish_after", finish_ok, format_time(self.finish_after.0), || {
+            let recommended = format_time(self.finish_recommended.0);
+            format!("0, or at least finish_recommended={recommended}")
+        })?;
         let spread_ok = self.page_spread <= 1000;
         rule("page_spread", spread_ok, self.page_spread, || "at most 1000 percent".to_owned())?;
         let spread_ok = self.program_spread <= 100;
@@ -455,6 +470,12 @@ impl ZnsConfig {
             zrwa: self.zrwa().limits(self.zones, self.max_active),
             extension: self.descriptor_extension,
         }
+    }
+
+    /// Whether zones change as they age.
+    pub(super) fn ages(&self) -> bool {
+        let times = [self.finish_recommended, self.finish_after, self.reset_recommended];
+        times.iter().any(|time| time.0 > 0)
     }
 
     fn zrwa(&self) -> ZrwaOptions {

@@ -14,6 +14,7 @@
 //!
 //! A command occupies the controller for the command's time and for the transfer of its data from
 //! the host. Data to the host use the other direction of the link meanwhile.
+use super::aging::Aging;
 use super::buffer::Buffer;
 use super::event_queue::{CommandId, Event, EventQueue};
 use super::flash::{CODEWORD, DieOp, Flash, Step};
@@ -153,6 +154,8 @@ pub(super) struct Drive {
     /// By hardware queue.
     queues: Vec<QueueState>,
     trace: Option<FlashTraceSink>,
+    /// `None` for a drive whose zones do not age.
+    aging: Option<Box<Aging>>,
 }
 
 #[derive(Default)]
@@ -200,6 +203,7 @@ impl Drive {
             full: Vec::new(),
             queues: Vec::new(),
             trace: None,
+            aging: Aging::new(config).map(Box::new),
             config: config.clone(),
         }
     }
@@ -340,6 +344,9 @@ impl Drive {
     /// to it no longer count.
     pub(super) fn reload_zone(&mut self, zone: ZoneNo) {
         let Ok(zones) = self.medium.storage.get().and_then(Storage::zones) else { return };
+        if let Some(aging) = &mut self.aging {
+            aging.note(zone, zones.condition(zone), self.now);
+        }
         let wp = zones.write_pointer(zone) - zones.start(zone);
         self.load_zone(zone, wp.to_bytes(), zones.condition(zone));
     }
@@ -360,6 +367,30 @@ impl Drive {
             self.process_events(now);
         }
         self.now = self.now.max(now);
+        if self.aging.is_some() {
+            self.age(now);
+        }
+    }
+
+    /// Does what the age of zones requires.
+    fn age(&mut self, now: Nanos) {
+        let Some(aging) =
+            self.aging.as_mut().filter(|aging| aging.next().is_some_and(|at| at <= now))
+        else {
+            return;
+        };
+        let Ok(zones) = self.medium.storage.get().and_then(Storage::zones) else { return };
+        for zone in aging.age(zones, now) {
+            self.reload_zone(zone);
+        }
+    }
+
+    /// See [`ZoneAging::age`](zonal_blk::ZoneAging::age).
+    pub(super) fn zone_changes(&mut self, now: Nanos, changed: &mut Vec<ZoneNo>) -> Option<Nanos> {
+        self.advance(now);
+        let aging = self.aging.as_mut()?;
+        changed.extend(aging.take_changed());
+        aging.next()
     }
 
     fn process_events(&mut self, now: Nanos) {
@@ -471,6 +502,11 @@ impl Drive {
             return;
         }
         request.set_status(Status::Ok);
+        if let Some(aging) = &mut self.aging
+            && op != Op::Read
+        {
+            note_age(aging, &self.medium, (op, zone), now);
+        }
         let length = request.nr_sectors();
         let sector = request.sector();
         match op {
@@ -895,6 +931,15 @@ impl Drive {
             self.end_read(zone, length, slot);
         }
     }
+}
+
+/// A command other than a read has been executed.
+fn note_age(aging: &mut Aging, medium: &Medium, (op, zone): (Op, ZoneNo), now: Nanos) {
+    let Ok(zones) = medium.storage.get().and_then(Storage::zones) else { return };
+    if op == Op::ZoneResetAll {
+        return aging.note_all(zones, now);
+    }
+    aging.note(zone, zones.condition(zone), now);
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 //! held for a few hundred instructions.
 //!
 //! `docs/models.md` lists the parameters, where they come from, and what the model leaves out.
+mod aging;
 mod buffer;
 mod config;
 mod drive;
@@ -45,8 +46,8 @@ use std::sync::{Arc, Weak};
 pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{
-    Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition,
-    ZoneExtensions, ZoneNo,
+    AgingLimits, Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneAging,
+    ZoneCondition, ZoneExtensions, ZoneNo,
 };
 
 /// A ZNS drive.
@@ -84,6 +85,11 @@ impl ZnsDevice {
     ) -> Result<Self, ConfigError> {
         rule("zrwa", config.zrwa == Bytes(0), format_size(config.zrwa.0), || {
             "0 for a drive whose zones are in an image".to_owned()
+        })?;
+        rule("finish_after", !config.ages(), "zones that age", || {
+            "finish_recommended, finish_after and reset_recommended of 0 for a drive whose zones are in \
+             an image"
+                .to_owned()
         })?;
         let extension = config.descriptor_extension;
         rule("descriptor_extension", extension == 0, extension, || {
@@ -144,9 +150,28 @@ impl Device for ZnsDevice {
         self.zones()?.extensions()
     }
 
+    fn zone_aging(&self) -> Option<&dyn ZoneAging> {
+        self.config.ages().then_some(self)
+    }
+
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let (number, has_done) = self.with_drive(|drive| drive.open_queue());
         Box::new(Queue { device: self, number, in_flight: 0, has_done })
+    }
+}
+
+impl ZoneAging for ZnsDevice {
+    fn limits(&self) -> AgingLimits {
+        let &ZnsConfig { finish_recommended, finish_after, .. } = &self.config;
+        let recommends = finish_recommended.0 > 0 && finish_after.0 > 0;
+        AgingLimits {
+            excursions: finish_after.0 > 0,
+            finish: if recommends { finish_after - finish_recommended } else { Nanos(0) },
+        }
+    }
+
+    fn age(&self, now: Nanos, changed: &mut Vec<ZoneNo>) -> Option<Nanos> {
+        self.with_drive(|drive| drive.zone_changes(now, changed))
     }
 }
 

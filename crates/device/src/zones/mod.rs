@@ -186,6 +186,10 @@ impl Zones {
         if slot.cond.set(to) {
             self.areas.give_back();
         }
+        // What is recommended of an active zone holds until it no longer is.
+        if !to.is_active() {
+            slot.advice.store(0, Ordering::Relaxed);
+        }
         if to == ZoneCondition::Empty && slot.has_extension() {
             slot.extended.store(false, Ordering::Relaxed);
             self.extensions.clear(zone);
@@ -475,6 +479,42 @@ impl Zones {
         let moves = self.areas.commit(*wp, to.0)?;
         self.move_pointer(zone, slot, &mut wp, moves)?;
         Ok(Sector(moves))
+    }
+
+    /// Finishes a zone if it is active, on the device's own account: that needs no resources. Returns
+    /// whether it was.
+    pub(crate) fn finish_by_device(&self, zone: ZoneNo) -> bool {
+        let slot = self.slot(zone);
+        let mut wp = slot.lock();
+        let mut resources =
+            self.resources.as_ref().map(|resources| resources.lock().expect(COUNTS));
+        let from = slot.cond.get();
+        if !from.is_active() {
+            return false;
+        }
+        if let Some(resources) = &mut resources {
+            resources.moved(zone, from, ZoneCondition::Full);
+        }
+        self.set_condition_of(zone, slot, ZoneCondition::Full);
+        slot.advise(ZoneAttributes::FINISHED_BY_DEVICE);
+        *wp = self.zone_capacity;
+        true
+    }
+
+    /// Recommends to finish a zone, if it is active, or to reset it, if it is full. Returns whether it
+    /// was.
+    pub(crate) fn advise(&self, zone: ZoneNo, advice: ZoneAttributes) -> bool {
+        let slot = self.slot(zone);
+        let _locked = slot.lock();
+        let cond = slot.cond.get();
+        let fits = match advice {
+            ZoneAttributes::FINISH_RECOMMENDED => cond.is_active(),
+            _ => cond == ZoneCondition::Full,
+        };
+        if fits {
+            slot.advise(advice);
+        }
+        fits
     }
 
     /// The zones as they keep descriptor extensions, if they do.
@@ -776,6 +816,8 @@ struct Slot {
     touched: AtomicU8,
     /// The zone has a descriptor extension. Changed under the lock.
     extended: AtomicBool,
+    /// What the device recommends or has done on its own: [`ZoneAttributes`]. Changed under the lock.
+    advice: AtomicU8,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a zone costs one cache line");
@@ -787,6 +829,7 @@ impl Slot {
             wp: SpinLock::new(0),
             touched: AtomicU8::new(0),
             extended: AtomicBool::new(false),
+            advice: AtomicU8::new(0),
         }
     }
 
@@ -801,6 +844,12 @@ impl Slot {
         let of = |has, attribute| if has { attribute } else { ZoneAttributes::NONE };
         of(self.cond.has_zrwa(), ZoneAttributes::ZRWA)
             | of(self.has_extension(), ZoneAttributes::EXTENSION)
+            | ZoneAttributes::from_bits(self.advice.load(Ordering::Relaxed))
+    }
+
+    /// Adds an attribute. The caller holds the lock.
+    fn advise(&self, advice: ZoneAttributes) {
+        self.advice.fetch_or(advice.bits(), Ordering::Relaxed);
     }
 
     fn has_extension(&self) -> bool {

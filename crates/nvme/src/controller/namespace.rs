@@ -5,7 +5,7 @@ use crate::NvmeStatus;
 use crate::buffer_pool::BufferPool;
 use crate::wire::identify::{
     EXPLICIT_FLUSH, IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, OZCS_ZRWA,
-    ZnsNamespace, id_type,
+    ZOC_EXCURSIONS, ZnsNamespace, id_type,
 };
 use crate::wire::opcode::Csi;
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{
-    Buf, Limits, Queue, ReadBufs, Sector, Status, Zone, ZoneCondition, ZoneExtensions, ZoneKind,
-    ZoneNo,
+    AgingLimits, Buf, Limits, Queue, ReadBufs, Sector, Status, Zone, ZoneAging, ZoneCondition,
+    ZoneExtensions, ZoneKind, ZoneNo,
 };
 
 /// Operations on zones that the block layer does not have.
@@ -124,6 +124,11 @@ impl Namespace {
         self.queue.device().zone_extensions()
     }
 
+    /// What its device does with zones on its own.
+    pub(super) fn aging(&self) -> Option<&dyn ZoneAging> {
+        self.queue.device().zone_aging()
+    }
+
     pub(super) fn limits(&self) -> &Limits {
         self.queue.limits()
     }
@@ -204,6 +209,12 @@ impl Namespace {
         id.max_active = limits.max_active_zones.wrapping_sub(1).into();
         id.max_open = limits.max_open_zones.wrapping_sub(1).into();
         id.formats[0].zone_size = self.to_blocks(limits.zone_size).into();
+        if let Some(aging) = self.aging() {
+            let AgingLimits { excursions, finish } = aging.limits();
+            id.zone_operation = if excursions { ZOC_EXCURSIONS } else { 0 }.into();
+            let seconds = u32::try_from(finish.0 / 1_000_000_000).unwrap_or(u32::MAX);
+            id.finish_limit = seconds.into();
+        }
         let extension = self.extensions().map_or(0, |extensions| extensions.size() / 64);
         id.formats[0].extension = u8::try_from(extension).expect("at most 255 units of 64 bytes");
         id

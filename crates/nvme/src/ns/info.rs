@@ -1,5 +1,7 @@
 //! The format of a namespace from its Identify data, if the block layer can use it.
-use crate::wire::identify::{EXPLICIT_FLUSH, IdentifyNamespace, OZCS_ZRWA, ZnsNamespace};
+use crate::wire::identify::{
+    EXPLICIT_FLUSH, IdentifyNamespace, OZCS_ZRWA, ZOC_EXCURSIONS, ZnsNamespace,
+};
 use crate::wire::opcode::Csi;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{Sector, ZrwaLimits};
@@ -96,8 +98,8 @@ pub enum ScanError {
         /// Type of protection information; 0 for none.
         pi_type: u8,
     },
-    /// ZOC is not 0: zone capacities change, or the controller finishes active zones.
-    #[error("zone operation characteristics {0:#x}, expected 0")]
+    /// ZOC has a bit other than that of active zone excursions: zone capacities change.
+    #[error("zone operation characteristics {0:#x}, expected 0 or 2")]
     ZoneOperation(u16),
     /// Zones of no size, or too large to count in sectors.
     #[error("zones of {0} blocks")]
@@ -145,7 +147,8 @@ impl NamespaceInfo {
             return Err(ScanError::Metadata { metadata, pi_type });
         }
         let zones = zns.map(|zns| {
-            if zns.zone_operation.get() != 0 {
+            // Zones that the controller finishes are found when a write to them fails.
+            if zns.zone_operation.get() & !ZOC_EXCURSIONS != 0 {
                 return Err(ScanError::ZoneOperation(zns.zone_operation.get()));
             }
             let size = zns.formats[usize::from(number)].zone_size.get();

@@ -1,15 +1,20 @@
 //! Zone management: every action in every condition, reports, limits.
-use crate::support::{CAPACITY, Host, Io, ZONE, ZONES, null, zone_receive, zone_send};
+use crate::support::{
+    CAPACITY, Ended, Host, Io, ZONE, ZONES, null, received, rw, zone_receive, zone_send,
+};
+use std::sync::Arc;
 use zonal_blk::ZoneCondition::{
     self, Closed, Empty, ExplicitOpen, Full, ImplicitOpen, Offline, ReadOnly,
 };
-use zonal_blk::{Bytes, ZoneNo};
-use zonal_device::NullConfig;
+use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, ZoneNo};
+use zonal_device::{NullConfig, ZnsConfig, ZnsDevice};
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::wire::Sgl;
+use zonal_nvme::controller::{Namespace, Subsystem};
+use zonal_nvme::wire::admin::notice;
 use zonal_nvme::wire::identify::ZnsNamespace;
-use zonal_nvme::wire::opcode::Cns;
-use zonal_nvme::wire::zone::{NO_WRITE_POINTER, attribute};
+use zonal_nvme::wire::opcode::{Cns, FeatureId, IoOpcode, LogId};
+use zonal_nvme::wire::zone::{ChangedZoneList, NO_WRITE_POINTER, attribute};
+use zonal_nvme::wire::{Sgl, Sqe};
 
 const BLOCK: [u8; 4096] = [1; 4096];
 const CLOSE: u8 = 1;
@@ -593,6 +598,72 @@ fn malformed_extensions_are_refused() {
     assert!(io.extended_report(0, true, 64 + 8 * 192).1.iter().all(|zone| *zone == (0, 0)));
     let plain = Host::new(&NullConfig { descriptor_extension: 64, ..null() });
     assert_eq!(plain.io(1).set_extension(0, ZRWA, &[1; 64]), S::INVALID_FIELD, "no ZRWA");
+}
+
+impl Io {
+    /// Sends a command to a device that takes time.
+    fn send_timed(&mut self, sqe: impl Into<Sqe>, data: &[u8]) -> Ended {
+        let mut responses = Vec::new();
+        self.queue.submit(self.now, &sqe.into(), received(data), &mut responses);
+        loop {
+            self.queue.poll(self.now, &mut responses);
+            if let Some(response) = responses.pop() {
+                return Ended::of(response);
+            }
+            let next = self.queue.next_event().at().expect("the device is at work");
+            self.now = self.now.max(next);
+        }
+    }
+}
+
+#[test]
+fn zones_that_age_are_events_with_attributes() {
+    use NvmeStatus as S;
+    const SECOND: u64 = 1_000_000_000;
+    let config = ZnsConfig {
+        finish_recommended: Nanos(2 * SECOND),
+        finish_after: Nanos(5 * SECOND),
+        reset_recommended: Nanos(10 * SECOND),
+        ..ZnsConfig::default()
+    };
+    let device = Arc::new(ZnsDevice::new(&config).expect("a device"));
+    let queue =
+        Queue::attach(device, QueueOptions::default()).expect("a device that keeps the rules");
+    let namespace = Namespace::new(queue, [3; 16]).expect("a namespace");
+    let subsystem = Subsystem::new(crate::support::config());
+    subsystem.add(1, Arc::new(namespace)).unwrap();
+    let mut host = Host::of(subsystem);
+    let id: ZnsNamespace = host.identify(Cns::CSI_NAMESPACE, 1, 2).fine().structure();
+    assert_eq!((id.zone_operation.get(), id.finish_limit.get()), (2, 3));
+    host.set_feature(FeatureId::ASYNC_EVENT, notice::ZONE_DESCRIPTOR, &[]).fine();
+    let mut io = host.io(1);
+    io.send_timed(rw(IoOpcode::WRITE, 0, 1), &BLOCK).fine();
+    assert_eq!(host.ask_for_event(9), None);
+    let attributes = |io: &mut Io| {
+        let report = io.send_timed(zone_receive(0, 0, true, 128), &[]).fine();
+        (report.data[64 + 1] >> 4, report.data[64 + 2])
+    };
+    let (open, full) = (ImplicitOpen as u8, Full as u8);
+    for (bits, cond) in [
+        (attribute::FINISH_RECOMMENDED, open),
+        (attribute::FINISHED_BY_CONTROLLER, full),
+        (attribute::FINISHED_BY_CONTROLLER | attribute::RESET_RECOMMENDED, full),
+    ] {
+        // Nobody sends anything: the queue says when it has to be polled.
+        while host.event(9).is_none() {
+            io.now = io.queue.next_event().at().expect("a zone that ages");
+            io.queue.poll(io.now, &mut Vec::new());
+        }
+        let log: ChangedZoneList = host.log(LogId::CHANGED_ZONES, 1, 0, 4096, 0).fine().structure();
+        assert_eq!((log.count.get(), log.zones[0].get()), (1, 0));
+        assert_eq!(attributes(&mut io), (cond, bits));
+        assert_eq!(host.ask_for_event(9), None, "once");
+    }
+    assert_eq!(io.now.0 / SECOND, 15, "five and ten");
+    assert_eq!(io.send_timed(rw(IoOpcode::WRITE, 1, 1), &BLOCK).status, S::ZONE_FULL);
+    io.send_timed(zone_send(0, RESET, 0), &[]).fine();
+    assert_eq!(attributes(&mut io), (Empty as u8, 0));
+    assert_eq!(io.queue.next_event().at(), None, "no zone ages");
 }
 
 #[test]

@@ -63,6 +63,18 @@ struct AttachedNamespace {
     channel: Channel,
     /// The namespace is no longer the subsystem's: commands in flight complete, none is started.
     removed: bool,
+    /// When a zone changes on its own next; `None` if none does.
+    next_change: Option<Nanos>,
+}
+
+impl AttachedNamespace {
+    /// All hosts get an event for zones that the device has finished, or recommends to finish or reset.
+    fn report_aged_zones(&mut self, now: Nanos, nsid: u32, subsystem: &Subsystem) {
+        let Some(aging) = self.namespace.aging().filter(|_| !self.removed) else { return };
+        let mut changed = Vec::new();
+        self.next_change = aging.age(now, &mut changed);
+        changed.into_iter().for_each(|zone| subsystem.zone_changed(nsid, zone));
+    }
 }
 
 /// A command that has bios left to submit.
@@ -377,7 +389,10 @@ impl IoQueue {
             if namespace.queue().device().read_bufs() != ReadBufs::Untouched {
                 self.bufs.set_used();
             }
-            self.attached.insert(nsid, AttachedNamespace { namespace, channel, removed: false });
+            self.attached.insert(
+                nsid,
+                AttachedNamespace { namespace, channel, removed: false, next_change: None },
+            );
         }
         if self.attached[&nsid].removed { Err(invalid) } else { Ok(()) }
     }
@@ -403,8 +418,9 @@ impl IoQueue {
     /// Appends the responses of commands that have completed.
     pub fn poll(&mut self, now: Nanos, responses: &mut Vec<Response>) {
         let mut done = std::mem::take(&mut self.done);
-        for attached in self.attached.values_mut() {
+        for (nsid, attached) in &mut self.attached {
             attached.channel.poll(now, &mut done);
+            attached.report_aged_zones(now, *nsid, &self.subsystem);
             for completion in done.drain(..) {
                 let slot = usize::try_from(completion.user_data).expect("a number of the slab");
                 let pending = self.pending.get_mut(slot).expect("a bio completes once");
@@ -473,7 +489,11 @@ impl IoQueue {
 
     /// When to call [`IoQueue::poll`] next.
     pub fn next_event(&mut self) -> Wake {
-        self.channels().map(Channel::next_event).min().unwrap_or(Wake::Idle)
+        let next = |attached: &mut AttachedNamespace| {
+            let change = attached.next_change.map_or(Wake::Idle, Wake::At);
+            attached.channel.next_event().min(change)
+        };
+        self.attached.values_mut().map(next).min().unwrap_or(Wake::Idle)
     }
 }
 
