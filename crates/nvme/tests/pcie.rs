@@ -44,6 +44,26 @@ fn controller_is_enabled_identified_and_disabled() {
 }
 
 #[test]
+fn extension_of_a_zone_is_fetched_through_its_pointer() {
+    let mut guest = Guest::with_queues();
+    guest.fill(DATA, 128, 7);
+    let mut set = command(IoOpcode::ZONE_MANAGEMENT_SEND.0, 1);
+    set.cdw13 = 0x10.into();
+    set.dptr = prp_pointer([u64::MAX - 4095, 0]);
+    assert_eq!(guest.io(set).status().code(), NvmeStatus::DATA_TRANSFER, "outside memory");
+    set.dptr = prp_pointer([DATA, 0]);
+    assert_eq!(guest.io(set).status().code(), OK);
+    let mut report = command(IoOpcode::ZONE_MANAGEMENT_RECEIVE.0, 1);
+    report.cdw12 = ((64 + 192) / 4 - 1).into();
+    report.cdw13 = (1 << 16 | 1).into();
+    report.dptr = prp_pointer([DATA + 4096, 0]);
+    assert_eq!(guest.io(report).status().code(), OK);
+    let zone = guest.memory.get(DATA + 4096 + 64, 192);
+    assert_eq!((zone[1] >> 4, zone[2]), (4, 0x80), "closed, with an extension");
+    assert_eq!(zone[64..], [7; 128]);
+}
+
+#[test]
 fn data_are_written_and_read_through_every_kind_of_pointer() {
     let mut guest = Guest::with_queues();
     let pages = |first: u64, count: u64| (0..count).map(move |page| first + page * 8192);

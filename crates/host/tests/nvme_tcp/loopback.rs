@@ -71,6 +71,22 @@ fn limits_and_zones_are_those_of_the_device() {
 }
 
 #[test]
+fn random_write_area_is_written_in_any_order_and_flushed_over_one_path() {
+    let served = Served::new("null:zones=4,zone_size=64K,lba=4096,zrwa=16K,zrwa_granularity=8K");
+    let mut host = served.host("");
+    assert_eq!(host.manage(Op::ZoneOpenZrwa, 0).status, Status::Ok);
+    for at in [16, 0, 24] {
+        host.write(at, &pattern(4096, at));
+    }
+    let zone = report(&*host.device)[0];
+    assert_eq!((zone.has_zrwa(), zone.wp), (true, Sector(0)));
+    host.write(32, &pattern(4096, 1));
+    assert_eq!(report(&*host.device)[0].wp, Sector(16), "a granule");
+    assert_eq!(host.manage(Op::ZoneFinish, 0).status, Status::Ok);
+    assert!(!report(&*host.device)[0].has_zrwa());
+}
+
+#[test]
 fn long_zone_report_takes_several_commands() {
     let served = Served::new("null:zones=10000,zone_size=64K,lba=4096");
     let device = served.connect("").unwrap();

@@ -104,6 +104,7 @@ fn function() -> Function {
         zone_size: Bytes(16 * 4096),
         lba: 4096,
         memory: true,
+        descriptor_extension: 128,
         ..NullConfig::default()
     };
     let device = Arc::new(NullDevice::new(&config).expect("a device"));
