@@ -6,7 +6,7 @@
 use_new_qemu() {
     local place=${cache:?}/qemu package said
     if [[ ! -d $place ]]; then
-        echo "fetching QEMU"
+        echo "fetching QEMU 11.1 or newer, of Debian's sid, from $(mirror)"
         rm -rf "$place.new"
         mkdir -p "$place.new"
         fetch sid qemu-system-x86
@@ -22,6 +22,9 @@ use_new_qemu() {
     export QEMU_MODULE_DIR=$place/usr/lib/x86_64-linux-gnu/qemu
     said=$("${qemu[@]}" --version) || unusable "$place: this QEMU does not start"
     echo "${said%%$'\n'*}"
+    if ! [[ $said =~ version\ ([0-9]+)\.([0-9]+) ]] || ((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] < 1101)); then
+        unusable "$place: found this QEMU, expected 11.1 or newer: a mirror with a newer sid has it"
+    fi
 }
 
 # share_memory: the guest's memory is a file, which programs on this side can map.
@@ -53,4 +56,23 @@ on_reset() {
 # was_reset: the guest is there again. Not before, for the firmware resets the machine once more.
 on_was_reset() {
     echo '{"execute": "set-action", "arguments": {"reboot": "shutdown"}}' >&"$qmp"
+}
+
+# add_drive NAME SPEC... OPTION...: a drive of the guest, nqn.2026-11.org.example:NAME.
+add_drive() {
+    serve_at --vfio-user "$@" --nqn "nqn.2026-11.org.example:$1" --serial "$1"
+    qemu_options+=(-device "{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"${work:?}/$1.sock\"}}")
+}
+
+# QEMU's vhost-user-blk-pci hides zones from the guest; this device, with two queues, hides nothing.
+# shellcheck disable=SC2034
+zoned_disk=vhost-user-test-device-pci,virtio-id=2,num_vqs=2,vq_size=128,config_size=96
+
+# add_disk DEVICE SLOT OPTIONS NAME SPEC: a disk of the guest with two queues, behind those that the guest
+# boots from; the name is its serial number.
+add_disk() {
+    local device=$1 slot=$2 chardev=$3 name=$4 spec=$5
+    serve_at --vhost-user "$name" "$spec" --serial "$name" --vhost-user-queues 2
+    qemu_options+=(-chardev "socket,id=$name,path=${work:?}/$name.sock$chardev"
+        -device "$device,chardev=$name,addr=$slot")
 }

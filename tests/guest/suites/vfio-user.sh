@@ -2,12 +2,6 @@
 # guest too, and a server that is killed.
 # shellcheck shell=bash
 
-# add_drive NAME SPEC... OPTION...: a drive of the guest, nqn.2026-11.org.example:NAME.
-add_drive() {
-    serve_at --vfio-user "$@" --nqn "nqn.2026-11.org.example:$1" --serial "$1"
-    qemu_options+=(-device "{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"${work:?}/$1.sock\"}}")
-}
-
 before() {
     local library
     for library in packages qemu; do

@@ -5,17 +5,8 @@
 zones=128
 conventional=16
 
-# add_disk DEVICE SLOT OPTIONS NAME SPEC: a disk of the guest with two queues, behind those that the guest
-# boots from; the name is its serial number.
-add_disk() {
-    local device=$1 slot=$2 chardev=$3 name=$4 spec=$5
-    serve_at --vhost-user "$name" "$spec" --serial "$name" --vhost-user-queues 2
-    qemu_options+=(-chardev "socket,id=$name,path=${work:?}/$name.sock$chardev"
-        -device "$device,chardev=$name,addr=$slot")
-}
-
 before() {
-    local library all=vhost-user-test-device-pci,virtio-id=2,num_vqs=2,vq_size=128,config_size=96
+    local library
     for library in packages qemu; do
         # shellcheck source=/dev/null
         source "${here:?}/lib/$library.sh"
@@ -25,25 +16,13 @@ before() {
     let_reset
     "${zonal:?}" create "${work:?}/smr.img" \
         --profile "null:zones=$zones,conventional=$conventional,zone_size=8M,lba=4096,max_open=8"
-    # QEMU's vhost-user-blk-pci hides zones from the guest; this device hides nothing.
-    add_disk "$all" 0x10 "" smr "$work/smr.img"
-    add_disk "$all" 0x11 "" timed smr-20t:zones=256,conventional=8,memory=true
+    add_disk "${zoned_disk:?}" 0x10 "" smr "$work/smr.img"
+    add_disk "$zoned_disk" 0x11 "" timed smr-20t:zones=256,conventional=8,memory=true
     # The data stay with a server of their own when the one that the guest uses is killed.
     serve store null:zoned=false,size=1G,lba=4096,memory=true
     # shellcheck disable=SC2154
     add_disk vhost-user-blk-pci,num-queues=2 0x12 ,reconnect-ms=500 plain \
         "nvme-tcp://127.0.0.1:${server_ports[store]}/nqn.2026-11.org.example:store"
-}
-
-# disk_of NAME: the disk with this serial number.
-disk_of() {
-    local disk
-    for disk in /sys/block/vd*; do
-        [[ $(cat "$disk/serial") == "$1" ]] || continue
-        echo "/dev/${disk##*/}"
-        return
-    done
-    return 1
 }
 
 # smr_zones DISK: as served, and as lsblk shows them.
@@ -163,9 +142,9 @@ under_way() {
 
 after_restart() {
     local smr plain
-    check "restart: the disks are there" until_true 60 disk_of smr
-    smr=$(disk_of smr)
-    plain=$(disk_of plain)
+    check "restart: the disks are there" until_true 60 virtio_disk_of smr
+    smr=$(virtio_disk_of smr)
+    plain=$(virtio_disk_of plain)
     check "restart: so are the data" data_are_there "$smr" "$plain"
     check "restart: zones as served" smr_zones "$smr"
     check "restart: data are read back, a misplaced write fails" write_and_read "$smr" "$conventional"
@@ -177,7 +156,7 @@ after_restart() {
 
 guest() {
     local library smr plain timed first=$conventional
-    for library in zoned filesystems; do
+    for library in virtio zoned filesystems; do
         # shellcheck source=/dev/null
         source "/job/lib/$library.sh"
     done
@@ -185,10 +164,10 @@ guest() {
         after_restart
         return
     fi
-    check "the driver finds the disks" until_true 60 disk_of smr
-    smr=$(disk_of smr)
-    plain=$(disk_of plain)
-    timed=$(disk_of timed)
+    check "the driver finds the disks" until_true 60 virtio_disk_of smr
+    smr=$(virtio_disk_of smr)
+    plain=$(virtio_disk_of plain)
+    timed=$(virtio_disk_of timed)
     check "zones as served" smr_zones "$smr"
     check "a queue for each processor" queues "$smr"
     check "conventional zones" conventional_zones "$smr"
