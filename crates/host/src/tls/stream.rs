@@ -19,11 +19,12 @@ const MAX_SLICES: usize = 64;
 
 // Reasons of OpenSSL (sslerr.h); those of alerts of the peer are 1000 and the alert.
 const BINDER_DOES_NOT_VERIFY: i32 = 253;
-const NOT_TLS: [i32; 5] = [155, 156, 244, 267, 443];
+/// HTTPS_PROXY_REQUEST, HTTP_REQUEST, WRONG_VERSION_NUMBER, BAD_RECORD_TYPE.
+const NOT_TLS: [i32; 4] = [155, 156, 267, 443];
 const ALERT_ILLEGAL_PARAMETER: i32 = 1047;
 const ALERT_DECRYPT_ERROR: i32 = 1051;
 const ALERT_UNKNOWN_PSK_IDENTITY: i32 = 1115;
-/// Of the alert that a [client hello callback](super::session) chose.
+/// The [callback for a ClientHello](super::session) has found no key.
 const CALLBACK_FAILED: i32 = 234;
 
 /// A connection with TLS.

@@ -199,7 +199,7 @@ impl Connection {
             self.session.data_received(len.min(missing));
         }
         self.session.receive(&buffer[..len.saturating_sub(missing)]);
-        Ok(len > 0 || self.socket.has_more())
+        Ok(len > 0)
     }
 
     /// Reports why the connection ends, sends the host what it has to know, and closes the socket.
