@@ -2,11 +2,13 @@
 //! measured in turn, round after round, on machines that other work shares. Of times inside the
 //! process the best round counts, of whole programs the median pair.
 //!
-//! `cargo bench --bench figures`. The comparison with fio needs fio; without it, it says so.
+//! `cargo bench --bench figures`. The comparison with fio needs fio; without it, it says so. With
+//! `-- --before PROGRAM` another build of this benchmark runs first, and its figures are beside ours.
 #[allow(dead_code)]
 mod support;
 
 use std::process::Command;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
 use support::threads::{RandomWrites, at_once, line_round_trip};
@@ -18,12 +20,24 @@ const ROUNDS: usize = 7;
 const WRITES: u64 = 1_000_000;
 const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
 
+/// What another build of this benchmark has printed.
+static BEFORE: OnceLock<String> = OnceLock::new();
+
 fn main() {
     // `cargo test --benches` runs benchmarks too, to see that they work.
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
-    println!("{:<64} {:>10}   goal", "figure", "measured");
+    let mut args = std::env::args().skip_while(|arg| arg != "--before");
+    if args.next().is_some() {
+        let program = args.next().expect("--before: expected the path of a program");
+        let output =
+            Command::new(&program).output().unwrap_or_else(|err| panic!("{program}: {err}"));
+        assert!(output.status.success(), "{program}: {}", output.status);
+        BEFORE.get_or_init(|| String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let before = if BEFORE.get().is_some() { "before" } else { "" };
+    println!("{:<64} {:>7} {before:>7}         goal", "figure", "measured");
     one_thread();
     threads();
     shared_zones();
@@ -38,7 +52,10 @@ fn main() {
 }
 
 fn row(figure: &str, measured: f64, unit: &str, goal: &str) {
-    println!("{figure:<64} {measured:>7.1} {unit:<5} {goal}");
+    let line_of = |line: &str| line.strip_prefix(figure)?.split_whitespace().next()?.parse().ok();
+    let before: Option<f64> = BEFORE.get().and_then(|text| text.lines().find_map(line_of));
+    let before = before.map_or_else(String::new, |before| format!("{before:.1}"));
+    println!("{figure:<64} {measured:>7.1} {before:>7} {unit:<5} {goal}");
 }
 
 fn options(zone_write: ZoneWrite, merge: bool) -> QueueOptions {
