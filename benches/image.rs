@@ -19,12 +19,15 @@
 //! shares of time; without `setsid` the image shares the time of its terminal's session. On a loaded
 //! machine, `chrt -r 1` in front prioritizes both. `ZONAL_BENCH_DIR` sets the directory of the files
 //! (default: that for temporary files).
+#[path = "support/settle.rs"]
+mod settle;
+
 use criterion::Criterion;
 use serde_json::Value;
+use settle::settle;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -40,10 +43,6 @@ const TIME: Duration = Duration::from_millis(700);
 /// Pairs of short runs of two images that are open together, and how long each run is.
 const SLICES: usize = 60;
 const SLICE: Duration = Duration::from_millis(50);
-/// Discards count as done when none came for this long.
-const IDLE_TIME: Duration = Duration::from_millis(100);
-/// Longest wait for that: other programs may remove files all the time.
-const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Most bytes written: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
 const PROFILE: &str = "null:zones=16,zone_size=256M,depth=64";
@@ -292,25 +291,6 @@ fn compare_checksums(place: &Path, load: &Load) -> Vec<(f64, f64)> {
         std::fs::remove_file(&path).expect("it is ours");
     }
     pairs
-}
-
-/// Waits until the space of removed files has been discarded.
-fn settle(place: &Path) {
-    let handle = File::open(place).expect("the directory");
-    rustix::fs::syncfs(&handle).expect("the file system is written");
-    let device = handle.metadata().expect("the directory").dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    // Field 12 counts the discards that have ended. A file system without a drive has no such file.
-    let discards = || {
-        let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
-        text.split_whitespace().nth(11).map(str::to_owned)
-    };
-    let until = Instant::now() + MAX_WAIT;
-    let mut before = None;
-    while before != Some(discards()) && Instant::now() < until {
-        before = Some(discards());
-        std::thread::sleep(IDLE_TIME);
-    }
 }
 
 /// What `zonal run` writes to an image, with a recording and without one: zeroes, or blocks with random

@@ -8,8 +8,11 @@
 //! `--only WORD` measures the works whose names contain a word; `--only none` measures nothing.
 //! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files). Needs fio.
 mod rows;
+#[path = "../support/settle.rs"]
+mod settle;
 
 use rows::{HEADER, OWN, Row};
+use settle::settle;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -158,6 +161,7 @@ fn zonal_rate(work: &Work, place: &Place) -> Result<f64, String> {
     if work.on_image {
         let path = place.path("peer.img");
         image(&path)?;
+        settle(place.0.path());
         command.arg("--device").arg(path).arg(format!("--size={SIZE}")).arg("--runtime=1");
     } else {
         // Reads read what the jobs before have written.
@@ -177,6 +181,7 @@ fn fio_rate(work: &Work, place: &Place) -> Result<f64, String> {
     command.args(["--name=peer", "--output-format=terse", "--terse-version=3", "--runtime=1"]);
     if work.on_image {
         command.arg(format!("--filename={}", place.data()?.display()));
+        settle(place.0.path());
         command.args(["--ioengine=io_uring", "--direct=1"]).arg(format!("--size={SIZE}"));
     } else {
         command.arg(format!("--filename={}", place.sparse()?.display()));
