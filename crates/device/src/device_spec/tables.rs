@@ -168,6 +168,12 @@ pub const NULL_OPTIONS: &[OptionInfo<NullConfig>] = &[
         Zoned,
         "zones that may have such an area; 0 for as many as may be active"
     ),
+    count!(
+        descriptor_extension,
+        "0",
+        Zoned,
+        "bytes that a host can keep with a zone, a multiple of 64"
+    ),
     flag!(memory, "false", "whether data are kept, in memory"),
     written!(),
 ];
