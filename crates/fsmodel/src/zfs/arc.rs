@@ -231,20 +231,28 @@ impl Arc {
 
     /// Puts a block at the young end of a list.
     fn put(&mut self, used: Nanos, block: Block, list: List) {
-        self.remove(block);
         let (kind, record) = block;
         self.uses += 1;
-        self.entries.insert(block, Entry { list, age: self.uses, used });
+        let entry = Entry { list, age: self.uses, used };
+        if let Some(old) = self.entries.insert(block, entry) {
+            self.leave(kind, old);
+        }
         let ages = &mut self.lists[list as usize][kind as usize];
         ages.blocks.insert(self.uses, record);
         ages.bytes += self.bytes[kind as usize];
     }
 
     fn remove(&mut self, block: Block) {
-        let Some(Entry { list, age, .. }) = self.entries.remove(&block) else { return };
-        let ages = &mut self.lists[list as usize][block.0 as usize];
+        if let Some(entry) = self.entries.remove(&block) {
+            self.leave(block.0, entry);
+        }
+    }
+
+    /// Takes a block with this entry off its list.
+    fn leave(&mut self, kind: Kind, Entry { list, age, .. }: Entry) {
+        let ages = &mut self.lists[list as usize][kind as usize];
         ages.blocks.remove(&age);
-        ages.bytes -= self.bytes[block.0 as usize];
+        ages.bytes -= self.bytes[kind as usize];
     }
 
     fn total(&self, list: List) -> u64 {
