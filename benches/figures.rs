@@ -47,7 +47,9 @@ fn main() {
     start();
     virtual_clock();
     many_jobs();
+    file_system();
     whole_disk();
+    jobs();
     whole_program();
 }
 
@@ -215,15 +217,16 @@ fn zonal(args: &[&str]) -> f64 {
     iops(Command::new(env!("CARGO_BIN_EXE_zonal")).arg("run").args(args))
 }
 
-/// Runs one job and takes its write IOPS from the terse output.
+/// Runs one job, of reads or of writes, and takes its IOPS from the terse output.
 fn iops(command: &mut Command) -> f64 {
     let output = command.output().expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|line| line.starts_with("3;")).unwrap_or_else(|| {
         panic!("terse output: {text}{}", String::from_utf8_lossy(&output.stderr))
     });
-    // fio's terse format, version 3: field 49 is the write IOPS.
-    line.split(';').nth(48).and_then(|field| field.parse().ok()).expect("write IOPS")
+    // fio's terse format, version 3: field 8 is the read IOPS, field 49 the write IOPS.
+    let iops = |field: usize| line.split(';').nth(field - 1)?.parse::<f64>().ok();
+    iops(8).zip(iops(49)).map(|(reads, writes)| reads + writes).expect("IOPS")
 }
 
 const JOB: [&str; 5] = ["--name=peer", "--bs=4k", "--iodepth=16", "--zonemode=zbd", "--time_based"];
@@ -321,6 +324,28 @@ fn virtual_clock() {
     }
 }
 
+/// Data writes of the model of btrfs, of which each is an append of the block layer.
+fn file_system() {
+    let ios = 1_000_000;
+    let [seconds] = best::<1>(|_| {
+        seconds(&[
+            "--clock=virtual",
+            "--device=null:append_max=1M,latency=10us",
+            "--filesystem=btrfs",
+            "--rw=write",
+            "--bs=128k",
+            "--iodepth=16",
+            "--direct=1",
+            "--openfiles=1",
+            "--nrfiles=100000",
+            "--filesize=128m",
+            &format!("--number_ios={ios}"),
+        ])
+    });
+    let figure = "virtual clock, btrfs on null, depth 16, data writes a second";
+    row(figure, f64::from(ios) / seconds / 1e6, "M", "at least 2");
+}
+
 /// Writes all of a 30 TB shingled disk: 28.6 million commands of 1 MiB.
 fn whole_disk() {
     let start = Instant::now();
@@ -340,6 +365,23 @@ fn whole_disk() {
         "s",
         "at most 30",
     );
+}
+
+/// The loads for which the peers' figures are in docs/performance.md, in real time.
+fn jobs() {
+    let cases = [
+        ("--rw=write", "--iodepth=1", "at least 8"),
+        ("--rw=write", "--iodepth=16", "at least 12.7"),
+        ("--rw=randread", "--iodepth=1", "more than 9.1"),
+        ("--rw=randread", "--iodepth=16", "more than 14.8"),
+    ];
+    for (rw, depth, goal) in cases {
+        let device = "--device=null:zones=64,zone_size=256M,written=100%";
+        let job = [rw, depth, device, "--nomerges", "--runtime=1", "--output-format=terse"];
+        let rate = median((0..ROUNDS).map(|_| zonal(&[&JOB[..], &job].concat())));
+        let figure = format!("zonal run {rw} {depth} --nomerges, null, median");
+        row(&figure, rate / 1e6, "MIOPS", goal);
+    }
 }
 
 fn whole_program() {
