@@ -1,11 +1,12 @@
-//! `zonal run` on an image compared with fio, as users run them, on a file of the same file system that
-//! has data already; images with checksums compared with images without; `zonal run` on an image with a
+//! `zonal run` on a preallocated image compared with fio, as users run them, on a file of the same file
+//! system that has data already; images with checksums compared with images without; `zonal run` on an image with a
 //! recording of all writes (`--record-all`) compared with one without; and the time to open an image of
 //! 100,000 zones.
 //!
-//! A write to a file that has data changes none of its metadata, so that a flush costs least there. With
-//! `reserved` fio's file is new and its space only reserved: a flush after each write then commits the
-//! metadata that the write changed as well, which takes several times as long.
+//! A write to a file that has data, as to a preallocated image, changes none of its metadata, so that a
+//! flush costs least there. With `reserved` both are new, and the space of fio's file is only reserved:
+//! each write changes metadata, and a flush after it commits them as well. With `new` an image that is
+//! new is compared with the file that has data.
 //!
 //! A file system may discard freed space seconds later, which would slow whatever runs then, so each
 //! run waits until that is over. Load on the machine varies, so the two alternate in short runs, and
@@ -14,8 +15,8 @@
 //! checksums alone would fetch the data into the processor's cache.
 //!
 //! `setsid -w cargo bench --bench image`; needs fio. Words after `--` select the cases whose names
-//! contain one of them, `checksums`, `record`, `program` and `open` the parts; `reserved` is run only if
-//! it is named. fio's jobs run in sessions of their own, to which the kernel's scheduler gives equal
+//! contain one of them, `checksums`, `record`, `program` and `open` the parts; `reserved` and `new` are
+//! run only if they are named. fio's jobs run in sessions of their own, to which the kernel's scheduler gives equal
 //! shares of time; without `setsid` the image shares the time of its terminal's session. On a loaded
 //! machine, `chrt -r 1` in front prioritizes both. `ZONAL_BENCH_DIR` sets the directory of the files
 //! (default: that for temporary files).
@@ -46,6 +47,8 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Most bytes written: the zones of the image, and the file of fio.
 const SIZE: u64 = 2 << 30;
 const PROFILE: &str = "null:zones=16,zone_size=256M,depth=64";
+/// An image of that size, for the same jobs again and again.
+const FULL_PROFILE: &str = "null:zones=8,zone_size=256M,depth=64";
 /// Data that random reads read.
 const READ_SIZE: u64 = 512 << 20;
 
@@ -54,6 +57,8 @@ struct Case {
     block: usize,
     depth: usize,
     flush: bool,
+    /// Random reads instead of writes.
+    read: bool,
     /// Least share of fio's rate, in percent.
     goal: u32,
 }
@@ -66,9 +71,14 @@ struct Load {
     lba: u32,
 }
 
+/// Writes, with a flush after each if `flush`.
+const fn case(name: &'static str, block: usize, depth: usize, flush: bool) -> Case {
+    Case { name, block, depth, flush, read: false, goal: 90 }
+}
+
 /// The goal is the least share of the rate without checksums.
 const fn load(name: &'static str, read: bool, block: usize, depth: usize, lba: u32) -> Load {
-    Load { name, read, case: Case { name, block, depth, flush: false, goal: 90 }, lba }
+    Load { name, read, case: case(name, block, depth, false), lba }
 }
 
 const LOADS: [Load; 6] = [
@@ -81,13 +91,15 @@ const LOADS: [Load; 6] = [
 ];
 
 /// What both programs run.
-const JOBS: [Case; 6] = [
-    Case { name: "program 4k qd1", block: 4 << 10, depth: 1, flush: false, goal: 90 },
-    Case { name: "program 4k qd16", block: 4 << 10, depth: 16, flush: false, goal: 90 },
-    Case { name: "program 1m qd16", block: 1 << 20, depth: 16, flush: false, goal: 90 },
-    Case { name: "program 4k qd1 flush", block: 4 << 10, depth: 1, flush: true, goal: 90 },
-    Case { name: "program 128k qd1 flush", block: 128 << 10, depth: 1, flush: true, goal: 90 },
-    Case { name: "program 1m qd1 flush", block: 1 << 20, depth: 1, flush: true, goal: 90 },
+const JOBS: [Case; 8] = [
+    case("program 4k qd1", 4 << 10, 1, false),
+    case("program 4k qd16", 4 << 10, 16, false),
+    case("program 1m qd16", 1 << 20, 16, false),
+    case("program 4k qd1 flush", 4 << 10, 1, true),
+    case("program 128k qd1 flush", 128 << 10, 1, true),
+    case("program 1m qd1 flush", 1 << 20, 1, true),
+    Case { read: true, ..case("program 4k randread qd1", 4 << 10, 1, false) },
+    Case { read: true, ..case("program 4k randread qd16", 4 << 10, 16, false) },
 ];
 
 fn open(path: &Path) -> Channel {
@@ -116,18 +128,22 @@ fn create(place: &Path, lba: u32, checksums: bool) -> PathBuf {
 
 /// Bytes per second of a program that runs the job of a case and prints fio's terse format.
 fn job_rate(mut command: Command, case: &Case) -> f64 {
-    command.arg(format!("--size={SIZE}")).arg(format!("--runtime={}ms", TIME.as_millis()));
+    let (size, rw) = if case.read { (READ_SIZE, "randread") } else { (SIZE, "write") };
+    command.arg(format!("--rw={rw}"));
+    command.arg(format!("--size={size}")).arg(format!("--runtime={}ms", TIME.as_millis()));
     command.arg(format!("--bs={}", case.block)).arg(format!("--iodepth={}", case.depth));
     if case.flush {
         command.arg("--fdatasync=1");
     }
     let output = command.output().expect("the program runs");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    // Fields of the terse format 3: 47 is the KiB written, 50 the milliseconds, from 1.
+    // Fields of the terse format 3, from 1: 6 is the KiB read, 9 the milliseconds; 47 and 50 are those
+    // of writes.
     let line = text.lines().find(|line| line.starts_with("3;")).expect("a line of results");
     let fields: Vec<&str> = line.split(';').collect();
     let number = |at: usize| fields[at].parse::<f64>().expect("a number");
-    number(46) * 1024.0 / (number(49) / 1000.0)
+    let first = if case.read { 5 } else { 46 };
+    number(first) * 1024.0 / (number(first + 3) / 1000.0)
 }
 
 /// `zonal run` on a new image. As in an image in use, there are data in several zones: with very few
@@ -142,18 +158,44 @@ fn zonal_job(place: &Path, case: &Case) -> f64 {
         io.poll(Nanos(0), &mut Vec::new());
     }
     drop(io);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
-    command.arg("run").arg("--device").arg(&path);
-    command.args([
-        "--name=bench",
-        "--rw=write",
-        "--zonemode=zbd",
-        "--ioengine=io_uring",
-        "--minimal",
-    ]);
-    let rate = job_rate(command, case);
+    let rate = job_rate(zonal_run(&path), case);
     std::fs::remove_file(&path).expect("it is ours");
     rate
+}
+
+fn zonal_run(image: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+    command.arg("run").arg("--device").arg(image);
+    command.args(["--name=bench", "--zonemode=zbd", "--ioengine=io_uring", "--minimal"]);
+    command
+}
+
+/// `zonal run` on a preallocated image, which stays for the next run. Its zones are empty, or have the
+/// data that are read.
+fn zonal_full(place: &Path, case: &Case) -> f64 {
+    let path = place.join("full.img");
+    if !path.exists() {
+        let profile = Profile::Spec(format!("{FULL_PROFILE},lba=4096"));
+        image::create_preallocated(&path, profile, true, &mut |_, _| ()).expect("an image");
+    }
+    let mut io = open(&path);
+    let mut run = |bio| {
+        let mut completions = Vec::new();
+        io.submit(Nanos(0), bio);
+        while io.outstanding() > 0 {
+            io.poll(Nanos(0), &mut completions);
+        }
+        assert_eq!(completions[0].status, Status::Ok);
+    };
+    run(Bio::new(Op::ZoneResetAll, Sector(0), 0, 0));
+    if case.read {
+        for at in (0..READ_SIZE).step_by(1 << 20) {
+            run(Bio::write(Sector(at / 512), filled(1 << 20), 0));
+        }
+    }
+    drop(io);
+    settle(place);
+    job_rate(zonal_run(&path), case)
 }
 
 /// fio on a new file with reserved space.
@@ -162,7 +204,6 @@ fn fio_reserved(place: &Path, case: &Case) -> f64 {
     command.current_dir(place).args([
         "--name=bench",
         "--filename=new.dat",
-        "--rw=write",
         "--ioengine=io_uring",
         "--direct=1",
         "--fallocate=native",
@@ -185,7 +226,6 @@ fn fio_job(place: &Path, case: &Case) -> f64 {
     command.current_dir(place).args([
         "--name=bench",
         "--filename=data.dat",
-        "--rw=write",
         "--ioengine=io_uring",
         "--direct=1",
         "--output-format=terse",
@@ -304,7 +344,7 @@ const RECORDED: [Case; 4] = [
 
 /// The goal is the least share of the rate without a recording.
 const fn recorded(name: &'static str, block: usize, depth: usize) -> Case {
-    Case { name, block, depth, flush: false, goal: 85 }
+    Case { goal: 85, ..case(name, block, depth, false) }
 }
 
 /// Bytes per second of `zonal run` on a new image, with its writes recorded if `record`.
@@ -382,10 +422,12 @@ fn main() {
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = tempfile::tempdir_in(base).expect("a directory");
     compare_programs(place.path(), chosen);
-    if words.iter().any(|word| word == "reserved") {
-        println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
-        for case in &JOBS {
-            print_case(case, &compare(place.path(), case, zonal_job, fio_reserved));
+    for (word, fio) in [("reserved", fio_reserved as Rate), ("new", fio_job)] {
+        if words.iter().any(|other| other == word) {
+            println!("{word:30} image MB/s  fio MB/s  ratio  middle half   goal");
+            for case in JOBS.iter().filter(|case| !case.read) {
+                print_case(case, &compare(place.path(), case, zonal_job, fio));
+            }
         }
     }
     let loads: Vec<&Load> =
@@ -416,7 +458,7 @@ fn compare_programs(place: &Path, chosen: impl Fn(&str) -> bool) {
         println!("{:30} image MB/s  fio MB/s  ratio  middle half   goal", "");
     }
     for case in jobs {
-        print_case(case, &compare(place, case, zonal_job, fio_job));
+        print_case(case, &compare(place, case, zonal_full, fio_job));
     }
 }
 

@@ -209,6 +209,31 @@ fn image_without_checksums_is_made_on_request_and_says_so() {
 }
 
 #[test]
+fn preallocated_image_keeps_its_space_when_its_zones_are_reset() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = TestDir::new();
+    dir.fine(&["create", "a.img", "--profile", "null:zones=4,zone_size=4M", "--preallocate"]);
+    let space = || dir.path("a.img").metadata().expect("a file").blocks() * 512;
+    let before = space();
+    assert!(before >= 16 << 20, "{before}");
+    dir.fine(&[
+        "run",
+        "--device",
+        "a.img",
+        "--name=a",
+        "--rw=write",
+        "--bs=64k",
+        "--zonemode=zbd",
+        "--size=16m",
+        "--verify=crc32c",
+        "--fdatasync=4",
+    ]);
+    dir.fine(&["zone", "reset", "a.img"]);
+    dir.fine(&["check", "--data", "--repair", "a.img"]);
+    assert_eq!(space(), before);
+}
+
+#[test]
 fn image_is_readable_by_its_owner_only() {
     let dir = TestDir::new();
     dir.create("a.img");

@@ -1,5 +1,6 @@
 //! Everything that needs a packaged peer, in one run: `zonal run` on a null device against
-//! `fio --ioengine=null`, and on an image against fio on a file of the same file system that has data.
+//! `fio --ioengine=null`, and on a preallocated image against fio on a file of the same file system that
+//! has data.
 //! Both run the same job in turn; a value is the median of the rounds.
 //!
 //! `cargo bench --bench peers` prints rows of CSV (`rows.rs`). `-- --with FILE` reads such rows, for
@@ -21,7 +22,7 @@ use std::process::{Command, ExitCode};
 /// Bytes that a job may write or read: more than it does in its time.
 const SIZE: u64 = 2 << 30;
 const NULL: &str = "--device=null:zones=64,zone_size=256M";
-const IMAGE: &str = "null:zones=16,zone_size=256M,depth=64,lba=4096";
+const IMAGE: &str = "null:zones=8,zone_size=256M,depth=64,lba=4096";
 
 struct Options {
     with: Vec<PathBuf>,
@@ -139,20 +140,20 @@ fn zonal() -> Command {
     Command::new(env!("CARGO_BIN_EXE_zonal"))
 }
 
-/// A new image with data in one of its last zones.
+/// An image whose space is written already, as that of fio's file is, with empty zones. It is made once
+/// and stays.
 fn image(path: &Path) -> Result<(), String> {
-    if path.exists() {
-        std::fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    let made = zonal().arg("create").arg(path).args(["--profile", IMAGE]).output();
-    let made = made.map_err(|error| format!("zonal create: {error}"))?;
-    if !made.status.success() {
-        return Err(String::from_utf8_lossy(&made.stderr).into_owned());
-    }
-    let begin = ["--rw=write", "--bs=4k", "--offset=2g", "--size=256m", "--number_ios=1"];
     let mut command = zonal();
-    command.arg("run").arg("--device").arg(path).args(["--name=begin", "--zonemode=zbd"]);
-    rate(command.args(begin).args(["--minimal", "--eta=never"]), 6).map(drop)
+    if path.exists() {
+        command.args(["zone", "reset"]).arg(path);
+    } else {
+        command.arg("create").arg(path).args(["--profile", IMAGE, "--preallocate"]);
+    }
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 fn zonal_rate(work: &Work, place: &Place) -> Result<f64, String> {

@@ -34,6 +34,10 @@ pub struct CreateArgs {
     /// Whether each block of data gets a checksum, which reads verify
     #[arg(long, value_name = "ON|OFF", default_value = "on")]
     pub checksums: Switch,
+    /// Write the space of all zones now, and keep it when zones are reset: later writes are faster,
+    /// above all those that are flushed one by one
+    #[arg(long)]
+    pub preallocate: bool,
 }
 
 /// Whether something is on.
@@ -66,8 +70,24 @@ pub struct CheckArgs {
 pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     let in_image = || format!("image {}", args.image.display());
     let checksums = args.checksums == Switch::On;
-    let superblock =
-        image::create(&args.image, profile(args)?, checksums).with_context(in_image)?;
+    let profile = profile(args)?;
+    let created = if args.preallocate {
+        let bar = StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+        let mut written = None;
+        let created =
+            image::create_preallocated(&args.image, profile, checksums, &mut |all, done| {
+                let before = written.replace(done).unwrap_or_else(|| {
+                    bar.start("space", all);
+                    0
+                });
+                bar.advance(done - before);
+            });
+        bar.finish();
+        created
+    } else {
+        image::create(&args.image, profile, checksums)
+    };
+    let superblock = created.with_context(in_image)?;
     let name = ImageName::of_path(&args.image.to_string_lossy());
     writeln!(
         io::stdout(),

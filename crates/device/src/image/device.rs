@@ -132,7 +132,20 @@ impl ImageDevice {
     /// # Errors
     /// The file could not be written, and is not an image then.
     pub fn create(store: &dyn ImageStore, superblock: &Superblock) -> Result<(), ImageError> {
-        format(store, superblock).map_err(ImageError::io("writing the metadata"))
+        Self::create_with(store, superblock, &mut |_| ())
+    }
+
+    /// The same; if the image is preallocated, calls `progress` with the number of bytes of its zones
+    /// that were written so far.
+    ///
+    /// # Errors
+    /// The file could not be written, and is not an image then.
+    pub fn create_with(
+        store: &dyn ImageStore,
+        superblock: &Superblock,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), ImageError> {
+        format(store, superblock, progress).map_err(ImageError::io("writing the new image"))
     }
 
     /// Opens an image, recovering it after a loss of power. `timing` creates the model whose
@@ -186,7 +199,10 @@ impl ImageDevice {
             layout: superblock.layout(),
             limits: geometry.limits(),
             zones,
-            tails: entries.iter().map(|entry| Mutex::new(ZoneTail::new(entry))).collect(),
+            tails: entries
+                .iter()
+                .map(|entry| Mutex::new(ZoneTail::new(entry, superblock.preallocated)))
+                .collect(),
             journal: Mutex::new(Journal::new(&superblock, root, generation, entries.clone())),
             dirty: Mutex::default(),
             unsynced: AtomicBool::new(false),
@@ -293,8 +309,11 @@ impl ImageDevice {
         slot.map_or(Ok(()), |slot| self.resum(slot, range))
     }
 
-    /// Frees the space after a zone's data.
+    /// Frees the space after a zone's data, unless it is preallocated.
     fn discard_beyond_data(&self, entry: &ZoneEntry) -> io::Result<()> {
+        if self.superblock.preallocated {
+            return Ok(());
+        }
         let (Some(slot), false) = (entry.slot, self.zones.is_conventional(entry.zone)) else {
             return Ok(());
         };
@@ -976,10 +995,12 @@ impl DeviceControl for ImageDevice {
             Profile::Toml(_) => "a profile of its own".to_owned(),
         };
         let checksums = if self.sums.is_some() { "CRC-32C of each block" } else { "none" };
+        let space = if self.superblock.preallocated { "preallocated" } else { "that of the data" };
         vec![
             ("made as", profile),
             ("slot", format_size(self.layout.slot_size())),
             ("checksums", checksums.to_owned()),
+            ("space", space.to_owned()),
         ]
     }
 

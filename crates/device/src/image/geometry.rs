@@ -170,10 +170,10 @@ impl ImageGeometry {
     }
 }
 
-#[cfg(test)]
 impl ImageGeometry {
-    /// Blocks of 512 bytes, a queue of depth 8 and no limits, for tests.
-    pub(super) fn simple(zones: u32, conventional: u32, zone_size: Sector) -> Self {
+    /// Blocks of 512 bytes, commands of up to 64 sectors, a queue of depth 8 and no limits, as tests
+    /// need it.
+    pub fn simple(zones: u32, conventional: u32, zone_size: Sector) -> Self {
         ImageGeometry {
             zones,
             conventional,

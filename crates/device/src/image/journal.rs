@@ -13,6 +13,7 @@ use super::store::ImageStore;
 use super::sums::Sums;
 use super::superblock::{FileLayout, Superblock};
 use std::io;
+use std::ops::Range;
 use zonal_blk::{Buf, ZoneNo};
 
 /// Blocks written at a time, both copies counted.
@@ -292,19 +293,28 @@ impl Journal {
     }
 }
 
-/// Writes the metadata of a new image into an empty file.
+/// Writes the metadata of a new image into an empty file, and the space of all zones if that is to be
+/// preallocated; calls `progress` with the number of bytes of that written so far.
 ///
 /// # Errors
 /// Those of the file, which is not an image then.
-pub fn format(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()> {
+pub fn format(
+    store: &dyn ImageStore,
+    superblock: &Superblock,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<()> {
     let layout = superblock.layout();
     // Write all metadata once, so that later writes need no new space.
-    let zeroes = Buf::zeroed(1 << 20);
-    for at in (0..layout.data()).step_by(zeroes.len()) {
-        store.write(at, &zeroes)?;
+    write_zeroes(store, 0..layout.data(), &mut |_| ())?;
+    if superblock.preallocated {
+        write_zeroes(store, layout.data()..superblock.full_len(), progress)?;
     }
     let geometry = &superblock.geometry;
-    let table = (0..geometry.zones).map(|zone| ZoneEntry::new(ZoneNo(zone), geometry)).collect();
+    let entry = |zone| ZoneEntry {
+        slot: superblock.preallocated.then_some(zone),
+        ..ZoneEntry::new(ZoneNo(zone), geometry)
+    };
+    let table = (0..geometry.zones).map(entry).collect();
     let mut journal = Journal::new(superblock, 0, 0, table);
     // Without it, damage to the root of generation 1 would leave none.
     journal.write_root(store)?;
@@ -320,6 +330,21 @@ pub fn format(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()>
         store.write(FileLayout::superblock(copy), &block)?;
     }
     store.sync()
+}
+
+fn write_zeroes(
+    store: &dyn ImageStore,
+    range: Range<u64>,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    let zeroes = Buf::zeroed(1 << 20);
+    for at in range.clone().step_by(zeroes.len()) {
+        let len =
+            usize::try_from(range.end - at).map_or(zeroes.len(), |left| left.min(zeroes.len()));
+        store.write(at, &zeroes[..len])?;
+        progress(at - range.start + len as u64);
+    }
+    Ok(())
 }
 
 /// Rewrites the superblock if a copy is damaged.

@@ -54,6 +54,9 @@ pub struct Superblock {
     pub version: u32,
     /// Whether each block of data has a checksum.
     pub checksums: bool,
+    /// Whether each zone has its slot from the beginning, whose space was written when the image was
+    /// created and is kept by resets.
+    pub preallocated: bool,
 }
 
 impl Superblock {
@@ -72,7 +75,20 @@ impl Superblock {
             return Err(ImageError::LongProfile { len, max: MAX_PROFILE });
         }
         let (version, log_blocks) = (VERSION, LOG_BLOCKS);
-        Ok(Superblock { uuid, geometry, log_blocks, profile, version, checksums: true })
+        Ok(Superblock {
+            uuid,
+            geometry,
+            log_blocks,
+            profile,
+            version,
+            checksums: true,
+            preallocated: false,
+        })
+    }
+
+    /// How long the file of a preallocated image is, in bytes.
+    pub fn full_len(&self) -> u64 {
+        self.layout().slot(self.geometry.zones)
     }
 
     /// The number that identifies the image in its blocks.
@@ -113,6 +129,7 @@ impl Superblock {
             (76, u32::from(matches!(self.profile, Profile::Toml(_)))),
             (80, u32::try_from(self.profile.text().len()).expect("a profile fits in a block")),
             (84, if self.checksums { CHECKSUMS } else { 0 }),
+            (120, u32::from(self.preallocated)),
         ];
         for (at, number) in numbers {
             put(&mut block, at, &number.to_le_bytes());
@@ -185,7 +202,9 @@ impl Superblock {
         };
         let uuid = block[16..32].try_into().expect("sixteen bytes");
         let checksums = features & CHECKSUMS != 0;
-        let superblock = Superblock { uuid, geometry, log_blocks, profile, version, checksums };
+        let preallocated = u32_at(block, 120) != 0;
+        let superblock =
+            Superblock { uuid, geometry, log_blocks, profile, version, checksums, preallocated };
         let layout = superblock.layout();
         if u64_at(block, 104) != layout.data() || u64_at(block, 112) != layout.stride() {
             return Err(odd("a place of the data"));

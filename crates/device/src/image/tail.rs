@@ -38,6 +38,8 @@ pub(super) struct ZoneTail {
     pub(super) reserved: Sector,
     /// Up to where that space was written: a write there changes none of the file's metadata.
     pub(super) prepared: Sector,
+    /// Whether all of its space was written, and is kept.
+    preallocated: bool,
     /// Was finished by a command.
     pub(super) finished: bool,
     /// Has changed since its last entry, and is on the list of changed zones.
@@ -56,13 +58,16 @@ pub(super) struct ZoneTail {
 }
 
 impl ZoneTail {
-    pub(super) fn new(entry: &ZoneEntry) -> Self {
+    /// The tail of a zone that is as its entry says; `preallocated` if all of its space was written.
+    pub(super) fn new(entry: &ZoneEntry, preallocated: bool) -> Self {
         use ZoneCondition::{Full, Offline, ReadOnly};
+        let space = if preallocated { Sector(u64::MAX) } else { entry.written };
         ZoneTail {
             slot: entry.slot,
             done: entry.written,
-            reserved: entry.written,
-            prepared: entry.written,
+            reserved: space,
+            prepared: space,
+            preallocated,
             finished: entry.cond == Full,
             dirty: false,
             fixed: Some(entry.cond).filter(|cond| matches!(cond, Offline | ReadOnly)),
@@ -168,8 +173,10 @@ impl ZoneTail {
     /// The zone's data end at `end` now, which is no later than before.
     pub(super) fn shorten(&mut self, end: Sector) {
         self.done = end;
-        self.reserved = end;
-        self.prepared = end;
+        if !self.preallocated {
+            self.reserved = end;
+            self.prepared = end;
+        }
         self.finished = false;
         self.rebase();
     }
@@ -264,7 +271,7 @@ mod tests {
     fn covered(order: [u64; 2]) -> Option<CoveredData> {
         let geometry = ImageGeometry::simple(1, 0, Sector(64));
         let durable = ZoneEntry::new(ZoneNo(0), &geometry);
-        let mut tail = ZoneTail::new(&durable);
+        let mut tail = ZoneTail::new(&durable, false);
         tail.accept(Sector(8));
         tail.accept(Sector(16));
         assert!(tail.is_last(Sector(16)) && !tail.is_last(Sector(8)));

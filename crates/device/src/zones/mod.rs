@@ -448,11 +448,7 @@ impl Zones {
         self.check_sequential(zone)?;
         let slot = self.slot(zone);
         let _locked = slot.lock();
-        match slot.cond.get() {
-            ZoneCondition::Empty => {}
-            ZoneCondition::Offline => return Err(Status::Offline),
-            _ => return Err(Status::IoError),
-        }
+        check_empty(slot.cond.get())?;
         self.areas.take()?;
         let opened = self.transition(zone, ZoneCondition::ExplicitOpen);
         match opened {
@@ -769,11 +765,7 @@ impl ZoneExtensions for Zones {
         self.check_sequential(zone)?;
         let slot = self.slot(zone);
         let _locked = slot.lock();
-        match slot.cond.get() {
-            ZoneCondition::Empty => {}
-            ZoneCondition::Offline => return Err(Status::Offline),
-            _ => return Err(Status::IoError),
-        }
+        check_empty(slot.cond.get())?;
         if zrwa {
             self.areas.take()?;
         }
@@ -794,6 +786,15 @@ impl ZoneExtensions for Zones {
 }
 
 const COUNTS: &str = "no thread panics while it holds the counts of open and active zones";
+
+/// Fails for the condition of a zone that is not empty.
+fn check_empty(cond: ZoneCondition) -> Result<(), Status> {
+    match cond {
+        ZoneCondition::Empty => Ok(()),
+        ZoneCondition::Offline => Err(Status::Offline),
+        _ => Err(Status::IoError),
+    }
+}
 
 /// Fails for a condition in which no write is accepted.
 fn check_writable(cond: ZoneCondition) -> Result<(), Status> {

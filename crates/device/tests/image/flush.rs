@@ -1,44 +1,17 @@
 //! Flushes after each write: the log is written ahead, together with the data.
 use crate::medium::Medium;
-use crate::model::{channel, open};
+use crate::model::{channel, complete, new_image, open, run};
 use std::sync::Arc;
-use zonal_blk::{Bio, Buf, Channel, Nanos, Op, Sector, Status, ZoneNo};
-use zonal_device::image::{
-    Finding, ImageDevice, ImageGeometry, Profile, Superblock, check, check_data,
-};
+use zonal_blk::{Bio, Buf, Channel, Op, Sector, Status, ZoneNo};
+use zonal_device::image::{Finding, ImageDevice, check, check_data};
 
 const ZONE: u64 = 256;
 
 fn image() -> (Medium, Arc<ImageDevice>, Channel) {
-    let geometry = ImageGeometry {
-        zones: 4,
-        conventional: 0,
-        zone_size: Sector(ZONE),
-        zone_capacity: Sector(ZONE),
-        max_open: 0,
-        max_active: 0,
-        lba: 512,
-        max_sectors: 64,
-        append_max_sectors: 0,
-        nr_queues: 1,
-        queue_depth: 8,
-        rotational: false,
-    };
-    let superblock = Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap();
-    let medium = Medium::new(1);
-    ImageDevice::create(&medium, &superblock).unwrap();
+    let medium = new_image(ZONE);
     let device = open(&medium).unwrap();
     let io = channel(&device);
     (medium, device, io)
-}
-
-fn run(io: &mut Channel, bio: Bio) -> Status {
-    io.submit(Nanos(0), bio);
-    let mut completions = Vec::new();
-    while io.outstanding() > 0 {
-        io.poll(Nanos(0), &mut completions);
-    }
-    completions[0].status
 }
 
 /// The data of a sector: one byte, repeated.
@@ -100,14 +73,10 @@ fn data_and_record_may_reach_the_file_in_any_order_or_not() {
         assert!([Sector(24), Sector(32)].contains(&wp), "{wp}");
         assert!(keep < 4 || wp == Sector(32), "data and record are there");
         for sector in 0..wp.0 {
-            io.submit(Nanos(0), Bio::read(Sector(sector), 1, 0));
-            let mut completions = Vec::new();
-            while io.outstanding() > 0 {
-                io.poll(Nanos(0), &mut completions);
-            }
-            assert_eq!(completions[0].status, Status::Ok);
+            let read = complete(&mut io, Bio::read(Sector(sector), 1, 0));
+            assert_eq!(read.status, Status::Ok);
             let expected = u8::try_from(1 + sector / 8 * 8).unwrap();
-            let found = completions[0].buf.take().unwrap();
+            let found = read.buf.unwrap();
             assert!(found.iter().all(|&byte| byte == expected), "sector {sector}");
         }
     }

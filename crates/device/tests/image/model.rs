@@ -7,7 +7,7 @@ use zonal_blk::{
 };
 use zonal_device::ImageDevice;
 use zonal_device::control::DeviceControl as Timing;
-use zonal_device::image::{ImageError, Superblock, ZoneEntry};
+use zonal_device::image::{ImageError, ImageGeometry, Profile, Superblock, ZoneEntry};
 use zonal_device::rng::Rng;
 
 use crate::medium::Medium;
@@ -25,6 +25,30 @@ pub fn open(medium: &Medium) -> Result<Arc<ImageDevice>, ImageError> {
     let none = |_: &Superblock, _: &[ZoneEntry]| Ok::<Option<Arc<dyn Timing>>, ImageError>(None);
     let device = ImageDevice::open(Arc::new(medium.clone()), none)?;
     Ok(Arc::new(device.with_long_commands()))
+}
+
+/// A new image with four sequential zones of so many sectors.
+pub fn new_image(zone_size: u64) -> Medium {
+    let geometry = ImageGeometry::simple(4, 0, Sector(zone_size));
+    let superblock = Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap();
+    let medium = Medium::new(1);
+    ImageDevice::create(&medium, &superblock).unwrap();
+    medium
+}
+
+/// Executes a command alone.
+pub fn complete(io: &mut Channel, bio: Bio) -> Completion {
+    io.submit(Nanos(0), bio);
+    let mut completions = Vec::new();
+    while io.outstanding() > 0 {
+        io.poll(Nanos(0), &mut completions);
+    }
+    completions.pop().unwrap()
+}
+
+/// The same; gives its status.
+pub fn run(io: &mut Channel, bio: Bio) -> Status {
+    complete(io, bio).status
 }
 
 /// Attaches the block layer.

@@ -71,6 +71,7 @@ fn run(seed: u64) -> (u64, u64) {
     superblock.log_blocks = 1 + u32::try_from(rng.below(5)).unwrap();
     superblock.checksums = rng.below(4) > 0;
     superblock.version = 2 + u32::try_from(rng.below(2)).unwrap();
+    superblock.preallocated = rng.below(3) == 0;
     let medium = Medium::new(seed);
     ImageDevice::create(&medium, &superblock).unwrap();
     let is_short = rng.below(4) == 0;

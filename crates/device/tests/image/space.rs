@@ -1,45 +1,14 @@
 //! Commands that fail, for want of space or because of their zone: the image stays intact.
 use crate::medium::Medium;
-use crate::model::{channel, open};
+use crate::model::{channel, complete, new_image, open, run};
 use std::sync::Arc;
 use zonal_blk::{
-    Bio, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneCondition,
-    ZoneNo, ZoneWrite,
+    Bio, Buf, Channel, Completion, Op, Queue, QueueOptions, Sector, Status, ZoneCondition, ZoneNo,
+    ZoneWrite,
 };
-use zonal_device::image::{ImageDevice, ImageGeometry, Profile, Superblock};
 
 fn medium() -> Medium {
-    let geometry = ImageGeometry {
-        zones: 4,
-        conventional: 0,
-        zone_size: Sector(64),
-        zone_capacity: Sector(64),
-        max_open: 0,
-        max_active: 0,
-        lba: 512,
-        max_sectors: 64,
-        append_max_sectors: 0,
-        nr_queues: 1,
-        queue_depth: 8,
-        rotational: false,
-    };
-    let profile = Profile::Spec("null".to_owned());
-    let medium = Medium::new(1);
-    ImageDevice::create(&medium, &Superblock::new([1; 16], geometry, profile).unwrap()).unwrap();
-    medium
-}
-
-fn run(io: &mut Channel, bio: Bio) -> Status {
-    complete(io, bio).status
-}
-
-fn complete(io: &mut Channel, bio: Bio) -> Completion {
-    io.submit(Nanos(0), bio);
-    let mut completions = Vec::new();
-    while io.outstanding() > 0 {
-        io.poll(Nanos(0), &mut completions);
-    }
-    completions.pop().unwrap()
+    new_image(64)
 }
 
 fn write(io: &mut Channel, sector: u64, nr_sectors: usize) -> Status {

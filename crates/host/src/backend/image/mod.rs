@@ -14,7 +14,7 @@ use zonal_blk::ZoneNo;
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec, SpecError};
 use zonal_device::image::{
-    self, Finding, ImageError, ImageGeometry, Profile, Recovered, Superblock, ZoneEntry,
+    self, Finding, ImageError, ImageGeometry, ImageStore, Profile, Recovered, Superblock, ZoneEntry,
 };
 use zonal_device::{ImageDevice, image::check};
 
@@ -96,14 +96,55 @@ fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
 /// # Errors
 /// What is wrong with the profile or the file. An incomplete file is removed.
 pub fn create(path: &Path, profile: Profile, checksums: bool) -> Result<Superblock, OpenError> {
+    let superblock = new_superblock(profile)?;
+    write_new(path, Superblock { checksums, ..superblock }, &mut |_, _| ())
+}
+
+/// The same with the space of all zones, which is written with zeroes and stays when zones are reset.
+/// Calls `progress` with the number of its bytes and how many of them were written so far.
+///
+/// # Errors
+/// What is wrong with the profile or the file. An incomplete file is removed.
+pub fn create_preallocated(
+    path: &Path,
+    profile: Profile,
+    checksums: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Superblock, OpenError> {
+    let superblock = new_superblock(profile)?;
+    write_new(path, Superblock { checksums, preallocated: true, ..superblock }, progress)
+}
+
+fn new_superblock(profile: Profile) -> Result<Superblock, OpenError> {
     let geometry = geometry_of(&spec_of(&profile)?)?;
     let uuid = uuid::random().map_err(OpenError::File)?;
-    let superblock = Superblock { checksums, ..Superblock::new(uuid, geometry, profile)? };
-    let file = ImageFile::create(path)?;
-    if let Err(error) = ImageDevice::create(&file, &superblock) {
+    Ok(Superblock::new(uuid, geometry, profile)?)
+}
+
+fn write_new(
+    path: &Path,
+    superblock: Superblock,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Superblock, OpenError> {
+    let mut file = ImageFile::create(path)?;
+    let all = superblock.full_len();
+    let mut write = || -> Result<(), OpenError> {
+        if superblock.preallocated {
+            // First, so that a lack of space is found at once; without it the page cache has the data.
+            match file.reserve(0, all) {
+                Err(error) if error.kind() != io::ErrorKind::Unsupported => {
+                    return Err(OpenError::File(error));
+                }
+                _ => drop(file.try_direct_io(superblock.geometry.lba)),
+            }
+        }
+        ImageDevice::create_with(&file, &superblock, &mut |done| progress(all, done))?;
+        Ok(())
+    };
+    if let Err(error) = write() {
         // It was created above.
         let _removed = std::fs::remove_file(path);
-        return Err(error.into());
+        return Err(error);
     }
     Ok(superblock)
 }
@@ -189,7 +230,44 @@ pub fn inspect(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::Device;
+    use zonal_blk::{Bio, Device, Nanos, Op, Queue, QueueOptions, Sector, Status};
+
+    #[test]
+    fn a_preallocated_image_has_all_of_its_space_and_keeps_it_when_zones_are_reset() {
+        use std::os::unix::fs::MetadataExt;
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("full.img");
+        let profile = Profile::Spec("null:zones=4,zone_size=4M,conventional=1,lba=4096".to_owned());
+        let mut last = (0, 0);
+        let made = create_preallocated(&path, profile, true, &mut |all, done| last = (all, done));
+        let full_len = made.expect("an image").full_len();
+        assert_eq!(last.0, full_len);
+        assert!(last.1 >= 16 << 20, "{last:?}");
+        let space = || std::fs::metadata(&path).expect("the file").blocks() * 512;
+        assert_eq!(std::fs::metadata(&path).expect("the file").len(), full_len);
+        let before = space();
+        assert!(before >= full_len, "{before} of {full_len}");
+        let name = format!("image:{}", path.display()).parse().expect("a name");
+        for _ in 0..2 {
+            let device = open(&name).expect("it opens").device;
+            let queue = Queue::attach(device, QueueOptions::default()).expect("a queue");
+            let mut io = queue.channel().expect("a channel");
+            let sector = Sector(8 << 11);
+            for bio in [
+                Bio::write(sector, zonal_blk::Buf::zeroed(1 << 20), 0),
+                Bio::new(Op::Flush, Sector(0), 0, 0),
+                Bio::new(Op::ZoneReset, sector, 0, 0),
+            ] {
+                let mut done = Vec::new();
+                io.submit(Nanos(0), bio);
+                while io.outstanding() > 0 {
+                    io.poll(Nanos(0), &mut done);
+                }
+                assert_eq!(done[0].status, Status::Ok);
+            }
+        }
+        assert_eq!(space(), before);
+    }
 
     #[test]
     fn commands_are_long_unless_the_profile_or_a_model_says_otherwise() {
