@@ -3,6 +3,9 @@
 //!
 //! `cargo bench --bench sched`; words after `--` choose the rows whose names contain one. Ways are
 //! measured in turn, round after round, on machines that other work shares; the best round counts.
+//!
+//! `--loop SCHEDULER single|batch DEPTH COUNT` runs one loop on one thread and measures nothing, so
+//! that callgrind can count its instructions.
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -231,6 +234,8 @@ const ROWS: &[Row] = &[
 struct Run {
     queue: Arc<Queue>,
     row: Row,
+    /// How many reads a job does at least, unless it is told to stop before.
+    reads: u64,
     since: Instant,
     stop: AtomicBool,
     begin: Barrier,
@@ -247,7 +252,8 @@ impl Run {
         let options = QueueOptions { scheduler, ..QueueOptions::default() };
         let queue = Queue::attach(device, options).expect("the limits are in order");
         let begin = Barrier::new(row.threads + 1);
-        Run { queue, row, since: Instant::now(), stop: AtomicBool::new(false), begin }
+        let reads = u64::MAX;
+        Run { queue, row, reads, since: Instant::now(), stop: AtomicBool::new(false), begin }
     }
 
     fn now(&self) -> Nanos {
@@ -271,7 +277,7 @@ impl Run {
         })
     }
 
-    /// Reads until it is told to stop. Returns the number of reads and when it began.
+    /// Reads until it is told to stop, or has done enough. Returns the number of reads and when it began.
     fn job(&self, seed: u64) -> (u64, Instant) {
         let mut channel = self.queue.channel().expect("a hardware queue for each thread");
         let (mut out, mut bios) = (Vec::new(), Vec::new());
@@ -279,7 +285,7 @@ impl Run {
         let mut reads = 0;
         self.begin.wait();
         let start = Instant::now();
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.stop.load(Ordering::Relaxed) && reads < self.reads {
             let now = self.now();
             // The clock is read once in a while: that costs as much as a read.
             for _ in 0..16 {
@@ -322,8 +328,27 @@ impl Run {
     }
 }
 
+/// Runs the loop that the command line names, if it does.
+fn run_loop(args: &[String]) -> Option<()> {
+    let [option, variant, submit, depth, count] = args else { return None };
+    let submit = match (option.as_str(), submit.as_str()) {
+        ("--loop", "single") => Submit::Single,
+        ("--loop", "batch") => Submit::Batch,
+        _ => return None,
+    };
+    let depth = depth.parse().ok()?;
+    let row = Row { name: "", threads: 0, depth, submit, tags: 128, variants: &[], goal: "" };
+    let run = Run { reads: count.parse().ok()?, ..Run::new(variant, row) };
+    run.job(1);
+    Some(())
+}
+
 fn main() {
-    let chosen: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if run_loop(&args).is_some() {
+        return;
+    }
+    let chosen: Vec<_> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
     for row in ROWS {
         if !chosen.is_empty() && !chosen.iter().any(|word| row.name.contains(word.as_str())) {
             continue;

@@ -125,6 +125,12 @@ impl Hctx {
         }
     }
 
+    /// [`Hctx::dispatch`] where it is one of many.
+    #[inline(never)]
+    fn dispatch_next(&mut self, now: Nanos, request: Box<Request>) {
+        self.dispatch(now, request);
+    }
+
     #[inline(never)]
     fn wait(&mut self, now: Nanos, mut request: Box<Request>) {
         if let Some(trace) = &mut self.trace {
@@ -147,6 +153,27 @@ impl Hctx {
         Ok(())
     }
 
+    /// Begins to send requests for all of which there is [`Hctx::room`]: what they have in common is
+    /// looked at once.
+    #[inline]
+    pub(crate) fn begin_batch(&mut self, now: Nanos) -> BatchDispatch<'_> {
+        debug_assert!(self.room() > 0);
+        self.leave_idle(now);
+        let plain = self.trace.is_none() && self.times.is_none();
+        BatchDispatch { hctx: self, now, plain }
+    }
+
+    /// The device is about to get its first request.
+    #[inline(always)]
+    fn leave_idle(&mut self, now: Nanos) {
+        if self.free_tags.len() == self.depth {
+            self.next_timeout_check = now.saturating_add(self.io_timeout);
+            if let Some(times) = &self.times {
+                times.becomes_busy(now);
+            }
+        }
+    }
+
     /// How many requests could be sent now.
     #[inline]
     pub(crate) fn room(&self) -> usize {
@@ -164,12 +191,7 @@ impl Hctx {
         if free <= self.unused_tags {
             return Err(request);
         }
-        if free == self.depth {
-            self.next_timeout_check = now.saturating_add(self.io_timeout);
-            if let Some(times) = &self.times {
-                times.becomes_busy(now);
-            }
-        }
+        self.leave_idle(now);
         let tag = self.free_tags.pop().expect("more tags are free than are unused");
         request.tag = tag;
         self.starts += 1;
@@ -349,6 +371,33 @@ impl Hctx {
     /// Whether nothing is with the device and nothing waits for it.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.free_tags.len() == self.depth
+    }
+}
+
+/// Requests on their way to the device for all of which there is room.
+pub(crate) struct BatchDispatch<'a> {
+    hctx: &'a mut Hctx,
+    now: Nanos,
+    /// Nothing is traced or counted.
+    plain: bool,
+}
+
+impl BatchDispatch<'_> {
+    /// [`Hctx::dispatch`] of the next request.
+    #[inline(always)]
+    pub(crate) fn dispatch(&mut self, mut request: Box<Request>) {
+        let (hctx, now) = (&mut *self.hctx, self.now);
+        if !self.plain || !hctx.waiting.is_empty() {
+            return hctx.dispatch_next(now, request);
+        }
+        let tag = hctx.free_tags.pop().expect("there is room for all");
+        request.tag = tag;
+        hctx.starts += 1;
+        hctx.started[usize::from(tag.0)] = now;
+        if let Err(request) = hctx.hw.start(now, request) {
+            let request = hctx.requeue(now, tag, request);
+            hctx.wait(now, request);
+        }
     }
 }
 

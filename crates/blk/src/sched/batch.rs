@@ -102,7 +102,23 @@ impl Batch {
             }
             all.sectors += kind.sectors;
         }
+        (all.ops, all.requests) = (self.ops, u32::try_from(self.len).expect("a batch is short"));
         Some(all)
+    }
+
+    /// Empties the batch in the order of arrival, with neighbours merged.
+    #[inline]
+    pub(super) fn drain_merged(&mut self, limit: MergeLimit, mut send: impl FnMut(Box<Request>)) {
+        let mut requests = self.drain();
+        let Some(mut front) = requests.next() else { return };
+        for request in requests {
+            if limit.joins(&front, &request) {
+                front.append(request);
+            } else {
+                send(std::mem::replace(&mut front, request));
+            }
+        }
+        send(front);
     }
 
     /// Empties the batch in the order of arrival.

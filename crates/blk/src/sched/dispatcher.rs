@@ -15,7 +15,7 @@
 //! `rerun`. The thread exchanges `rerun` before it tries the lock again, the holder after it has
 //! released the lock: the later of the two exchanges sees what the other thread did before. Only a
 //! holder clears `rerun`, before it collects.
-use super::elevator::{CompletedRequest, Elevator, InFlight, Kind};
+use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind};
 use crate::bio::{Op, PrioClass};
 use crate::probe::{contended, mark, mutant};
 use crate::request::{Request, RequestList};
@@ -38,6 +38,8 @@ struct SharedFlags {
     no_write_bypass: bool,
     /// [`Elevator::wants_completions`].
     wants_completions: bool,
+    /// Dispatching depends on the commands in flight that the channels count.
+    counts_in_flight: bool,
     /// [`Elevator::can_take_batches`].
     can_take_batches: bool,
 }
@@ -92,6 +94,7 @@ impl Dispatcher {
                 classes: AtomicU8::new(classes),
                 no_write_bypass: bypass.limits_writes || wants_completions,
                 wants_completions,
+                counts_in_flight: bypass.bypass_allowed || bypass.limits_writes,
                 can_take_batches,
             },
             rerun: AtomicBool::new(false),
@@ -186,6 +189,12 @@ impl Dispatcher {
         self.flags.wants_completions
     }
 
+    /// Whether dispatching depends on the commands in flight that the channels count.
+    #[inline]
+    pub(super) fn counts_in_flight(&self) -> bool {
+        self.flags.counts_in_flight
+    }
+
     /// Whether [`Dispatcher::send_batch`] may succeed.
     #[inline]
     pub(super) fn may_take_batch(&self) -> bool {
@@ -193,8 +202,8 @@ impl Dispatcher {
     }
 
     /// Passes the completions in `updates` to the scheduler and asks it whether a batch, for which the
-    /// device has room, may go to it as it is. Then `sort` takes the requests out of the batch, in order
-    /// from the sector that it is given, and returns the number of commands and where the last one ends.
+    /// device has room, may go to it as it is. Then `sort` takes the requests out of the batch in the
+    /// order that it is given, and returns the number of commands and where the last one ends.
     /// Returns false if another thread has the lock, or something else would be sent before: the batch
     /// then goes through [`Dispatcher::dispatch`].
     pub(super) fn send_batch(
@@ -202,16 +211,16 @@ impl Dispatcher {
         now: Nanos,
         kind: &Kind,
         updates: &mut PendingUpdates,
-        sort: impl FnOnce(Sector) -> (u32, Sector),
+        sort: impl FnOnce(BatchOrder) -> (u32, Sector),
     ) -> bool {
         let Some(mut core) = self.try_lock() else { return false };
         core.collect(updates, false);
         if core.has_work() {
             return false;
         }
-        let Some(from) = core.elevator.takes_batch(now, kind) else { return false };
-        let (commands, end) = sort(from);
-        core.elevator.sent_batch(commands, end);
+        let Some(order) = core.elevator.takes_batch(now, kind) else { return false };
+        let (commands, end) = sort(order);
+        core.elevator.sent_batch(kind, commands, end);
         drop(core);
         // Another thread has left something meanwhile.
         if self.rerun.fetch_or(false, Ordering::AcqRel) {
@@ -533,9 +542,9 @@ pub struct ClassCounters {
 /// What one channel sent to the device past the scheduler, and what completed on it. One thread
 /// writes, any may read.
 ///
-/// Completions are counted by sequentially consistent operations: a channel counts and then looks
-/// for waiting requests, the dispatcher announces them and then sums the counters, so one of the
-/// two sees the other.
+/// Completions are counted by sequentially consistent operations where the dispatcher goes by them: a
+/// channel counts and then looks for waiting requests, the dispatcher announces them and then sums the
+/// counters, so one of the two sees the other.
 #[derive(Debug)]
 pub(super) struct ChannelCounters {
     sent: [AtomicU64; 3],
@@ -582,6 +591,12 @@ impl ChannelCounters {
     #[inline]
     pub(super) fn completed_in(&self, class: usize, commands: u64) {
         self.completed[class].fetch_add(commands, Ordering::SeqCst);
+    }
+
+    /// The same for a scheduler that keeps its own count of what is in flight.
+    #[inline]
+    pub(super) fn note_completed(&self, class: PrioClass, commands: u64) {
+        add(&self.completed[class.index()], commands);
     }
 
     /// Commands have completed.

@@ -26,22 +26,22 @@ pub(super) trait Elevator: Send {
         self.dispatch(now, flight)
     }
 
-    /// Whether a batch can go to the device at once in the order of sectors, because its requests would be
-    /// sent one after the other, and nothing else between them. Returns the sector to begin at. If so, the
-    /// scheduler counts on it, and [`Elevator::sent_batch`] follows.
-    fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<Sector> {
+    /// Whether a batch can go to the device at once, because its requests would be sent one after the
+    /// other, and nothing else between them. Returns their order. If so, the scheduler counts on it, and
+    /// [`Elevator::sent_batch`] follows.
+    fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<BatchOrder> {
         None
     }
 
     /// The batch was sent in so many commands, with requests merged; `end` is where the last one ends.
-    fn sent_batch(&mut self, _commands: u32, _end: Sector) {}
+    fn sent_batch(&mut self, _kind: &Kind, _commands: u32, _end: Sector) {}
 
     /// Whether [`Elevator::takes_batch`] may be true.
     fn can_take_batches(&self) -> bool {
         false
     }
 
-    /// A request has completed. Need not be called unless
+    /// Requests that are alike have completed. Need not be called unless
     /// [`Elevator::wants_completions`].
     fn completed(&mut self, _end: &CompletedRequest) {}
 
@@ -89,9 +89,20 @@ impl InFlight {
     }
 }
 
-/// What a scheduler needs to know about a completed request.
+/// The order in which a scheduler takes a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BatchOrder {
+    /// That in which the requests came.
+    Arrival,
+    /// That of the sectors, from this one on.
+    SectorsFrom(Sector),
+}
+
+/// What a scheduler needs to know about completed requests that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompletedRequest {
+    /// How many they are.
+    pub count: u32,
     /// When.
     pub at: Nanos,
     /// When the request came to the scheduler.
@@ -100,10 +111,12 @@ pub(super) struct CompletedRequest {
     pub sent_at: Nanos,
     /// The process that the request came from.
     pub process: u32,
-    /// Length in sectors.
+    /// Length of each in sectors.
     pub nr_sectors: u32,
     /// Its operation.
     pub op: Op,
+    /// Its priority class.
+    pub class: PrioClass,
     /// Whether it was asynchronous ([`BioFlags::ASYNC`]).
     pub is_async: bool,
     /// Its zone.
@@ -125,15 +138,31 @@ impl CompletedRequest {
     /// `request` completed at `at`.
     pub fn new(at: Nanos, request: &Request) -> Self {
         CompletedRequest {
+            count: 1,
             at,
             queued_at: request.queued_at(),
             sent_at: request.sent_at(),
             process: request.process(),
             nr_sectors: request.nr_sectors(),
             op: request.op(),
+            class: request.prio().class,
             is_async: request.flags().contains(BioFlags::ASYNC),
             zone: request.zone(),
         }
+    }
+
+    /// Whether a request that completes at `at` is like these. The zone of a read is nobody's concern.
+    #[inline]
+    pub fn is_like(&self, at: Nanos, request: &Request) -> bool {
+        self.at == at
+            && self.queued_at == request.queued_at()
+            && self.sent_at == request.sent_at()
+            && self.process == request.process()
+            && self.nr_sectors == request.nr_sectors()
+            && self.op == request.op()
+            && self.class == request.prio().class
+            && self.is_async == request.flags().contains(BioFlags::ASYNC)
+            && (self.zone == request.zone() || self.op == Op::Read)
     }
 }
 
@@ -146,6 +175,10 @@ pub(super) struct Kind {
     pub is_async: bool,
     /// Their priority class.
     pub class: PrioClass,
+    /// Their operations as a set: a bit for each.
+    pub ops: u16,
+    /// How many they are.
+    pub requests: u32,
     /// Their length in all.
     pub sectors: u64,
 }
@@ -157,6 +190,8 @@ impl Kind {
             process: request.process(),
             is_async: request.flags().contains(BioFlags::ASYNC),
             class: request.prio().class,
+            ops: 1 << request.op() as u16,
+            requests: 1,
             sectors: request.nr_sectors().into(),
         }
     }

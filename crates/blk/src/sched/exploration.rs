@@ -4,7 +4,7 @@
 mod tests {
     use crate::request::{Request, RequestList};
     use crate::sched::dispatcher::{BypassPolicy, Dispatcher, InsertList, PendingUpdates};
-    use crate::sched::elevator::{Elevator, InFlight, Kind};
+    use crate::sched::elevator::{BatchOrder, Elevator, InFlight, Kind};
     use crate::sched::testing::{Spec, ids};
     use crate::units::{Nanos, Sector};
     use loom::sync::atomic::{AtomicU32, Ordering};
@@ -23,8 +23,8 @@ mod tests {
             self.0.pop_front()
         }
 
-        fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<Sector> {
-            self.0.is_empty().then_some(Sector(0))
+        fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<BatchOrder> {
+            self.0.is_empty().then_some(BatchOrder::Arrival)
         }
 
         fn next_event(&self) -> Option<Nanos> {
@@ -127,7 +127,7 @@ mod tests {
                     let kind = Kind::of(&batch);
                     ids(batch);
                     let mut none = PendingUpdates::default();
-                    if dispatcher.send_batch(Nanos(0), &kind, &mut none, |from| (1, from)) {
+                    if dispatcher.send_batch(Nanos(0), &kind, &mut none, |_| (1, Sector(0))) {
                         return 1;
                     }
                     dispatch(&dispatcher, &insert_list, 2, updates())

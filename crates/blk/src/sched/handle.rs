@@ -8,15 +8,16 @@
 //!   issue        nothing waits, room  ------------------------------> hctx
 //!   issue_batch  nothing waits, room for all, one kind --sorted-----> hctx
 //!                the same, and bfq's slot is its process's --sorted-> hctx
+//!                the same, and kyber has tokens for all ------------> hctx
 //!   else         queued --> Dispatcher: collect, order, up to room -> hctx
 //! ```
 use super::batch::{self, Batch};
 use super::dispatcher::{Dispatcher, InsertList, PendingUpdates};
-use super::elevator::{CompletedRequest, MergeLimit, OpClass};
+use super::elevator::{BatchOrder, CompletedRequest, MergeLimit, OpClass};
 use crate::bio::PrioClass;
 use crate::hctx::HctxRef;
 use crate::request::Request;
-use crate::units::{Nanos, Sector};
+use crate::units::Nanos;
 use crate::wake::Wake;
 use std::sync::Arc;
 
@@ -112,13 +113,19 @@ impl SchedHandle {
         let BatchSorting { limit, front_merges, .. } = self.sorting;
         let count = self.batch.len() as u64;
         let (batch, out) = (&mut self.batch, &mut self.out);
-        let sort = |from: Sector| {
-            batch.drain_sorted(from.0, limit, front_merges, |mut request| {
+        let sort = |order: BatchOrder| {
+            let send = |mut request: Box<Request>| {
                 (request.queued_at, request.sent_at) = (now, now);
                 out.push(request);
-            });
+            };
+            match order {
+                BatchOrder::Arrival => batch.drain_merged(limit, send),
+                BatchOrder::SectorsFrom(from) => {
+                    batch.drain_sorted(from.0, limit, front_merges, send);
+                }
+            }
             let commands = u32::try_from(out.len()).expect("a batch is short");
-            (commands, out.last().map_or(from, |last| last.end()))
+            (commands, out.last().expect("a batch has requests").end())
         };
         if !self.dispatcher.send_batch(now, &kind, &mut self.updates, sort) {
             return false;
@@ -126,7 +133,11 @@ impl SchedHandle {
         let commands = self.out.len() as u64;
         self.insert_list.counters.sent(class, commands, read);
         self.insert_list.counters.merged(class, count - commands);
-        self.dispatch_out(now, hctx);
+        let out = &mut self.out;
+        hctx.with(|hctx| {
+            let mut device = hctx.begin_batch(now);
+            out.drain(..).for_each(|request| device.dispatch(request));
+        });
         true
     }
 
@@ -134,11 +145,12 @@ impl SchedHandle {
         let count = self.batch.len() as u64;
         let latest_pos = &mut self.latest_pos[usize::from(!read)];
         let BatchSorting { limit, front_merges, .. } = self.sorting;
-        let merged = hctx.with(|hctx| {
-            let send = |request| hctx.dispatch(now, request);
-            let (end_pos, merged) = self.batch.drain_sorted(*latest_pos, limit, front_merges, send);
-            *latest_pos = end_pos;
-            merged
+        let batch = &mut self.batch;
+        let mut merged = 0;
+        hctx.with(|hctx| {
+            let mut device = hctx.begin_batch(now);
+            let send = |request| device.dispatch(request);
+            (*latest_pos, merged) = batch.drain_sorted(*latest_pos, limit, front_merges, send);
         });
         self.insert_list.counters.sent(class, count - merged, read);
         if merged > 0 {
@@ -149,13 +161,26 @@ impl SchedHandle {
     /// Commands on this channel's hardware queue have completed.
     #[inline]
     pub(crate) fn completed(&mut self, now: Nanos, done: &[Box<Request>]) {
-        match self.dispatcher.only_class() {
-            Some(class) => self.insert_list.counters.completed_in(class, done.len() as u64),
-            None => self.insert_list.counters.completed(done),
+        if self.dispatcher.counts_in_flight() {
+            match self.dispatcher.only_class() {
+                Some(class) => self.insert_list.counters.completed_in(class, done.len() as u64),
+                None => self.insert_list.counters.completed(done),
+            }
+            if !self.dispatcher.wants_completions() {
+                return;
+            }
         }
-        if self.dispatcher.wants_completions() {
-            let completions = done.iter().map(|request| CompletedRequest::new(now, request));
-            self.updates.completions.extend(completions);
+        self.note_completed(now, done);
+    }
+
+    #[inline(never)]
+    fn note_completed(&mut self, now: Nanos, done: &[Box<Request>]) {
+        let known = self.updates.completions.len();
+        note_completions(now, done, &mut self.updates.completions);
+        if !self.dispatcher.counts_in_flight() {
+            for end in &self.updates.completions[known..] {
+                self.insert_list.counters.note_completed(end.class, end.count.into());
+            }
         }
     }
 
@@ -185,12 +210,7 @@ impl SchedHandle {
 
     /// Sends what the scheduler dispatched.
     fn dispatch_out(&mut self, now: Nanos, hctx: &mut HctxRef) {
-        self.out.reverse();
-        hctx.with(|hctx| {
-            while let Some(request) = self.out.pop() {
-                hctx.dispatch(now, request);
-            }
-        });
+        hctx.with(|hctx| self.out.drain(..).for_each(|request| hctx.dispatch(now, request)));
     }
 
     /// When the channel will have something to send; [`Wake::Idle`] if no time is known.
@@ -223,6 +243,26 @@ impl Drop for SchedHandle {
     fn drop(&mut self) {
         self.dispatcher.close(&self.insert_list);
     }
+}
+
+/// Adds what completes at `now` to `completions`: an entry for as many as are alike and side by side.
+#[inline]
+pub(super) fn note_completions(
+    now: Nanos,
+    done: &[Box<Request>],
+    completions: &mut Vec<CompletedRequest>,
+) {
+    let Some((first, rest)) = done.split_first() else { return };
+    let mut alike = CompletedRequest::new(now, first);
+    for request in rest {
+        if alike.is_like(now, request) {
+            alike.count += 1;
+        } else {
+            completions.push(alike);
+            alike = CompletedRequest::new(now, request);
+        }
+    }
+    completions.push(alike);
 }
 
 /// The longest batch that a channel may sort for a device of `capacity` sectors.

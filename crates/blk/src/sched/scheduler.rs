@@ -1,4 +1,5 @@
 //! Which scheduler a queue has, by name and with its attributes.
+use super::batch;
 use super::bfq::Bfq;
 use super::dispatcher::{BypassPolicy, ClassCounters, Dispatcher};
 use super::elevator::{Elevator, MergeLimit};
@@ -142,7 +143,10 @@ impl SchedInstance {
                 sorting.longest = handle::longest_sorted(limits.capacity.0);
                 Box::new(Bfq::new(options, limit, limits.rotational))
             }
-            Scheduler::Kyber(options) => Box::new(Kyber::new(options, limit)),
+            Scheduler::Kyber(options) => {
+                sorting.longest = batch::LONGEST;
+                Box::new(Kyber::new(options, limit))
+            }
         };
         let dispatcher = Arc::new(Dispatcher::new(elevator, bypass));
         Some(SchedInstance { dispatcher, sorting })

@@ -109,6 +109,38 @@ fn bfq_sends_the_batches_of_a_process_in_its_slot_sorted_and_counts_them() {
 }
 
 #[test]
+fn kyber_sends_batches_in_the_order_of_arrival_merged_and_counts_them() {
+    let device = ScriptedDevice::new(plain_limits(64));
+    let queue = queue(&device, "kyber".parse().unwrap());
+    let mut channel = queue.channel().unwrap();
+    for _ in 0..3 {
+        channel.submit_batch(NOW, &mut [800, 400, 408, 600].map(read).into());
+        let expected = [(Op::Read, 800, 8), (Op::Read, 400, 16), (Op::Read, 600, 8)];
+        assert_eq!(device.started(), expected);
+        assert_eq!(finish(&device, 0, &mut channel).len(), 4);
+    }
+    let total = queue.sched_counters().unwrap()[1];
+    let expected = ClassCounters { inserted: 12, merged: 3, dispatched: 9, completed: 9 };
+    assert_eq!(total, expected);
+}
+
+#[test]
+fn a_batch_that_the_device_is_too_busy_for_keeps_its_order() {
+    for scheduler in ["mq-deadline", "kyber"] {
+        let device = ScriptedDevice::new(plain_limits(64));
+        let queue = queue(&device, scheduler.parse().unwrap());
+        let mut channel = queue.channel().unwrap();
+        device.set_busy(true);
+        channel.submit_batch(NOW, &mut [100, 300, 500].map(read).into());
+        assert_eq!(sectors(&device), []);
+        device.set_busy(false);
+        channel.poll(NOW, &mut Vec::new());
+        assert_eq!(sectors(&device), [100, 300, 500], "{scheduler}");
+        assert_eq!(finish(&device, 0, &mut channel).len(), 3);
+    }
+}
+
+#[test]
 fn without_a_scheduler_a_batch_is_merged_before_it_enters_the_plugs() {
     let device = ScriptedDevice::new(limits(4, 4096));
     let queue = queue(&device, Scheduler::None);

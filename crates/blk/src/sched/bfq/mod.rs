@@ -29,7 +29,9 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{CompletedRequest, Elevator, InFlight, Kind, MergeLimit, OpClass};
+use super::elevator::{
+    BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit, OpClass,
+};
 use super::options::BfqOptions;
 use super::waiting::{Store, TakenCommand};
 use crate::bio::{BioFlags, PrioClass};
@@ -453,7 +455,7 @@ impl Elevator for Bfq {
         Some(request)
     }
 
-    fn takes_batch(&mut self, now: Nanos, kind: &Kind) -> Option<Sector> {
+    fn takes_batch(&mut self, now: Nanos, kind: &Kind) -> Option<BatchOrder> {
         if self.waiting > 0 {
             return None;
         }
@@ -465,10 +467,10 @@ impl Elevator for Bfq {
         let served = service.served + charge;
         self.service = Some(Service { served, fresh: false, idle_until: None, ..service });
         self.sampling.sent(now);
-        Some(Sector(self.queues[service.queue].position))
+        Some(BatchOrder::SectorsFrom(Sector(self.queues[service.queue].position)))
     }
 
-    fn sent_batch(&mut self, commands: u32, end: Sector) {
+    fn sent_batch(&mut self, _kind: &Kind, commands: u32, end: Sector) {
         let service = self.service.as_ref().expect("the batch was taken in a slot");
         let queue = &mut self.queues[service.queue];
         queue.position = end.0;
@@ -491,11 +493,14 @@ impl Elevator for Bfq {
         self.sampling.note_in_flight(self.in_flight);
         if self.service.is_some_and(|service| service.queue == index) {
             let limit = &mut queue.inject_limit;
+            // The first of those that are alike ends the measurement.
             self.sampling.completed(limit, end.at, end.sent_at, self.in_flight);
         }
-        self.in_flight -= 1;
-        self.rate.ended(end, self.in_flight > 0, self.options.timeout_sync);
-        queue.in_flight -= 1;
+        for _ in 0..end.count {
+            self.in_flight -= 1;
+            self.rate.ended(end, self.in_flight > 0, self.options.timeout_sync);
+        }
+        queue.in_flight -= end.count;
         if queue.in_flight > 0 || queue.waiting_requests.len() > 0 {
             return;
         }

@@ -1,6 +1,6 @@
 //! bfq on a slow device, in virtual time.
 use super::*;
-use crate::bio::Prio;
+use crate::bio::{Op, Prio};
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -286,7 +286,8 @@ fn drain_from(sched: &mut Bfq, sent: Option<u64>) {
 fn a_batch_is_taken_whole_in_the_slot_of_its_process_and_counts_as_its_requests_would() {
     let kind = |process, sectors| {
         let class = PrioClass::BestEffort;
-        Kind { process, is_async: false, class, sectors }
+        let ops = 1 << Op::Read as u16;
+        Kind { process, is_async: false, class, ops, requests: 2, sectors }
     };
     let mut sched = scheduler(BfqOptions { max_budget: 64, ..steady() }, false);
     assert_eq!(sched.takes_batch(Nanos(0), &kind(0, 8)), None, "no process has a slot");
@@ -303,8 +304,9 @@ fn a_batch_is_taken_whole_in_the_slot_of_its_process_and_counts_as_its_requests_
     let late = Nanos(1 << 40);
     assert_eq!(sched.takes_batch(late, &kind(0, 8)), None, "the slot is over");
     let from = sched.takes_batch(Nanos(0), &kind(0, 16));
-    assert_eq!(from, Some(Sector(808)), "where the last command ends");
-    sched.sent_batch(2, Sector(1000));
+    let expected = BatchOrder::SectorsFrom(Sector(808));
+    assert_eq!(from, Some(expected), "where the last command ends");
+    sched.sent_batch(&kind(0, 16), 2, Sector(1000));
     assert_eq!((sched.in_flight, sched.queues[0].in_flight), (3, 3));
     assert_eq!(sched.service.map(|service| service.served), Some(24));
     let more = sched.takes_batch(Nanos(0), &kind(0, 48));

@@ -12,11 +12,11 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit};
+use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit};
 use super::options::KyberOptions;
 use crate::bio::Op;
 use crate::request::{Request, RequestList};
-use crate::units::Nanos;
+use crate::units::{Nanos, Sector};
 
 /// Reads, writes, discards, all else.
 const NR_DOMAINS: usize = 4;
@@ -40,6 +40,21 @@ fn domain_of(op: Op) -> usize {
         Op::Write | Op::WriteZeroes | Op::ZoneAppend => WRITE,
         Op::Discard => DISCARD,
         _ => OTHER,
+    }
+}
+
+/// The domain of all operations of a set, if it is one.
+fn domain_of_all(ops: u16) -> Option<usize> {
+    const WRITES: u16 =
+        1 << Op::Write as u16 | 1 << Op::WriteZeroes as u16 | 1 << Op::ZoneAppend as u16;
+    const READS: u16 = 1 << Op::Read as u16;
+    const DISCARDS: u16 = 1 << Op::Discard as u16;
+    match ops {
+        READS => Some(READ),
+        DISCARDS => Some(DISCARD),
+        _ if ops & !WRITES == 0 => Some(WRITE),
+        _ if ops & (READS | WRITES | DISCARDS) == 0 => Some(OTHER),
+        _ => None,
     }
 }
 
@@ -147,6 +162,41 @@ impl Elevator for Kyber {
         None
     }
 
+    fn insert_and_dispatch(
+        &mut self,
+        now: Nanos,
+        request: Box<Request>,
+        flight: &InFlight,
+    ) -> Option<Box<Request>> {
+        let kind = Kind::of(&request);
+        if self.takes_batch(now, &kind).is_some() {
+            self.sent_batch(&kind, 1, request.end());
+            return Some(request);
+        }
+        self.insert(request.queued_at(), request);
+        self.dispatch(now, flight)
+    }
+
+    fn takes_batch(&mut self, now: Nanos, kind: &Kind) -> Option<BatchOrder> {
+        self.resize_tokens(now);
+        let domain = &self.domains[domain_of_all(kind.ops)?];
+        let takes = self.is_empty() && domain.in_flight + kind.requests <= domain.tokens;
+        takes.then_some(BatchOrder::Arrival)
+    }
+
+    /// Counts the commands, and the turns that they are sent in.
+    fn sent_batch(&mut self, kind: &Kind, commands: u32, _end: Sector) {
+        let domain = domain_of_all(kind.ops).expect("the batch was taken");
+        self.domains[domain].in_flight += commands;
+        let sent_before = if self.turn == domain { self.sent } else { 0 };
+        self.turn = domain;
+        self.sent = (sent_before + commands - 1) % BATCH_SIZE[domain] + 1;
+    }
+
+    fn can_take_batches(&self) -> bool {
+        true
+    }
+
     fn completed(&mut self, end: &CompletedRequest) {
         self.resize_tokens(end.at);
         let domain = domain_of(end.op);
@@ -156,9 +206,9 @@ impl Elevator for Kyber {
             _ => DISCARD_TARGET,
         };
         let domain = &mut self.domains[domain];
-        domain.in_flight -= 1;
-        domain.total.add(end.total(), target);
-        domain.device.add(end.at_device(), target);
+        domain.in_flight -= end.count;
+        domain.total.add(end.total(), target, end.count);
+        domain.device.add(end.at_device(), target, end.count);
         self.resize_at.get_or_insert(end.at + PERIOD);
     }
 
@@ -197,11 +247,12 @@ struct Latencies {
 }
 
 impl Latencies {
-    fn add(&mut self, latency: Nanos, target: Nanos) {
+    /// Counts a latency that so many commands had.
+    fn add(&mut self, latency: Nanos, target: Nanos, count: u32) {
         let part = (target.0 / u64::from(GOOD)).max(1);
         let bucket = latency.0.saturating_sub(1) / part;
         let bucket = usize::try_from(bucket).map_or(BUCKETS - 1, |b| b.min(BUCKETS - 1));
-        self.buckets[bucket] += 1;
+        self.buckets[bucket] += u64::from(count);
     }
 
     /// The bucket that `percent` of the latencies do not exceed, if there are enough samples, which

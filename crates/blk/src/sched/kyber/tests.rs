@@ -2,6 +2,8 @@
 use super::reference::{Kind, Reference, kind_of, turn_of};
 use super::*;
 use crate::bio::{Prio, PrioClass};
+use crate::sched::batch::Batch;
+use crate::sched::handle::note_completions;
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
 
@@ -115,20 +117,18 @@ fn percentile_is_the_bucket_that_so_many_do_not_exceed() {
     let target = Nanos(4000);
     for i in 0..1000 {
         let latency = if i < 900 { 1000 } else { 4001 };
-        latencies.add(Nanos(latency), target);
+        latencies.add(Nanos(latency), target, 1);
     }
     assert_eq!(latencies.percentile(Nanos(0), 90), Some(0));
     assert_eq!(latencies.percentile(Nanos(0), 90), None);
-    for _ in 0..500 {
-        latencies.add(Nanos(4001), target);
-    }
+    latencies.add(Nanos(4001), target, 500);
     assert_eq!(latencies.percentile(Nanos(0), 99), Some(GOOD));
 }
 
 #[test]
 fn few_samples_say_something_after_a_second() {
     let mut latencies = Latencies::default();
-    latencies.add(Nanos(99_000), Nanos(4000));
+    latencies.add(Nanos(99_000), Nanos(4000), 1);
     assert_eq!(latencies.percentile(Nanos(5), 90), None);
     assert_eq!(latencies.percentile(Nanos(1_000_000_004), 90), None);
     assert_eq!(latencies.percentile(Nanos(1_000_000_005), 90), Some(7));
@@ -139,6 +139,10 @@ enum Step {
     Insert(Spec),
     /// Many of a kind at once.
     Fill(Op, u32),
+    /// Some of a kind as a batch, the second half right behind one another.
+    Batch(Op, u32),
+    /// Inserts and dispatches at once.
+    Pass(Spec),
     Advance(u64),
     /// Advances to when the scheduler says that it counts tokens.
     Wait,
@@ -180,6 +184,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => any_spec().prop_map(Step::Insert),
         4 => (any_op(), 1..300u32).prop_map(|(op, count)| Step::Fill(op, count)),
+        6 => (any_op(), 1..100u32).prop_map(|(op, count)| Step::Batch(op, count)),
+        4 => any_spec().prop_map(Step::Pass),
         4 => time.prop_map(Step::Advance),
         1 => Just(Step::Wait),
         8 => (1..200usize).prop_map(Step::Dispatch),
@@ -191,6 +197,15 @@ fn any_step() -> impl Strategy<Value = Step> {
 fn any_options() -> impl Strategy<Value = KyberOptions> {
     let latency = || prop_oneof![1..10u64, 1..100 * MS, 1..5_000 * MS].prop_map(Nanos);
     (latency(), latency()).prop_map(|(read_lat, write_lat)| KyberOptions { read_lat, write_lat })
+}
+
+/// A request as it was when it was sent.
+fn rebuilt(end: &CompletedRequest) -> Box<Request> {
+    let CompletedRequest { op, nr_sectors, is_async, .. } = *end;
+    let spec = Spec { op, len: nr_sectors, is_async, at: end.queued_at.0, ..Spec::default() };
+    let mut request = spec.build();
+    request.sent_at = end.sent_at;
+    request
 }
 
 /// The scheduler and its model, at one time.
@@ -226,6 +241,44 @@ impl Pair {
     /// Whether something was given.
     fn dispatch(&mut self) -> Result<bool, TestCaseError> {
         let request = self.sched.dispatch(Nanos(self.now), &InFlight::default());
+        self.check(request)
+    }
+
+    /// A request or a batch that the model has been told of.
+    fn build(&mut self, spec: Spec) -> Box<Request> {
+        let spec = Spec { id: self.next_id, at: self.now, ..spec };
+        self.next_id += 1;
+        self.model.insert(spec);
+        spec.build()
+    }
+
+    /// A batch is sent as one if the scheduler takes it, else inserted.
+    fn batch(&mut self, op: Op, count: u32) -> Result<(), TestCaseError> {
+        let mut batch = Batch::new();
+        for i in 0..count {
+            let gap = if i < count / 2 { 16 } else { 8 };
+            let spec = Spec { sector: u64::from(i) * gap, op, ..Spec::default() };
+            let request = self.build(spec);
+            batch.push(request);
+        }
+        let now = Nanos(self.now);
+        let kind = batch.kind().expect("one process");
+        let limit = self.sched.limit;
+        if self.sched.takes_batch(now, &kind).is_none() {
+            batch.drain().for_each(|request| self.sched.insert(now, request));
+            return Ok(());
+        }
+        let mut out = Vec::new();
+        batch.drain_merged(limit, |request| out.push(request));
+        let end = out.last().expect("a batch has requests").end();
+        self.sched.sent_batch(&kind, u32::try_from(out.len()).expect("a batch is short"), end);
+        for request in out {
+            self.check(Some(request))?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, request: Option<Box<Request>>) -> Result<bool, TestCaseError> {
         let expected = self.model.dispatch(self.now);
         prop_assert_eq!(self.sched.next_event().map(|at| at.0), self.model.counts_at);
         prop_assert_eq!(
@@ -257,6 +310,21 @@ impl Pair {
         Ok(())
     }
 
+    /// Ends as many of the oldest: for the scheduler those that are alike together.
+    fn end_oldest(&mut self, count: usize) {
+        let ended = self.flying.drain(..count.min(self.flying.len()));
+        let ended: Vec<_> =
+            ended.map(|end| CompletedRequest { at: Nanos(self.now), ..end }).collect();
+        let done: Vec<_> = ended.iter().map(rebuilt).collect();
+        let mut runs = Vec::new();
+        note_completions(Nanos(self.now), &done, &mut runs);
+        runs.iter().for_each(|run| self.sched.completed(run));
+        for end in &ended {
+            self.model.completed(end.op, end.queued_at.0, end.sent_at.0, self.now);
+        }
+        done.into_iter().for_each(|request| drop(ids(request)));
+    }
+
     fn end(&mut self, which: usize) {
         if let Some(which) = which.checked_rem(self.flying.len()) {
             let end = CompletedRequest { at: Nanos(self.now), ..self.flying.remove(which) };
@@ -273,6 +341,13 @@ impl Pair {
                 let spec = |i: u32| Spec { sector: u64::from(i) * 16, op, ..Spec::default() };
                 (0..count).for_each(|i| self.insert(spec(i)));
             }
+            Step::Batch(op, count) => self.batch(op, count)?,
+            Step::Pass(spec) => {
+                let request = self.build(spec);
+                let now = Nanos(self.now);
+                let given = self.sched.insert_and_dispatch(now, request, &InFlight::default());
+                self.check(given)?;
+            }
             Step::Advance(by) => self.now += by,
             Step::Wait => self.now = self.model.counts_at.unwrap_or(0).max(self.now),
             Step::Dispatch(count) => {
@@ -283,7 +358,7 @@ impl Pair {
                 }
             }
             Step::End(which) => self.end(which),
-            Step::EndOldest(count) => (0..count).for_each(|_| self.end(0)),
+            Step::EndOldest(count) => self.end_oldest(count),
         }
         Ok(())
     }
