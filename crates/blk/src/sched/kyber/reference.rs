@@ -161,7 +161,7 @@ impl Reference {
     }
 
     /// Counts tokens anew if it is time.
-    fn count(&mut self, now: u64) {
+    pub(super) fn count(&mut self, now: u64) {
         if self.counts_at.is_none_or(|at| now < at) {
             return;
         }

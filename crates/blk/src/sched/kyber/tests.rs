@@ -264,6 +264,8 @@ impl Pair {
         let now = Nanos(self.now);
         let kind = batch.kind().expect("one process");
         let limit = self.sched.limit;
+        // Tokens are counted also if the batch is not taken.
+        self.model.count(self.now);
         if self.sched.takes_batch(now, &kind).is_none() {
             batch.drain().for_each(|request| self.sched.insert(now, request));
             return Ok(());
