@@ -374,7 +374,7 @@ impl Hctx {
     }
 }
 
-/// Requests on their way to the device for all of which there is room.
+/// Requests that are about to be sent, for all of which the device has room.
 pub(crate) struct BatchDispatch<'a> {
     hctx: &'a mut Hctx,
     now: Nanos,
