@@ -153,13 +153,14 @@ impl Hctx {
         Ok(())
     }
 
-    /// Begins to send requests for all of which there is [`Hctx::room`]: what they have in common is
-    /// looked at once.
+    /// Begins to send at most `count` requests: what they have in common is looked at once. There need
+    /// not be room for them, since another channel may have taken tags of a shared queue.
     #[inline]
-    pub(crate) fn begin_batch(&mut self, now: Nanos) -> BatchDispatch<'_> {
-        debug_assert!(self.room() > 0);
-        self.leave_idle(now);
-        let plain = self.trace.is_none() && self.times.is_none();
+    pub(crate) fn begin_batch(&mut self, now: Nanos, count: usize) -> BatchDispatch<'_> {
+        let plain = self.trace.is_none() && self.times.is_none() && self.room() >= count;
+        if plain {
+            self.leave_idle(now);
+        }
         BatchDispatch { hctx: self, now, plain }
     }
 
@@ -192,10 +193,7 @@ impl Hctx {
             return Err(request);
         }
         self.leave_idle(now);
-        let tag = self.free_tags.pop().expect("more tags are free than are unused");
-        request.tag = tag;
-        self.starts += 1;
-        self.started[usize::from(tag.0)] = now;
+        let tag = self.take_tag(now, &mut request);
         if let Some(trace) = &mut self.trace {
             trace.issue(now, &mut request);
         }
@@ -207,6 +205,16 @@ impl Hctx {
             times.set_in_flight(self.depth - self.free_tags.len());
         }
         started
+    }
+
+    /// Gives a tag to a request that is started; one must be free.
+    #[inline(always)]
+    fn take_tag(&mut self, now: Nanos, request: &mut Request) -> Tag {
+        let tag = self.free_tags.pop().expect("more tags are free than are unused");
+        request.tag = tag;
+        self.starts += 1;
+        self.started[usize::from(tag.0)] = now;
+        tag
     }
 
     /// The device was too busy for a request.
@@ -374,11 +382,11 @@ impl Hctx {
     }
 }
 
-/// Requests that are about to be sent, for all of which the device has room.
+/// Sends a batch of requests.
 pub(crate) struct BatchDispatch<'a> {
     hctx: &'a mut Hctx,
     now: Nanos,
-    /// Nothing is traced or counted.
+    /// Nothing is traced or counted, and there is room for all.
     plain: bool,
 }
 
@@ -390,10 +398,7 @@ impl BatchDispatch<'_> {
         if !self.plain || !hctx.waiting.is_empty() {
             return hctx.dispatch_next(now, request);
         }
-        let tag = hctx.free_tags.pop().expect("there is room for all");
-        request.tag = tag;
-        hctx.starts += 1;
-        hctx.started[usize::from(tag.0)] = now;
+        let tag = hctx.take_tag(now, &mut request);
         if let Err(request) = hctx.hw.start(now, request) {
             let request = hctx.requeue(now, tag, request);
             hctx.wait(now, request);

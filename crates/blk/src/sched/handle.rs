@@ -135,7 +135,7 @@ impl SchedHandle {
         self.insert_list.counters.merged(class, count - commands);
         let out = &mut self.out;
         hctx.with(|hctx| {
-            let mut device = hctx.begin_batch(now);
+            let mut device = hctx.begin_batch(now, out.len());
             out.drain(..).for_each(|request| device.dispatch(request));
         });
         true
@@ -148,7 +148,7 @@ impl SchedHandle {
         let batch = &mut self.batch;
         let mut merged = 0;
         hctx.with(|hctx| {
-            let mut device = hctx.begin_batch(now);
+            let mut device = hctx.begin_batch(now, batch.len());
             let send = |request| device.dispatch(request);
             (*latest_pos, merged) = batch.drain_sorted(*latest_pos, limit, front_merges, send);
         });

@@ -1,8 +1,9 @@
 //! The stage at work between channels and a device.
+use super::testing::Spec;
 use super::*;
 use crate::bio::{Bio, Op, Prio, PrioClass};
 use crate::device::{Device, HwQueue};
-use crate::hctx::IO_TIMEOUT;
+use crate::hctx::{Hctx, IO_TIMEOUT};
 use crate::limits::Limits;
 use crate::queue::{AttachError, Queue, QueueOptions};
 use crate::request::Request;
@@ -90,15 +91,12 @@ fn a_batch_is_sorted_also_when_the_device_takes_all_of_it() {
     assert_eq!(total, expected);
 }
 
-#[test]
-fn bfq_sends_the_batches_of_a_process_in_its_slot_sorted_and_counts_them() {
+/// The same batch three times, each of which the scheduler sends as expected and counts.
+fn sends_batches(scheduler: &str, orders: [[(Op, u64, u32); 3]; 3]) {
     let device = ScriptedDevice::new(plain_limits(64));
-    let queue = queue(&device, "bfq".parse().unwrap());
+    let queue = queue(&device, scheduler.parse().unwrap());
     let mut channel = queue.channel().unwrap();
-    let sorted = [(Op::Read, 400, 16), (Op::Read, 600, 8), (Op::Read, 800, 8)];
-    // The next one begins where the last ended: with 800, which is the oldest when nothing lies ahead.
-    let next = [sorted[2], sorted[0], sorted[1]];
-    for expected in [sorted, next, next] {
+    for expected in orders {
         channel.submit_batch(NOW, &mut [800, 400, 408, 600].map(read).into());
         assert_eq!(device.started(), expected);
         assert_eq!(finish(&device, 0, &mut channel).len(), 4);
@@ -109,19 +107,31 @@ fn bfq_sends_the_batches_of_a_process_in_its_slot_sorted_and_counts_them() {
 }
 
 #[test]
+fn bfq_sends_the_batches_of_a_process_in_its_slot_sorted_and_counts_them() {
+    let sorted = [(Op::Read, 400, 16), (Op::Read, 600, 8), (Op::Read, 800, 8)];
+    // The next one begins where the last ended: with 800, which is the oldest when nothing lies ahead.
+    let next = [sorted[2], sorted[0], sorted[1]];
+    sends_batches("bfq", [sorted, next, next]);
+}
+
+#[test]
 fn kyber_sends_batches_in_the_order_of_arrival_merged_and_counts_them() {
-    let device = ScriptedDevice::new(plain_limits(64));
-    let queue = queue(&device, "kyber".parse().unwrap());
-    let mut channel = queue.channel().unwrap();
-    for _ in 0..3 {
-        channel.submit_batch(NOW, &mut [800, 400, 408, 600].map(read).into());
-        let expected = [(Op::Read, 800, 8), (Op::Read, 400, 16), (Op::Read, 600, 8)];
-        assert_eq!(device.started(), expected);
-        assert_eq!(finish(&device, 0, &mut channel).len(), 4);
+    let arrival = [(Op::Read, 800, 8), (Op::Read, 400, 16), (Op::Read, 600, 8)];
+    sends_batches("kyber", [arrival; 3]);
+}
+
+#[test]
+fn a_batch_whose_tags_another_channel_has_taken_meanwhile_waits() {
+    let device = ScriptedDevice::new(plain_limits(2));
+    let mut hctx = Hctx::open(&(Arc::clone(&device) as Arc<dyn Device>), None, None);
+    let mut batch = hctx.begin_batch(NOW, 3);
+    for id in 0..3 {
+        batch.dispatch(Spec { id, sector: id * 64, ..Spec::default() }.build());
     }
-    let total = queue.sched_counters().unwrap()[1];
-    let expected = ClassCounters { inserted: 12, merged: 3, dispatched: 9, completed: 9 };
-    assert_eq!(total, expected);
+    assert_eq!(sectors(&device), [0, 64]);
+    assert!(!hctx.is_idle() && hctx.room() == 0);
+    // Requests that are dropped would be lost bios.
+    std::mem::forget((hctx, device));
 }
 
 #[test]
