@@ -20,7 +20,7 @@
 mod support;
 
 use std::thread;
-use support::threads::{RandomWrites, line_round_trip};
+use support::threads::{RandomWrites, Sharing, line_round_trip};
 use zonal_blk::Op;
 
 const ROUNDS: usize = 5;
@@ -67,9 +67,10 @@ const CASES: [Case; 4] = [
 impl Case {
     /// Nanoseconds a write at depth 1, all threads together; the best round.
     fn measured(&self, threads: u64) -> f64 {
-        let (op, shared) = (self.op, self.shared);
+        let op = self.op;
+        let sharing = if self.shared { Sharing::Zones } else { Sharing::Nothing };
         let scheduler = self.scheduler.parse().expect("a scheduler");
-        let writes = RandomWrites { op, threads, shared, depth: 1, scheduler };
+        let writes = RandomWrites { op, threads, sharing, depth: 1, scheduler };
         (0..ROUNDS).map(|_| writes.ns_per_write()).fold(f64::MAX, f64::min)
     }
 

@@ -50,6 +50,19 @@ pub fn line_round_trip() -> f64 {
 #[repr(align(128))]
 struct Offset(SpinLock<u64>);
 
+/// What threads share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nothing.
+    Nothing,
+    /// The cache line of a zone that its writers take from each other anyhow: that of the offset on
+    /// which they agree, or with appends that of the order in which they land. The zones are their own,
+    /// so a layer that orders each write as it comes can do no better.
+    Order,
+    /// The zones.
+    Zones,
+}
+
 /// Random 4 KiB writes to 16 zones for each thread, or to 16 that all share. Writers of a zone agree
 /// on the offset under a lock, as writers of a file do, and submit under it; with appends the layer
 /// says where they land.
@@ -59,8 +72,8 @@ pub struct RandomWrites {
     pub op: Op,
     /// Threads at once.
     pub threads: u64,
-    /// Whether they share their zones.
-    pub shared: bool,
+    /// What they share.
+    pub sharing: Sharing,
     /// Each thread's queue depth.
     pub depth: usize,
     /// The queue's scheduler.
@@ -76,7 +89,10 @@ impl RandomWrites {
         let (zone_write, scheduler) = (Some(ZoneWrite::Plug), self.scheduler);
         let options = QueueOptions { zone_write, scheduler, ..QueueOptions::default() };
         let queue = queue(&format!("{DEVICE},append_max=0"), options);
-        let count = if self.shared { Self::ZONES } else { Self::ZONES * self.threads };
+        let count = match self.sharing {
+            Sharing::Nothing => Self::ZONES * self.threads,
+            Sharing::Order | Sharing::Zones => Self::ZONES,
+        };
         let offsets: Vec<Offset> = (0..count).map(|_| Offset(SpinLock::new(0))).collect();
         let time = at_once(self.threads, |id| self.write(&queue, &offsets, id));
         per_io(time, self.threads * Self::WRITES)
@@ -84,7 +100,14 @@ impl RandomWrites {
 
     fn write(self, queue: &Arc<Queue>, offsets: &[Offset], id: u64) {
         let mut channel = queue.channel().expect("a hardware queue");
-        let first = if self.shared { 0 } else { id * Self::ZONES };
+        let own = id * Self::ZONES;
+        let (first, first_offset) = match self.sharing {
+            Sharing::Nothing => (own, own),
+            Sharing::Order => (own, 0),
+            Sharing::Zones => (0, 0),
+        };
+        // The offsets in zones of one's own.
+        let mut private = [0; Self::ZONES as usize];
         let mut random = id * 2 + 1;
         let (mut left, mut in_flight) = (Self::WRITES, 0);
         let mut done = Vec::with_capacity(self.depth);
@@ -92,15 +115,21 @@ impl RandomWrites {
             let mut moved = false;
             while left > 0 && in_flight < self.depth {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let zone = first + (random >> 33) % Self::ZONES;
-                let start = zone * queue.limits().zone_size.0;
+                let zone = (random >> 33) % Self::ZONES;
+                let start = (first + zone) * queue.limits().zone_size.0;
+                let agreed = &offsets[(first_offset + zone) as usize];
                 if self.op == Op::ZoneAppend {
+                    if self.sharing == Sharing::Order {
+                        *agreed.0.lock() += BLOCK;
+                    }
                     channel.submit(Nanos(0), Bio::new(self.op, Sector(start), BLOCK as u32, 0));
                 } else {
-                    let mut offset = offsets[zone as usize].0.lock();
+                    let mut agreed = agreed.0.lock();
+                    let own = &mut private[zone as usize];
+                    let offset = if self.sharing == Sharing::Order { own } else { &mut *agreed };
                     let at = Sector(start + *offset);
-                    channel.submit(Nanos(0), Bio::new(self.op, at, BLOCK as u32, 0));
                     *offset += BLOCK;
+                    channel.submit(Nanos(0), Bio::new(self.op, at, BLOCK as u32, 0));
                 }
                 left -= 1;
                 in_flight += 1;
