@@ -146,17 +146,36 @@ fn job_rate(mut command: Command, case: &Case) -> f64 {
     number(first) * 1024.0 / (number(first + 3) / 1000.0)
 }
 
-/// `zonal run` on a new image. As in an image in use, there are data in several zones: with very few
-/// extents ext4 converts the inode to an extent tree and back at each write.
+/// Runs a command alone.
+fn run(io: &mut Channel, bio: Bio) {
+    let mut completions = Vec::new();
+    io.submit(Nanos(0), bio);
+    while io.outstanding() > 0 {
+        io.poll(Nanos(0), &mut completions);
+    }
+    assert!(completions.iter().all(|completion| completion.status == Status::Ok));
+}
+
+/// Writes a block to several zones of a new image, as in an image in use: with very few extents ext4
+/// converts the inode to an extent tree and back at each write.
+fn write_first_blocks(io: &mut Channel) {
+    for zone in 8..16 {
+        run(io, Bio::write(Sector(zone << 19), filled(4096), 0));
+    }
+}
+
+/// Writes the data that are read.
+fn write_data(io: &mut Channel) {
+    for at in (0..READ_SIZE).step_by(1 << 20) {
+        run(io, Bio::write(Sector(at / 512), filled(1 << 20), 0));
+    }
+}
+
+/// `zonal run` on a new image.
 fn zonal_job(place: &Path, case: &Case) -> f64 {
     let path = create(place, 4096, true);
     let mut io = open(&path);
-    for zone in 8..16 {
-        io.submit(Nanos(0), Bio::write(Sector(zone << 19), filled(4096), 0));
-    }
-    while io.outstanding() > 0 {
-        io.poll(Nanos(0), &mut Vec::new());
-    }
+    write_first_blocks(&mut io);
     drop(io);
     let rate = job_rate(zonal_run(&path), case);
     std::fs::remove_file(&path).expect("it is ours");
@@ -176,22 +195,12 @@ fn zonal_full(place: &Path, case: &Case) -> f64 {
     let path = place.join("full.img");
     if !path.exists() {
         let profile = Profile::Spec(format!("{FULL_PROFILE},lba=4096"));
-        image::create_preallocated(&path, profile, true, &mut |_, _| ()).expect("an image");
+        image::create_preallocated(&path, profile, true, &mut |_, _| Ok(())).expect("an image");
     }
     let mut io = open(&path);
-    let mut run = |bio| {
-        let mut completions = Vec::new();
-        io.submit(Nanos(0), bio);
-        while io.outstanding() > 0 {
-            io.poll(Nanos(0), &mut completions);
-        }
-        assert_eq!(completions[0].status, Status::Ok);
-    };
-    run(Bio::new(Op::ZoneResetAll, Sector(0), 0, 0));
+    run(&mut io, Bio::new(Op::ZoneResetAll, Sector(0), 0, 0));
     if case.read {
-        for at in (0..READ_SIZE).step_by(1 << 20) {
-            run(Bio::write(Sector(at / 512), filled(1 << 20), 0));
-        }
+        write_data(&mut io);
     }
     drop(io);
     settle(place);
@@ -255,26 +264,13 @@ impl<'a> Loaded<'a> {
     fn new(place: &Path, load: &'a Load, checksums: bool) -> Self {
         let path = create(place, load.lba, checksums);
         let free = (0..load.case.depth).map(|_| filled(load.case.block)).collect();
-        let (io, completions, rng) = (open(&path), Vec::new(), Rng::new(1));
-        let mut image = Loaded { load, io, completions, rng, end: 0, free, path };
-        let size = if load.read { READ_SIZE } else { 0 };
-        for at in (0..size).step_by(1 << 20) {
-            image.run(Bio::write(Sector(at / 512), filled(1 << 20), 0));
+        let (mut io, completions, rng) = (open(&path), Vec::new(), Rng::new(1));
+        if load.read {
+            write_data(&mut io);
         }
-        // See `zonal_job`.
-        for zone in 8..16 {
-            image.run(Bio::write(Sector(zone << 19), filled(4096), 0));
-        }
-        image.run(Bio::new(Op::Flush, Sector(0), 0, 0));
-        image
-    }
-
-    fn run(&mut self, bio: Bio) {
-        self.io.submit(Nanos(0), bio);
-        while self.io.outstanding() > 0 {
-            self.io.poll(Nanos(0), &mut self.completions);
-        }
-        assert!(self.completions.drain(..).all(|completion| completion.status == Status::Ok));
+        write_first_blocks(&mut io);
+        run(&mut io, Bio::new(Op::Flush, Sector(0), 0, 0));
+        Loaded { load, io, completions, rng, end: 0, free, path }
     }
 
     fn next(&mut self, buf: Buf) -> Bio {

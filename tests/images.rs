@@ -1,4 +1,5 @@
 //! Images created, written, reported and checked, each by another process.
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -263,4 +264,30 @@ fn image_has_the_latencies_of_its_model_on_request() {
     let disk = ["create", "smr.img", "--profile", "smr-30t", "--zones", "200"];
     dir.fine(&disk);
     dir.fine(&[&["run", "--device", "smr.img:latency=model"][..], &job].concat());
+}
+
+#[test]
+fn an_interrupt_during_the_creation_of_an_image_removes_it() {
+    let dir = TestDir::new();
+    let profile = "null:zones=8,zone_size=32M";
+    let mut child = dir
+        .command(&["create", "a.img", "--profile", profile, "--preallocate"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    while !dir.path("a.img").exists() && child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is not waited for");
+    let output = child.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        // The image was complete already.
+        Some(0) => drop(dir.fine(&["zone", "report", "a.img"])),
+        code => {
+            assert_eq!(code, Some(128 + 15), "{error}");
+            assert!(error.contains("interrupted, and the file was removed"), "{error}");
+            assert!(!dir.path("a.img").exists());
+        }
+    }
 }

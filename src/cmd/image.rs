@@ -1,13 +1,16 @@
 //! `zonal create` and `zonal check`: images in files.
 use crate::config;
+use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, notices};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use zonal_device::image::{Finding, Profile, Superblock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zonal_device::image::{Finding, ImageError, Profile, Superblock};
 use zonal_host::backend::image::{self, ImageName, OpenError};
 use zonal_host::uuid;
 use zonal_lab::devices;
@@ -72,22 +75,19 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     let checksums = args.checksums == Switch::On;
     let profile = profile(args)?;
     let created = if args.preallocate {
-        let bar = StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
-        let mut written = None;
-        let created =
-            image::create_preallocated(&args.image, profile, checksums, &mut |all, done| {
-                let before = written.replace(done).unwrap_or_else(|| {
-                    bar.start("space", all);
-                    0
-                });
-                bar.advance(done - before);
-            });
-        bar.finish();
-        created
+        create_preallocated(&args.image, profile, checksums)?
     } else {
         image::create(&args.image, profile, checksums)
     };
-    let superblock = created.with_context(in_image)?;
+    let superblock = match (created, exit_code()) {
+        (Err(OpenError::Image(ImageError::Io { source, .. })), Some(interrupted))
+            if source.kind() == ErrorKind::Interrupted =>
+        {
+            tracing::warn!("{}: interrupted, and the file was removed", in_image());
+            return Ok(interrupted);
+        }
+        (created, _) => created.with_context(in_image)?,
+    };
     let name = ImageName::of_path(&args.image.to_string_lossy());
     writeln!(
         io::stdout(),
@@ -96,6 +96,28 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
         uuid::format(&superblock.uuid)
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Creates an image with all of its space, until an interrupt.
+fn create_preallocated(
+    path: &Path,
+    profile: Profile,
+    checksums: bool,
+) -> Result<Result<Superblock, OpenError>> {
+    let stop = Arc::default();
+    set_on_interrupt(&stop)?;
+    let bar = StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    let mut written = None;
+    let created = image::create_preallocated(path, profile, checksums, &mut |all, done| {
+        let before = written.replace(done).unwrap_or_else(|| {
+            bar.start("space", all);
+            0
+        });
+        bar.advance(done - before);
+        if stop.load(Ordering::Relaxed) { Err(ErrorKind::Interrupted.into()) } else { Ok(()) }
+    });
+    bar.finish();
+    Ok(created)
 }
 
 /// The device that the image emulates.

@@ -13,7 +13,7 @@
 use super::block::{BLOCK, ZoneEntry};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
-use super::journal::{Journal, format, repair_superblock};
+use super::journal::{Journal, format, mark_unfinished, repair_superblock};
 use super::queue::ImageQueue;
 use super::recover::{Recovered, read_superblock, recover};
 use super::regions::{Begun, Region, Regions};
@@ -132,20 +132,29 @@ impl ImageDevice {
     /// # Errors
     /// The file could not be written, and is not an image then.
     pub fn create(store: &dyn ImageStore, superblock: &Superblock) -> Result<(), ImageError> {
-        Self::create_with(store, superblock, &mut |_| ())
+        Self::create_with(store, superblock, &mut |_| Ok(()))
     }
 
     /// The same; if the image is preallocated, calls `progress` with the number of bytes of its zones
-    /// that were written so far.
+    /// that were written so far, whose error ends it.
     ///
     /// # Errors
     /// The file could not be written, and is not an image then.
     pub fn create_with(
         store: &dyn ImageStore,
         superblock: &Superblock,
-        progress: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(u64) -> io::Result<()>,
     ) -> Result<(), ImageError> {
         format(store, superblock, progress).map_err(ImageError::io("writing the new image"))
+    }
+
+    /// Marks an empty file as an image that is being created, so that it is recognised if that is
+    /// interrupted.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn begin_creation(store: &dyn ImageStore) -> Result<(), ImageError> {
+        mark_unfinished(store).map_err(ImageError::io("writing the new image"))
     }
 
     /// Opens an image, recovering it after a loss of power. `timing` creates the model whose

@@ -8,6 +8,11 @@ pub enum ImageError {
     /// The file is something else.
     #[error("not an image: found neither copy of a superblock, expected `ZONALIMG` at byte 0")]
     NotAnImage,
+    /// Its creation was interrupted.
+    #[error(
+        "its creation was interrupted, so it holds nothing: remove it and create the image again"
+    )]
+    Unfinished,
     /// Both copies are damaged.
     #[error("both copies of the superblock are damaged, expected one with the right checksum")]
     Superblock,

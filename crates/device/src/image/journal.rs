@@ -301,11 +301,11 @@ impl Journal {
 pub fn format(
     store: &dyn ImageStore,
     superblock: &Superblock,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> io::Result<()>,
 ) -> io::Result<()> {
     let layout = superblock.layout();
-    // Write all metadata once, so that later writes need no new space.
-    write_zeroes(store, 0..layout.data(), &mut |_| ())?;
+    // Write all metadata once, so that later writes need no new space. Block 0 may have a mark.
+    write_zeroes(store, BLOCK as u64..layout.data(), &mut |_| Ok(()))?;
     if superblock.preallocated {
         write_zeroes(store, layout.data()..superblock.full_len(), progress)?;
     }
@@ -332,17 +332,22 @@ pub fn format(
     store.sync()
 }
 
+/// Marks a new file as an image whose creation has not finished.
+pub(super) fn mark_unfinished(store: &dyn ImageStore) -> io::Result<()> {
+    store.write(FileLayout::superblock(0), &Buf::from(&Superblock::unfinished()[..]))
+}
+
 fn write_zeroes(
     store: &dyn ImageStore,
     range: Range<u64>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> io::Result<()>,
 ) -> io::Result<()> {
     let zeroes = Buf::zeroed(1 << 20);
     for at in range.clone().step_by(zeroes.len()) {
         let len =
             usize::try_from(range.end - at).map_or(zeroes.len(), |left| left.min(zeroes.len()));
         store.write(at, &zeroes[..len])?;
-        progress(at - range.start + len as u64);
+        progress(at - range.start + len as u64)?;
     }
     Ok(())
 }

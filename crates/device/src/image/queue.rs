@@ -65,11 +65,14 @@ pub(super) struct ImageQueue {
     /// Kept for their capacity and their empty buffers.
     timing_requests: Vec<Box<Request>>,
     returned: Vec<Box<Request>>,
+    /// Completed transfers whose commands are to be finished, the first last.
     landed: Vec<(Transfer, io::Result<usize>)>,
     lists: Vec<Vec<Buf>>,
     placeholders: Vec<Buf>,
     /// For the checksums of a command.
     sums: Vec<u8>,
+    /// The time of the last poll.
+    polled: Nanos,
 }
 
 impl ImageQueue {
@@ -91,6 +94,7 @@ impl ImageQueue {
             lists: Vec::new(),
             placeholders: Vec::new(),
             sums: Vec::new(),
+            polled: Nanos(0),
             device,
         }
     }
@@ -236,13 +240,22 @@ impl ImageQueue {
         }
     }
 
-    /// Collects completed transfers and their buffers.
+    /// Starts transfers, and collects completed ones and their buffers: at most as many as are in
+    /// flight. A drive may complete all at once; what clients submit when they have the first is in
+    /// flight then while the checksums of the others are verified.
     fn poll_transfers(&mut self) {
-        let mut landed = std::mem::take(&mut self.landed);
         if let Ok(ring) = &mut self.ring {
-            ring.poll(&mut landed);
+            if self.landed.is_empty() {
+                ring.poll(&mut self.landed);
+                // The first to complete is taken first.
+                self.landed.reverse();
+            } else {
+                ring.submit();
+            }
         }
-        for (mut transfer, result) in landed.drain(..) {
+        let in_flight = self.moving - self.landed.len();
+        for _ in 0..in_flight.max(1) {
+            let Some((mut transfer, result)) = self.landed.pop() else { break };
             self.moving -= 1;
             let result = match result {
                 Ok(moved) if moved < transfer.len => {
@@ -254,7 +267,6 @@ impl ImageQueue {
             let moved = (transfer.at, transfer.len);
             self.moved(transfer.tag, result.map_err(Status::from).err(), moved);
         }
-        self.landed = landed;
     }
 
     /// Puts buffers back into their bios and zeroes what a read found no data for.
@@ -355,6 +367,7 @@ impl HwQueue for ImageQueue {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
+        self.polled = now;
         while let Some(tag) = self.pending.pop() {
             self.execute(tag);
         }
@@ -374,6 +387,10 @@ impl HwQueue for ImageQueue {
         };
         if !self.pending.is_empty() || !self.completing.iter().all(waits_for_model) {
             return Wake::Now;
+        }
+        if !self.landed.is_empty() {
+            // Not in the same poll of the channel: first, its user gets those that are finished.
+            return Wake::At(Nanos(self.polled.0 + 1));
         }
         let transfers = match self.wait_fd() {
             _ if self.moving == 0 => Wake::Idle,

@@ -77,9 +77,10 @@ pub fn read_superblock(file: &dyn ReadAt) -> Result<(Superblock, Vec<(String, u6
     match (Superblock::decode(first), Superblock::decode(second)) {
         (Ok(one), Ok(other)) if one == other => Ok((one, Vec::new())),
         (Ok(one), _) => Ok((one, damaged(1))),
-        (Err(ImageError::NotAnImage | ImageError::Superblock), Ok(other)) => {
-            Ok((other, damaged(0)))
-        }
+        (
+            Err(ImageError::NotAnImage | ImageError::Unfinished | ImageError::Superblock),
+            Ok(other),
+        ) => Ok((other, damaged(0))),
         (Err(ImageError::NotAnImage), Err(error)) => Err(error),
         (Err(error), _) => Err(error),
     }

@@ -8,6 +8,8 @@ use super::geometry::ImageGeometry;
 use zonal_blk::Sector;
 
 const MAGIC: &[u8; 8] = b"ZONALIMG";
+/// What block 0 begins with until the image has been written.
+const UNFINISHED: &[u8; 8] = b"ZONALNEW";
 /// The format version that is written, and the newest that can be read. Version 1 has no features; in
 /// versions 1 and 2 the checksums of data are in the file when a flush has completed.
 pub const VERSION: u32 = 3;
@@ -149,13 +151,23 @@ impl Superblock {
         block
     }
 
+    /// What is in the place of a superblock while the image is being created.
+    pub(super) fn unfinished() -> Vec<u8> {
+        let mut block = vec![0; BLOCK];
+        put(&mut block, 0, UNFINISHED);
+        block
+    }
+
     /// Decodes a superblock.
     ///
     /// # Errors
-    /// [`ImageError::NotAnImage`] without the magic number; [`ImageError::Superblock`] if the
-    /// checksum is wrong; [`ImageError::Version`]; [`ImageError::Features`];
-    /// [`ImageError::Geometry`] for invalid contents.
+    /// [`ImageError::NotAnImage`] without the magic number; [`ImageError::Unfinished`];
+    /// [`ImageError::Superblock`] if the checksum is wrong; [`ImageError::Version`];
+    /// [`ImageError::Features`]; [`ImageError::Geometry`] for invalid contents.
     pub fn decode(block: &[u8]) -> Result<Self, ImageError> {
+        if block.starts_with(UNFINISHED) {
+            return Err(ImageError::Unfinished);
+        }
         if block.len() < BLOCK || &block[..8] != MAGIC {
             return Err(ImageError::NotAnImage);
         }

@@ -13,20 +13,9 @@ const ZONES: u64 = 6;
 
 /// Zone 0 is conventional.
 fn superblock(lba: u32) -> Superblock {
-    let geometry = ImageGeometry {
-        zones: u32::try_from(ZONES).unwrap(),
-        conventional: 1,
-        zone_size: Sector(ZONE),
-        zone_capacity: Sector(ZONE),
-        max_open: 0,
-        max_active: 0,
-        lba,
-        max_sectors: 64,
-        append_max_sectors: 0,
-        nr_queues: 2,
-        queue_depth: 16,
-        rotational: false,
-    };
+    let zones = u32::try_from(ZONES).unwrap();
+    let simple = ImageGeometry::simple(zones, 1, Sector(ZONE));
+    let geometry = ImageGeometry { lba, nr_queues: 2, queue_depth: 16, ..simple };
     let mut new = Superblock::new([3; 16], geometry, Profile::Spec("null".to_owned())).unwrap();
     new.log_blocks = 40;
     new

@@ -10,20 +10,7 @@ use zonal_device::image::{
 };
 
 fn superblock() -> Superblock {
-    let geometry = ImageGeometry {
-        zones: 130,
-        conventional: 1,
-        zone_size: Sector(16),
-        zone_capacity: Sector(16),
-        max_open: 0,
-        max_active: 0,
-        lba: 512,
-        max_sectors: 16,
-        append_max_sectors: 0,
-        nr_queues: 1,
-        queue_depth: 8,
-        rotational: false,
-    };
+    let geometry = ImageGeometry { max_sectors: 16, ..ImageGeometry::simple(130, 1, Sector(16)) };
     let mut superblock =
         Superblock::new([9; 16], geometry, Profile::Spec("null".to_owned())).unwrap();
     superblock.log_blocks = 4;
@@ -198,4 +185,27 @@ fn a_newer_format_is_refused_by_its_number() {
     seal(&mut block);
     let error = Superblock::decode(&block).unwrap_err().to_string();
     assert_eq!(error, "found features 0x100 that this version of zonal does not know");
+}
+
+#[test]
+fn a_file_whose_creation_was_interrupted_is_recognised() {
+    let full = Superblock { preallocated: true, ..superblock() };
+    let mut created = false;
+    for fuse in 1.. {
+        let medium = Medium::new(fuse);
+        ImageDevice::begin_creation(&medium).unwrap();
+        medium.set_fuse(fuse);
+        created = ImageDevice::create(&medium, &full).is_ok();
+        let medium = Medium::of(medium.bytes(), 0);
+        if created {
+            assert_eq!(read_superblock(&medium).unwrap(), (full, Vec::new()));
+            break;
+        }
+        match read_superblock(&medium) {
+            Err(ImageError::Unfinished) => {}
+            // The call that failed was the second copy's, or the last sync.
+            found => assert_eq!(found.unwrap().0, full, "after {fuse} calls"),
+        }
+    }
+    assert!(created);
 }

@@ -5,4 +5,5 @@ mod flush;
 mod medium;
 mod model;
 mod power_loss;
+mod reads;
 mod space;

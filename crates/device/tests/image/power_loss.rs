@@ -12,20 +12,16 @@ const CASES: u64 = 2000;
 
 fn geometry(rng: &mut Rng) -> ImageGeometry {
     let lba = if rng.below(3) == 0 { 4096 } else { 512 };
-    let zone_size = Sector(128);
+    let zones = 4 + u32::try_from(rng.below(4)).unwrap();
+    let conventional = u32::try_from(rng.below(3)).unwrap();
     ImageGeometry {
-        zones: 4 + u32::try_from(rng.below(4)).unwrap(),
-        conventional: u32::try_from(rng.below(3)).unwrap(),
-        zone_size,
         zone_capacity: [Sector(128), Sector(104)][usize::from(rng.below(2) == 1)],
         max_open: u32::try_from(rng.below(4)).unwrap(),
-        max_active: 0,
         lba,
-        max_sectors: 64,
         append_max_sectors: [0, 32][usize::from(rng.below(2) == 1)],
         nr_queues: 4,
         queue_depth: 16,
-        rotational: false,
+        ..ImageGeometry::simple(zones, conventional, Sector(128))
     }
 }
 

@@ -20,8 +20,9 @@ where
     ring: IoUring<S, C>,
     /// Entries for which the submission queue had no room yet, in order.
     backlog: VecDeque<S>,
-    /// There are entries that the kernel does not have yet.
-    queued: bool,
+    /// Entries that the kernel does not have yet.
+    queued: usize,
+    /// These, and those that the kernel has.
     in_flight: usize,
 }
 
@@ -47,7 +48,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
             }
             _ => Err(error),
         })?;
-        Ok(Uring { ring, backlog: VecDeque::new(), queued: false, in_flight: 0 })
+        Ok(Uring { ring, backlog: VecDeque::new(), queued: 0, in_flight: 0 })
     }
 
     /// Makes `file` fixed file 0.
@@ -72,7 +73,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
     /// The files and the memory that the entry names stay open, in place and untouched until its
     /// completion has been [reaped](Self::reap).
     pub unsafe fn push(&mut self, entry: S) {
-        (self.queued, self.in_flight) = (true, self.in_flight + 1);
+        (self.queued, self.in_flight) = (self.queued + 1, self.in_flight + 1);
         // SAFETY: the caller's promise.
         if !self.backlog.is_empty() || unsafe { self.ring.submission().push(&entry) }.is_err() {
             self.backlog.push_back(entry);
@@ -89,8 +90,8 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
         loop {
             self.refill();
             let queue = self.ring.submission();
-            self.queued = !queue.is_empty();
-            let enter = self.queued || queue.taskrun() || queue.cq_overflow();
+            self.queued = queue.len() + self.backlog.len();
+            let enter = self.queued > 0 || queue.taskrun() || queue.cq_overflow();
             drop(queue);
             if !enter {
                 return Ok(());
@@ -100,6 +101,16 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
                 return Ok(());
             }
         }
+    }
+
+    /// Submits if at least as many entries are queued as the kernel has. So the first of many entries
+    /// start at once and the others in ever longer batches, each while the kernel works on those
+    /// before: it passes none of a batch to the drive before it has prepared all.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_if_starved(&mut self) -> io::Result<()> {
+        if self.queued >= self.in_flight - self.queued { self.submit() } else { Ok(()) }
     }
 
     /// Submits, and blocks until there is a completion or for `timeout`.
@@ -136,7 +147,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
 
     /// Whether there are entries to [submit](Self::submit).
     pub fn has_queued(&self) -> bool {
-        self.queued
+        self.queued > 0
     }
 
     /// A descriptor that is readable while there are completions.
@@ -195,6 +206,25 @@ mod tests {
         completed.sort_unstable();
         assert_eq!(completed, (0..9).collect::<Vec<_>>());
         ring.wait(Some(Duration::from_millis(1))).expect("a timeout is no error");
+    }
+
+    #[test]
+    fn a_starved_kernel_gets_entries_at_once_and_then_in_ever_longer_batches() {
+        let Ok(mut ring) = Uring::<squeue::Entry, cqueue::Entry>::new(16) else { return };
+        let mut batches = Vec::new();
+        let mut batch = 0;
+        for number in 0..16 {
+            // SAFETY: a no-op names no memory and no file.
+            unsafe { ring.push(opcode::Nop::new().build().user_data(number)) };
+            ring.submit_if_starved().expect("no-ops");
+            batch += 1;
+            if !ring.has_queued() {
+                batches.push(std::mem::take(&mut batch));
+            }
+        }
+        assert_eq!(batches, [1, 1, 2, 4, 8]);
+        while ring.reap().is_some() {}
+        assert_eq!(ring.in_flight(), 0);
     }
 
     #[test]

@@ -97,11 +97,12 @@ fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
 /// What is wrong with the profile or the file. An incomplete file is removed.
 pub fn create(path: &Path, profile: Profile, checksums: bool) -> Result<Superblock, OpenError> {
     let superblock = new_superblock(profile)?;
-    write_new(path, Superblock { checksums, ..superblock }, &mut |_, _| ())
+    write_new(path, Superblock { checksums, ..superblock }, &mut |_, _| Ok(()))
 }
 
 /// The same with the space of all zones, which is written with zeroes and stays when zones are reset.
-/// Calls `progress` with the number of its bytes and how many of them were written so far.
+/// Calls `progress` with the number of its bytes and how many of them were written so far; an error
+/// that it returns ends the creation.
 ///
 /// # Errors
 /// What is wrong with the profile or the file. An incomplete file is removed.
@@ -109,7 +110,7 @@ pub fn create_preallocated(
     path: &Path,
     profile: Profile,
     checksums: bool,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> io::Result<()>,
 ) -> Result<Superblock, OpenError> {
     let superblock = new_superblock(profile)?;
     write_new(path, Superblock { checksums, preallocated: true, ..superblock }, progress)
@@ -124,11 +125,12 @@ fn new_superblock(profile: Profile) -> Result<Superblock, OpenError> {
 fn write_new(
     path: &Path,
     superblock: Superblock,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> io::Result<()>,
 ) -> Result<Superblock, OpenError> {
     let mut file = ImageFile::create(path)?;
     let all = superblock.full_len();
     let mut write = || -> Result<(), OpenError> {
+        ImageDevice::begin_creation(&file)?;
         if superblock.preallocated {
             // First, so that a lack of space is found at once; without it the page cache has the data.
             match file.reserve(0, all) {
@@ -239,7 +241,10 @@ mod tests {
         let path = place.path().join("full.img");
         let profile = Profile::Spec("null:zones=4,zone_size=4M,conventional=1,lba=4096".to_owned());
         let mut last = (0, 0);
-        let made = create_preallocated(&path, profile, true, &mut |all, done| last = (all, done));
+        let made = create_preallocated(&path, profile, true, &mut |all, done| {
+            last = (all, done);
+            Ok(())
+        });
         let full_len = made.expect("an image").full_len();
         assert_eq!(last.0, full_len);
         assert!(last.1 >= 16 << 20, "{last:?}");
@@ -267,6 +272,32 @@ mod tests {
             }
         }
         assert_eq!(space(), before);
+    }
+
+    #[test]
+    fn creation_that_is_interrupted_leaves_no_file_and_a_killed_one_says_what_it_is() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("part.img");
+        let name = format!("image:{}", path.display()).parse().expect("a name");
+        let mut seen = None;
+        let mut interrupt = |_, done| {
+            if done < 4 << 20 {
+                return Ok(());
+            }
+            // As it would be found after a kill.
+            seen = open(&name).map(drop).err().zip(std::fs::read(&path).ok());
+            Err(io::ErrorKind::Interrupted.into())
+        };
+        let profile = Profile::Spec("null:zones=4,zone_size=4M".to_owned());
+        let created = create_preallocated(&path, profile, true, &mut interrupt);
+        let error = created.expect_err("it was interrupted").to_string();
+        assert!(error.starts_with("writing the new image: "), "{error}");
+        assert!(!path.exists());
+        let (error, contents) = seen.expect("the file cannot be opened");
+        assert!(matches!(error, OpenError::InUse), "{error}");
+        std::fs::write(&path, contents).expect("a file");
+        let error = open(&name).map(drop).expect_err("it is no image").to_string();
+        assert!(error.starts_with("its creation was interrupted"), "{error}");
     }
 
     #[test]

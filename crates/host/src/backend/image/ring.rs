@@ -19,6 +19,9 @@ const MAX_PART_BYTES: usize = 512 << 10;
 /// The largest submission queue.
 const MAX_ENTRIES: u16 = 4096;
 
+/// Why a submission succeeds.
+const WELL_FORMED: &str = "the kernel accepts entries that are well formed";
+
 /// A ring with one file.
 pub(super) struct ImageRing {
     ring: Uring,
@@ -161,10 +164,11 @@ impl Ring for ImageRing {
             // that. Meanwhile nobody else writes to them, nor reads those that the kernel writes to.
             unsafe { self.ring.push(entry) };
         }
+        self.ring.submit_if_starved().expect(WELL_FORMED);
     }
 
     fn submit(&mut self) {
-        self.ring.submit().expect("the kernel accepts entries that are well formed");
+        self.ring.submit().expect(WELL_FORMED);
     }
 
     fn write_bufs(&self, tag: Tag) -> &[Buf] {
