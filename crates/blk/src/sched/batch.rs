@@ -6,6 +6,7 @@
 //! from the oldest that is left, until none is. Touches nothing shared, so threads that submit
 //! batches at the same time do not meet.
 use super::elevator::{Kind, MergeLimit};
+use super::sort::{self, KEY};
 use crate::bio::Op;
 use crate::request::Request;
 
@@ -13,8 +14,8 @@ use crate::request::Request;
 pub(super) const LONGEST: usize = 128;
 const POSITION_BITS: u32 = LONGEST.trailing_zeros();
 
-/// The first sector that leaves no room for the position in a key; 2^66 bytes.
-pub(super) const SECTORS_MAX: u64 = 1 << (64 - POSITION_BITS);
+/// The first sector that leaves no room for the position in a key; 2^63 bytes.
+pub(super) const SECTORS_MAX: u64 = KEY >> (POSITION_BITS + 1);
 
 type Requests = [Option<Box<Request>>; LONGEST];
 
@@ -40,7 +41,7 @@ const WRITES: u16 = 1 << Op::Write as u16
     | 1 << Op::Discard as u16;
 
 fn sector(key: u64) -> u64 {
-    key >> POSITION_BITS
+    (key ^ KEY) >> POSITION_BITS
 }
 
 #[allow(clippy::cast_possible_truncation)] // 7 bits
@@ -65,7 +66,7 @@ impl Batch {
         if self.len < LONGEST {
             self.ops |= 1 << request.op() as u16;
             self.classes |= 1 << request.prio().class as u8;
-            self.keys[self.len] = request.sector().0 << POSITION_BITS | self.len as u64;
+            self.keys[self.len] = KEY | request.sector().0 << POSITION_BITS | self.len as u64;
             self.requests[self.len] = Some(request);
             self.len += 1;
         } else {
@@ -144,18 +145,19 @@ impl Batch {
         mut send: impl FnMut(Box<Request>),
     ) -> (u64, u64) {
         let len = self.clear();
-        let (requests, keys) = (&mut self.requests, &mut self.keys[..len]);
-        keys.sort_unstable();
+        let requests = &mut self.requests;
+        sort::sort(&mut self.keys, len);
+        let keys = &self.keys[..len];
         let from = keys.partition_point(|&key| sector(key) < latest_pos);
         let close = limit.max_sectors > 0 && any_mergeable(keys, limit);
         if close {
             send_merged(requests, keys, from, limit, front_merges, send)
         } else {
             let mut end_pos = latest_pos;
-            for sweep in ascending_sweeps(keys, from) {
+            for_each_sweep(keys, from, |sweep| {
                 sweep.iter().for_each(|&key| send(take(requests, key)));
                 end_pos = sweep.last().map_or(end_pos, |&key| sector(key));
-            }
+            });
             (end_pos, 0)
         }
     }
@@ -170,12 +172,12 @@ fn any_mergeable(keys: &[u64], limit: MergeLimit) -> bool {
     gaps.fold(0, |any, gap| any | gap.wrapping_sub(reach)) >> 63 != 0
 }
 
-/// The ascending sweeps over sorted keys: the first goes from `from` to the end; then, while keys
+/// Shows the ascending sweeps over sorted keys: the first goes from `from` to the end; then, while keys
 /// are left, the next goes from the oldest of them to where the one before began. The oldest of a
 /// prefix is the last key in it that is older than all before it, so one pass finds where all
 /// sweeps begin. It has no branch that the order of the keys decides: on random sectors that would
 /// cost more than the sort.
-fn ascending_sweeps(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
+fn for_each_sweep(keys: &[u64], from: usize, mut visit: impl FnMut(&[u64])) {
     let mut starts = [0u8; LONGEST + 1];
     let (mut count, mut oldest) = (0, usize::MAX);
     for (i, &key) in keys[..from].iter().enumerate() {
@@ -185,12 +187,11 @@ fn ascending_sweeps(keys: &[u64], from: usize) -> impl Iterator<Item = &[u64]> {
     }
     starts[count] = from.to_le_bytes()[0];
     let mut end = keys.len();
-    (0..=count).rev().map(move |i| {
-        let start = usize::from(starts[i]);
-        let sweep = &keys[start..end];
+    for &start in starts[..=count].iter().rev() {
+        let start = usize::from(start);
+        visit(&keys[start..end]);
         end = start;
-        sweep
-    })
+    }
 }
 
 /// The same with neighbours merged. Returns the last position and the number of merged requests.

@@ -21,6 +21,7 @@ mod kyber;
 mod mq_deadline;
 mod options;
 mod scheduler;
+mod sort;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
