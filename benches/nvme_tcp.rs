@@ -4,8 +4,10 @@
 //!
 //! The rows `write 4k` and `append 4k` have a device with zones, each place in the queue a zone of
 //! its own, so that no write waits for another; what an append costs beside a write is printed too.
-//! The first rows are no NVMe but the same bytes over a bare socket, by threads that wait as ours do:
-//! what the loopback costs by itself. In rows with `spin` both ends poll without a pause, as SPDK
+//! The rows `bare socket` are no NVMe but the same bytes over a socket, by threads that wait as ours
+//! do and do nothing else: what the loopback costs by itself, and the bound of what any initiator and
+//! target reach that send and receive with these calls. The share of it that the rows of 1 MiB reach
+//! is printed at the end. In rows with `spin` both ends poll without a pause, as SPDK
 //! does, on whose rates on a machine of this kind the last columns are based; in those with `--poll`
 //! the target does, with sched_yield(2) between polls. In rows with `1 by 1` the host sends each command
 //! by itself: how a batch forms then depends on the target.
@@ -18,8 +20,9 @@
 //! are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
 //! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
 //! benchmark in turn with this one, three times, and prints both and the ratio of their medians.
+use rustix::net::sockopt::set_tcp_congestion;
 use std::hint::spin_loop;
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
@@ -43,6 +46,12 @@ const ROUND: Duration = Duration::from_millis(400);
 const WRITE: &str = "write 4k qd32";
 const APPEND: &str = "append 4k qd32";
 
+/// The bounds of transfers of 1 MiB.
+const BARE_READ: &str = "bare socket read 1m qd1";
+const BARE_READS: &str = "bare socket read 1m qd8";
+const BARE_WRITE: &str = "bare socket write 1m qd1";
+const BARE_WRITES: &str = "bare socket write 1m qd8";
+
 /// A load.
 struct Row {
     name: &'static str,
@@ -60,6 +69,8 @@ struct Row {
     single: bool,
     /// KIOPS, measured of SPDK 24.09 on a machine of this kind.
     goal: Option<f64>,
+    /// The row of the same bytes over a bare socket.
+    bound: Option<&'static str>,
 }
 
 impl Row {
@@ -76,6 +87,7 @@ impl Row {
             digests: false,
             single: false,
             goal: None,
+            bound: None,
         }
     }
 
@@ -101,6 +113,10 @@ impl Row {
 
     fn goal(self, kiops: f64) -> Self {
         Row { goal: Some(kiops), ..self }
+    }
+
+    fn bound(self, bare: &'static str) -> Self {
+        Row { bound: Some(bare), ..self }
     }
 }
 
@@ -128,10 +144,10 @@ fn rows() -> Vec<Row> {
     let read = |name, depth| Row::new(name, Op::Read, 4 << 10, depth, Order::Random);
     let write = |name, op, depth| Row::new(name, op, 4 << 10, depth, Order::Zones);
     let long = |name, op, depth| Row::new(name, op, 1 << 20, depth, Order::Sequential);
-    let bare = |name| Row::new(name, Op::Read, 4 << 10, 1, Order::Bare);
+    let bare = |name, op, len, depth| Row::new(name, op, len, depth, Order::Bare);
     vec![
-        bare("bare socket 4k qd1"),
-        bare("bare socket 4k qd1 spin").spin(),
+        bare("bare socket 4k qd1", Op::Read, 4 << 10, 1),
+        bare("bare socket 4k qd1 spin", Op::Read, 4 << 10, 1).spin(),
         read("randread 4k qd1", 1).goal(111.0),
         read("randread 4k qd1 --poll", 1).polled().goal(111.0),
         read("randread 4k qd1 spin", 1).spin().goal(111.0),
@@ -150,12 +166,16 @@ fn rows() -> Vec<Row> {
         write("write 4k qd128", Op::Write, 128).goal(1065.0),
         write("write 4k qd128 1 by 1", Op::Write, 128).single(),
         write("write 4k qd128 spin", Op::Write, 128).spin().goal(1065.0),
-        long("read 1m qd1", Op::Read, 1).goal(5.24),
-        long("read 1m qd8", Op::Read, 8).goal(8.01),
-        long("read 1m qd8 digests", Op::Read, 8).digests(),
-        long("write 1m qd1", Op::Write, 1).goal(6.01),
-        long("write 1m qd8", Op::Write, 8).goal(7.25),
-        long("write 1m qd8 digests", Op::Write, 8).digests(),
+        bare(BARE_READ, Op::Read, 1 << 20, 1),
+        long("read 1m qd1", Op::Read, 1).goal(5.24).bound(BARE_READ),
+        bare(BARE_READS, Op::Read, 1 << 20, 8),
+        long("read 1m qd8", Op::Read, 8).goal(8.01).bound(BARE_READS),
+        long("read 1m qd8 digests", Op::Read, 8).digests().bound(BARE_READS),
+        bare(BARE_WRITE, Op::Write, 1 << 20, 1),
+        long("write 1m qd1", Op::Write, 1).goal(6.01).bound(BARE_WRITE),
+        bare(BARE_WRITES, Op::Write, 1 << 20, 8),
+        long("write 1m qd8", Op::Write, 8).goal(7.25).bound(BARE_WRITES),
+        long("write 1m qd8 digests", Op::Write, 8).digests().bound(BARE_WRITES),
     ]
 }
 
@@ -253,7 +273,7 @@ impl Threads {
 
 fn round(row: &Row) -> Measured {
     if matches!(row.order, Order::Bare) {
-        return bare(row.waiting);
+        return bare(row);
     }
     let calls = || [End::Host, End::Target].map(SocketCalls::of_closed);
     let [host, target] = calls();
@@ -335,37 +355,68 @@ fn pause(waiting: WaitPolicy) {
     if waiting == WaitPolicy::Spin { spin_loop() } else { thread::yield_now() }
 }
 
-/// A command and a block with its completion, one after the other over a bare socket.
-fn bare(waiting: WaitPolicy) -> Measured {
+/// Commands and their answers over a bare socket: the data follow the commands of writes, and are in
+/// the answers to reads.
+fn bare(row: &Row) -> Measured {
     const COMMAND: usize = 72;
-    const ANSWER: usize = 24 + 4096 + 24;
+    const FRAMING: usize = 24;
+    let (len, waiting) = (row.len as usize, row.waiting);
+    let (command, answer) = match row.op {
+        Op::Write => (COMMAND + len, FRAMING),
+        _ => (COMMAND, FRAMING + len + FRAMING),
+    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("an address");
     let target = thread::spawn(move || {
         let mut stream = listener.accept().expect("a connection").0;
         ready(&stream);
-        while receive(&mut stream, &mut [0; COMMAND], waiting) {
-            stream.write_all(&[0; ANSWER]).expect("room in the socket");
-        }
+        let (mut command, answer) = (vec![0; command], vec![0; answer]);
+        while receive(&mut stream, &mut command, waiting) && send(&mut stream, &answer, waiting) {}
     });
     let mut stream = TcpStream::connect(address).expect("it listens");
     ready(&stream);
-    let (begin, threads, mut count) = (Instant::now(), Threads::now(), 0_u64);
+    let (command, mut answer) = (vec![0; command], vec![0; answer]);
+    let (begin, threads, mut sent, mut count) = (Instant::now(), Threads::now(), 0_u64, 0_u64);
     while begin.elapsed() < ROUND {
-        stream.write_all(&[0; COMMAND]).expect("room in the socket");
-        assert!(receive(&mut stream, &mut [0; ANSWER], waiting));
+        while sent < count + row.depth as u64 {
+            assert!(send(&mut stream, &command, waiting), "the other end has gone");
+            sent += 1;
+        }
+        assert!(receive(&mut stream, &mut answer, waiting), "the other end has gone");
         count += 1;
     }
-    let measured = Measured::new(count, 1, begin.elapsed(), threads);
+    let measured = Measured::new(count, row.depth, begin.elapsed(), threads);
+    while count < sent && receive(&mut stream, &mut answer, waiting) {
+        count += 1;
+    }
     drop(stream);
     target.join().expect("the other end");
     let counts = Counts { host_sends: 1.0, target_sends: 1.0, ..measured.counts };
     Measured { counts, ..measured }
 }
 
+/// Sends the bytes; whether the other side is there.
+fn send(stream: &mut TcpStream, bytes: &[u8], waiting: WaitPolicy) -> bool {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(len) => sent += len,
+            Err(error) if would_block(&error) => pause(waiting),
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
 fn ready(stream: &TcpStream) {
     stream.set_nonblocking(true).expect("a socket");
     stream.set_nodelay(true).expect("a socket");
+    // As the sockets of both ends: others may be paced.
+    set_tcp_congestion(stream, "reno").expect("Reno is always available");
+}
+
+fn would_block(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock
 }
 
 /// Fills the buffer; whether the other side is there.
@@ -375,7 +426,15 @@ fn receive(stream: &mut TcpStream, buffer: &mut [u8], waiting: WaitPolicy) -> bo
         match stream.read(&mut buffer[came..]) {
             Ok(0) => return false,
             Ok(len) => came += len,
-            Err(_) => pause(waiting),
+            // As long as a socket of ours leaves the sender alone.
+            Err(error) if would_block(&error) && buffer.len() - came >= 32 << 10 => {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_micros(2) {
+                    spin_loop();
+                }
+            }
+            Err(error) if would_block(&error) => pause(waiting),
+            Err(_) => return false,
         }
     }
     true
@@ -493,10 +552,21 @@ fn main() {
             print_beside(row, rounds, &others);
         }
     }
+    print_shares(&rows, &rounds);
+}
+
+/// How much of their bounds rows reach, and what an append costs.
+fn print_shares(rows: &[Row], rounds: &[Vec<Measured>]) {
     let iops = |name: &str| {
         let at = rows.iter().position(|row| row.name == name)?;
         Some(rounds[at][0].iops)
     };
+    let of_bound = |row: &Row| row.bound.and_then(iops);
+    for row in rows {
+        if let (Some(reached), Some(bound)) = (iops(row.name), of_bound(row)) {
+            println!("{:NAME$} {:3.0} % of the bare socket", row.name, reached / bound * 100.0);
+        }
+    }
     if let (Some(write), Some(append)) = (iops(WRITE), iops(APPEND)) {
         println!("an append takes {:.2} of the time of a write", write / append);
     }

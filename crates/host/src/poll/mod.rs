@@ -261,6 +261,14 @@ impl SpinWait {
     }
 }
 
+/// Passes `time` without a system call.
+pub(crate) fn pause(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        spin_loop();
+    }
+}
+
 /// Calls `check` every `interval` until it returns something; `None` after `timeout`. For what the
 /// operating system gives no event for.
 pub(crate) fn retry<T>(

@@ -9,6 +9,7 @@
 //! [`Decoder::decode`] collects whole PDUs; a connection that knows where the data belong uses the
 //! steps ([`Decoder::header`], [`Decoder::data`], [`Decoder::finish`]) and may read data from its
 //! socket straight to where they belong ([`Decoder::missing_data`]).
+use super::digest;
 use super::pdu::{
     CommonHeader, DataBody, Digests, FatalError, Format, Initialize, InitializeBody,
     MAX_TERMINATE_DATA, Payload, Pdu, PduError, PduType, Role, TerminateBody, flag,
@@ -244,7 +245,7 @@ impl Decoder {
         if digests.header {
             let (header, digest) = self.header.split_at(hlen);
             let found = u32::from_le_bytes(digest.try_into().expect("four bytes were received"));
-            let expected = crc32c::crc32c(header);
+            let expected = digest::crc32c(header);
             if found != expected {
                 let fatal = FatalError::HeaderDigest;
                 return Err(self.error(fatal, found, "digest", found.into(), expected.into()));
@@ -381,7 +382,7 @@ impl Body {
     fn receive(&mut self, data: &[u8]) {
         self.received += data.len();
         if let Some(digest) = &mut self.digest {
-            digest.crc = crc32c::crc32c_append(digest.crc, data);
+            digest.crc = digest::append(digest.crc, data);
         }
     }
 

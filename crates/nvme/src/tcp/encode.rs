@@ -1,4 +1,5 @@
 //! PDUs to bytes.
+use super::digest;
 use super::pdu::{
     CommonHeader, DataBody, Digests, Format, Initialize, InitializeBody, Pdu, PduType, Role,
     TerminateBody, flag,
@@ -21,7 +22,10 @@ pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
             (body.status, body.information) = ((*status).into(), (*information).into());
             whole(kind, 0, body.as_bytes(), header, Format::default(), out);
         }
-        Pdu::Command { sqe, data } => command(sqe, &data.bytes, format, out),
+        Pdu::Command { sqe, data } => {
+            let digest = command(sqe, &data.bytes, format, out);
+            append(&data.bytes, digest, out);
+        }
         Pdu::Response(cqe) => whole(PduType::RESPONSE, 0, cqe.as_bytes(), &[], format, out),
         Pdu::HostData { cid, ttag, offset, last, data } => {
             let digest = host_data(*cid, *ttag, *offset, *last, &data.bytes, format, out);
@@ -38,9 +42,9 @@ pub fn encode(pdu: &Pdu, format: Format, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a CapsuleCmd PDU with borrowed data.
-pub(super) fn command(sqe: &Sqe, data: &[u8], format: Format, out: &mut Vec<u8>) {
-    whole(PduType::COMMAND, 0, sqe.as_bytes(), data, format, out);
+/// Appends a CapsuleCmd PDU up to its data.
+pub(super) fn command(sqe: &Sqe, data: &[u8], format: Format, out: &mut Vec<u8>) -> DataDigest {
+    before_data(PduType::COMMAND, 0, sqe.as_bytes(), data, format, out)
 }
 
 /// What follows the data of a PDU.
@@ -134,11 +138,11 @@ fn before_data(
     out.extend_from_slice(common.as_bytes());
     out.extend_from_slice(body);
     if header_digest {
-        let digest = crc32c::crc32c(&out[start..]);
+        let digest = digest::crc32c(&out[start..]);
         out.extend_from_slice(&digest.to_le_bytes());
     }
     if !data.is_empty() {
         out.resize(start + pdo, 0);
     }
-    data_digest.then(|| crc32c::crc32c(data).to_le_bytes())
+    data_digest.then(|| digest::crc32c(data).to_le_bytes())
 }

@@ -11,6 +11,7 @@
 //! termination request for it. Memory is bounded by the limits, whatever the peer announces.
 mod connection;
 mod decode;
+mod digest;
 mod encode;
 mod output;
 pub mod pdu;

@@ -4,6 +4,7 @@ use crate::support::{
     property_command, rw, zone_receive,
 };
 use proptest::prelude::*;
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -460,14 +461,21 @@ fn target_that_breaks_a_rule_is_told_which() {
     }
 }
 
-/// A host with a write of `len` bytes in flight, whose data the target has requested.
-fn requested(len: usize) -> (HostConnection, Vec<u8>) {
+/// A host with a write of `len` bytes in flight, none of which is sent.
+fn writing(len: usize, in_capsule: u32) -> (HostConnection, Vec<u8>) {
     let mut host = HostConnection::new(HostConfig::default());
     host.take_unsent();
     let response = Initialize { limit: 1 << 20, ..Initialize::default() };
     host_receives(&mut host, &Pdu::IcResp(response));
+    host.set_in_capsule(in_capsule);
     let data: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
     host.submit(Sqe::new(1, 3, 1), Some(Buf::from(&data[..]))).unwrap();
+    (host, data)
+}
+
+/// A host with a write of `len` bytes in flight, whose data the target has requested.
+fn requested(len: usize) -> (HostConnection, Vec<u8>) {
+    let (mut host, data) = writing(len, 8192);
     host.take_unsent();
     let length = u32::try_from(len).unwrap();
     host_receives(&mut host, &Pdu::ReadyToTransfer { cid: 3, ttag: 1, offset: 0, length });
@@ -485,6 +493,27 @@ fn write_that_ends_before_its_data_were_sent_gives_its_buffer_back() {
     // The command's number may be used again, and the PDU that was begun goes on as it was.
     host.submit(Sqe::new(1, 3, 1), Some(Buf::zeroed(100_000))).unwrap();
     assert_eq!(host.take_unsent()[..95_000], data[5000..]);
+}
+
+#[test]
+fn long_data_in_a_capsule_are_sent_from_where_they_are() {
+    let (mut host, data) = writing(100_000, 1 << 20);
+    let mut slices = [IoSlice::new(&[]); 4];
+    assert_eq!(host.next_slices(&mut slices), 2);
+    assert_eq!((slices[0].len(), &slices[1][..]), (72, &data[..]));
+    let place = slices[1].as_ptr();
+    let limits = DataLimits { in_capsule: 1 << 20, data: 0 };
+    let mut decoder = Decoder::new(Role::Host, limits);
+    decoder.decode(&mut &slices[0][..]).unwrap();
+    let decoded = decoder.decode(&mut &slices[1][..]).unwrap();
+    let Some(Pdu::Command { data: sent, .. }) = decoded else { panic!("{decoded:?}") };
+    assert_eq!(sent.bytes, data);
+    // The command ends early: its buffer is given back, and the rest of the capsule is sent.
+    host.sent(72 + 5000);
+    let ended = host_receives(&mut host, &Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL)));
+    let [HostEvent::Completed { data: ended, .. }] = &ended[..] else { panic!("it has ended") };
+    assert_eq!(ended.buf.as_ref().unwrap().as_ptr(), place, "the data were never copied");
+    assert_eq!(host.take_unsent(), data[5000..]);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 use super::{CloseReason, Endpoint, invalid_field, protocol_error};
 use crate::buffer_pool::BufferPool;
 use crate::tcp::decode::DataLimits;
-use crate::tcp::encode::{append, command, host_data};
-use crate::tcp::output::{LONG_DATA, Outgoing};
+use crate::tcp::encode::{DataDigest, append, command, host_data};
+use crate::tcp::output::{LONG_DATA, Outgoing, Output};
 use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Pdu, Role};
 use crate::wire::queue::Transfer;
 use crate::wire::{Cqe, Sgl, Sqe};
@@ -196,8 +196,10 @@ impl HostConnection {
         let outgoing = buf.as_deref().filter(|_| transfer == Transfer::ToController);
         let in_capsule = outgoing.filter(|_| len > 0 && len <= self.config.in_capsule);
         sqe.dptr = if in_capsule.is_some() { Sgl::in_capsule(len) } else { Sgl::transport(len) };
-        let out = self.link.output.copied();
-        command(&sqe, in_capsule.unwrap_or_default(), self.link.format, out);
+        let output = &mut self.link.output;
+        let data = in_capsule.unwrap_or_default();
+        let digest = command(&sqe, data, self.link.format, output.copied());
+        push_data(output, data, Place::Command { cid, offset: 0 }, digest);
         let pending = PendingCommand { transfer, buf, received: 0, damaged: false };
         self.long_reads += usize::from(pending.is_long_read());
         self.commands[place] = Some(pending);
@@ -372,12 +374,7 @@ impl HostConnection {
         for piece in range.chunks(max) {
             let last = at as usize + piece.len() == end;
             let digest = host_data(cid, ttag, at, last, piece, self.link.format, output.copied());
-            if piece.len() < LONG_DATA {
-                append(piece, digest, output.copied());
-            } else {
-                output.push_long(Place::Command { cid, offset: at as usize }, piece.len());
-                append(&[], digest, output.copied());
-            }
+            push_data(output, piece, Place::Command { cid, offset: at as usize }, digest);
             at += u32::try_from(piece.len()).expect("a piece of 32-bit length");
         }
         Ok(())
@@ -438,6 +435,16 @@ impl Outgoing for HostConnection {
 
     fn sent(&mut self, len: usize) {
         self.link.output.sent(len, drop);
+    }
+}
+
+/// Appends data, which are at `place` if they are long, and their digest.
+fn push_data(output: &mut Output<Place>, data: &[u8], place: Place, digest: DataDigest) {
+    if data.len() < LONG_DATA {
+        append(data, digest, output.copied());
+    } else {
+        output.push_long(place, data.len());
+        append(&[], digest, output.copied());
     }
 }
 
