@@ -8,13 +8,12 @@ use crate::completion::{Mailbox, SplitBios};
 use crate::gate::ChannelUsage;
 use crate::hctx::{Hctx, HctxRef};
 use crate::iostat::IoCounters;
-use crate::limits::Limits;
 use crate::plug::PlugResult;
 use crate::probe::{mark, mutant};
 use crate::queue::{ChannelConfig, Queue};
 use crate::request::{Request, RequestList, RequestPool};
-use crate::sched::{MergeLimit, SchedHandle};
-use crate::split::{self, FastPath};
+use crate::sched::SchedHandle;
+use crate::split;
 use crate::status::Status;
 use crate::trace::{ChannelTrace, TraceAction, TraceEvent};
 use crate::units::{Nanos, ZoneNo};
@@ -35,8 +34,7 @@ pub struct Channel {
     queue: Arc<Queue>,
     id: u32,
     hctx: HctxRef,
-    /// `None` without a scheduler.
-    sched: Option<SchedHandle>,
+    config: ChannelConfig,
     /// Requests are gathered for the scheduler, if there is one, as a batch.
     batching: bool,
     mailbox: Arc<Mailbox>,
@@ -60,14 +58,8 @@ pub struct Channel {
     iostat: Option<Arc<IoCounters>>,
     /// `None` unless the queue is traced.
     trace: Option<Box<ChannelTrace>>,
-    /// The limit on merging within a batch.
-    merge: MergeLimit,
-    fast_path: FastPath,
     /// The first write inside takes one lock to enter both the layer and its plug.
     enters_by_plug: bool,
-    limits: Limits,
-    /// [`Gate::changes`](crate::gate::Gate::changes) as of the configuration in use.
-    changes: u32,
     draining: bool,
     /// [`Channel::is_idle`] has returned true after `drain`. Remembered, because the other users of
     /// a shared hardware queue may drain later.
@@ -89,26 +81,16 @@ impl Channel {
         usage: Arc<ChannelUsage>,
         iostat: Option<Arc<IoCounters>>,
         mut hctx: HctxRef,
-        setup: ChannelConfig,
+        config: ChannelConfig,
     ) -> Self {
-        let ChannelConfig {
-            changes,
-            limits,
-            fast_path,
-            merge,
-            plugs,
-            sched,
-            nr_requests,
-            io_timeout,
-        } = setup;
         let trace = queue.tracing().map(|tracing| Box::new(ChannelTrace::open(tracing, id)));
-        let enters_by_plug = plugs && trace.is_none();
-        hctx.with(|hctx| hctx.configure(nr_requests, io_timeout));
+        let enters_by_plug = config.plugs && trace.is_none();
+        hctx.with(|hctx| hctx.configure(config.nr_requests, config.io_timeout));
         Channel {
             queue,
             id,
             hctx,
-            sched,
+            config,
             batching: false,
             mailbox,
             outbox: Vec::new(),
@@ -123,11 +105,7 @@ impl Channel {
             usage,
             iostat,
             trace,
-            merge,
-            fast_path,
             enters_by_plug,
-            limits,
-            changes,
             draining: false,
             told_may_close: false,
         }
@@ -151,7 +129,7 @@ impl Channel {
             && self.nr_bios == 0
             && self.enters_by_plug
             && self.held.is_empty()
-            && let Some(zone) = self.fast_path.zone_of(&bio)
+            && let Some(zone) = self.config.fast_path.zone_of(&bio)
         {
             self.submit_first(now, zone, bio);
         } else {
@@ -164,7 +142,7 @@ impl Channel {
     fn submit_first(&mut self, now: Nanos, zone: ZoneNo, bio: Bio) {
         self.usage.announce();
         let request = self.request_in_zone(zone, bio, None);
-        match self.queue.enter_first(now, request, self.changes) {
+        match self.queue.enter_first(now, request, self.config.changes) {
             Ok(issue) => {
                 self.nr_bios += 1;
                 if let Some(request) = issue {
@@ -203,7 +181,7 @@ impl Channel {
         for bio in bios.drain(..) {
             // Before `fast_path` is used: entering the queue may reload the configuration that it
             // belongs to.
-            let zone = if self.is_open() { self.fast_path.zone_of(&bio) } else { None };
+            let zone = if self.is_open() { self.config.fast_path.zone_of(&bio) } else { None };
             let Some(zone) = zone else {
                 if let Some(request) = last.take() {
                     self.enter_plug(now, request);
@@ -214,7 +192,7 @@ impl Channel {
             self.nr_bios += 1;
             self.trace_at(now);
             let request = self.request_in_zone(zone, bio, None);
-            if let Some(sched) = &mut self.sched
+            if let Some(sched) = &mut self.config.sched
                 && request.op() == Op::Read
             {
                 // Reads pass no plug, and the scheduler merges what it orders.
@@ -225,7 +203,7 @@ impl Channel {
                 last = Some(request);
                 continue;
             };
-            if self.merge.joins(front, &request) {
+            if self.config.merge.joins(front, &request) {
                 front.append(request);
             } else {
                 let request = std::mem::replace(front, request);
@@ -236,7 +214,7 @@ impl Channel {
             self.enter_plug(now, request);
         }
         self.batching = false;
-        if let Some(sched) = &mut self.sched {
+        if let Some(sched) = &mut self.config.sched {
             sched.issue_batch(now, &mut self.hctx);
         }
     }
@@ -265,25 +243,14 @@ impl Channel {
 
     #[inline(always)]
     fn is_config_stale(&self) -> bool {
-        self.queue.gate().changes() != self.changes
+        self.queue.gate().changes() != self.config.changes
     }
 
     #[cold]
     fn reload_config(&mut self) {
-        let ChannelConfig {
-            changes,
-            limits,
-            fast_path,
-            merge,
-            plugs,
-            sched,
-            nr_requests,
-            io_timeout,
-        } = self.queue.channel_config(self.id);
-        (self.changes, self.limits, self.fast_path, self.merge) =
-            (changes, limits, fast_path, merge);
-        self.enters_by_plug = plugs && self.trace.is_none();
-        self.sched = sched;
+        self.config = self.queue.channel_config(self.id);
+        self.enters_by_plug = self.config.plugs && self.trace.is_none();
+        let (nr_requests, io_timeout) = (self.config.nr_requests, self.config.io_timeout);
         self.hctx.with(|hctx| hctx.configure(nr_requests, io_timeout));
         if mutant!(SwitchLosesHeld) {
             self.held.clear();
@@ -294,7 +261,7 @@ impl Channel {
     fn admit(&mut self, now: Nanos, bio: Bio) {
         self.nr_bios += 1;
         self.trace_at(now);
-        match self.fast_path.zone_of(&bio) {
+        match self.config.fast_path.zone_of(&bio) {
             Some(zone) => {
                 let request = self.request_in_zone(zone, bio, None);
                 self.pass_plug(now, request);
@@ -306,12 +273,12 @@ impl Channel {
     /// Admits a bio that the fast path does not cover.
     #[inline(never)]
     fn check_and_split(&mut self, now: Nanos, bio: Bio) {
-        if let Err(status) = split::check(&self.limits, &bio) {
+        if let Err(status) = split::check(&self.config.limits, &bio) {
             self.end(bio, status);
             return;
         }
-        if split::needs_split(&self.limits, &bio) {
-            let Some(parts) = split::parts(&self.limits, &bio) else {
+        if split::needs_split(&self.config.limits, &bio) {
+            let Some(parts) = split::parts(&self.config.limits, &bio) else {
                 return self.end(bio, Status::Again);
             };
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");
@@ -336,7 +303,7 @@ impl Channel {
     /// A request for a bio.
     #[inline]
     fn request_for(&mut self, bio: Bio, parent: Option<u32>) -> Box<Request> {
-        let limits = &self.limits;
+        let limits = &self.config.limits;
         let op = bio.op;
         let zone = if limits.nr_zones > 0 && !matches!(op, Op::Flush | Op::ZoneResetAll) {
             limits.zone_of(bio.sector)
@@ -424,7 +391,7 @@ impl Channel {
     /// Sends a request that has passed its plug to the scheduler or the device.
     #[inline(always)]
     fn issue(&mut self, now: Nanos, mut request: Box<Request>) {
-        let Some(sched) = &mut self.sched else {
+        let Some(sched) = &mut self.config.sched else {
             return self.hctx.with(|hctx| hctx.dispatch(now, request));
         };
         if let Some(trace) = &mut self.trace {
@@ -458,7 +425,7 @@ impl Channel {
             if self.is_config_stale() {
                 self.reload_config();
             }
-            if let Some(sched) = &mut self.sched {
+            if let Some(sched) = &mut self.config.sched {
                 sched.completed(now, &self.done);
             }
             match self.done.pop() {
@@ -466,7 +433,7 @@ impl Channel {
                 Some(last) => self.complete_all(now, last, completions),
                 None => {}
             }
-            if let Some(sched) = &mut self.sched {
+            if let Some(sched) = &mut self.config.sched {
                 self.hctx.with(|hctx| hctx.run(now));
                 sched.after_completions(now, &mut self.hctx);
             }
@@ -479,7 +446,7 @@ impl Channel {
             });
         }
         let leaving = self.is_leaving();
-        if let Some(sched) = &mut self.sched
+        if let Some(sched) = &mut self.config.sched
             && !leaving
         {
             sched.poll(now, &mut self.hctx);
@@ -492,7 +459,7 @@ impl Channel {
         if count > 0 && self.nr_bios == 0 {
             self.usage.leave();
         }
-        if self.sched.as_ref().is_some_and(SchedHandle::has_work) {
+        if self.config.sched.as_ref().is_some_and(SchedHandle::has_work) {
             self.offer_work();
         }
         count
@@ -684,7 +651,7 @@ impl Channel {
     /// ([`HwQueue::next_completion`](crate::HwQueue::next_completion)).
     #[inline]
     pub fn next_completion(&mut self) -> Wake {
-        match self.sched {
+        match self.config.sched {
             None => self.wake_with(|hctx| hctx.next_completion()),
             Some(_) => self.next_event(),
         }
@@ -697,7 +664,7 @@ impl Channel {
             return Wake::Now;
         }
         let mut wake = self.hctx.with(|hctx| next(hctx));
-        if let Some(sched) = &self.sched
+        if let Some(sched) = &self.config.sched
             && !self.is_leaving()
         {
             wake = wake.min(sched.next_event(&mut self.hctx));
@@ -723,7 +690,7 @@ impl Channel {
     /// do not sleep then. Otherwise sleep until [`Channel::next_event`], then call
     /// [`Channel::awake`].
     pub fn prepare_to_sleep(&mut self) -> bool {
-        let dispatches = self.sched.is_some() && !self.is_leaving();
+        let dispatches = self.config.sched.is_some() && !self.is_leaving();
         let has_room = dispatches && self.hctx.with(|hctx| hctx.room()) > 0;
         self.mailbox.sleeper().fall_asleep(has_room);
         if has_room {
@@ -772,7 +739,7 @@ impl Channel {
     /// Sets the weight that the scheduler bfq gives this channel, 1 to 1000. Until this is called it
     /// follows from the I/O priority as in the kernel: 10 * (8 - level).
     pub fn set_weight(&mut self, weight: u16) {
-        if let Some(sched) = &self.sched {
+        if let Some(sched) = &self.config.sched {
             sched.set_weight(self.id, weight);
         }
     }
@@ -793,7 +760,7 @@ impl Channel {
     pub fn drain(&mut self) {
         if !std::mem::replace(&mut self.draining, true) {
             self.hctx.drain();
-            if self.sched.as_ref().is_some_and(SchedHandle::has_work) {
+            if self.config.sched.as_ref().is_some_and(SchedHandle::has_work) {
                 self.offer_work();
             }
         }
@@ -825,7 +792,7 @@ impl Drop for Channel {
             self.queue.wake_all();
         }
         // Before its number is another's.
-        self.sched = None;
+        self.config.sched = None;
         let hctx = std::mem::replace(&mut self.hctx, HctxRef::Closed);
         self.queue.close_channel(self.id, hctx);
     }
