@@ -29,6 +29,13 @@ impl Rng {
         debug_assert!(limit > 0);
         ((u128::from(self.0.next_u64()) * u128::from(limit)) >> 64) as u64
     }
+
+    /// The same number as a `u32`.
+    #[inline]
+    pub(crate) fn below_u32(&mut self, limit: u32) -> u32 {
+        debug_assert!(limit > 0);
+        ((u128::from(self.0.next_u64()) * u128::from(limit)) >> 64) as u32
+    }
 }
 
 /// SplitMix64's finaliser (Steele, Lea and Flood 2014).

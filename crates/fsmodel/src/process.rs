@@ -3,7 +3,8 @@
 //! Invariants: at most `iodepth` operations are in flight; a file is closed after its last operation
 //! has completed; the same seed gives the same operations.
 use super::{FileId, FileOp};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status};
 use zonal_fio::generate::{Generator, NextIo, Region};
@@ -166,6 +167,8 @@ pub(super) struct Process {
     pub(super) pace: Pace,
     source: Source,
     slots: Vec<Option<Slot>>,
+    /// The free slots, of which the lowest is used next.
+    free: BinaryHeap<Reverse<u32>>,
     pub(super) in_flight: u32,
     pub(super) stats: IoStats,
     pub(super) error: Option<Status>,
@@ -182,6 +185,7 @@ impl Process {
             pace: spec.pace(),
             source: spec.source(),
             slots: vec![None; job.iodepth as usize],
+            free: (0..job.iodepth).map(Reverse).collect(),
             in_flight: 0,
             stats: IoStats::new(),
             error: None,
@@ -219,7 +223,7 @@ impl Process {
     /// Samples the logs if that is due.
     pub(super) fn sample_logs(&mut self, now: Nanos) {
         if let Some(logs) = &mut self.logs {
-            logs.sample(now, self.stats.counts());
+            logs.sample(now, || self.stats.counts());
         }
     }
 
@@ -235,7 +239,7 @@ impl Process {
     /// The next operation to start, with its slot; `None` until one in flight completes or the pace
     /// allows it.
     pub(super) fn next(&mut self, now: Nanos) -> Option<(u32, Step)> {
-        let free = self.slots.iter().position(Option::is_none)?;
+        let &Reverse(slot) = self.free.peek()?;
         if !self.pace.may_submit(now) {
             return None;
         }
@@ -266,8 +270,8 @@ impl Process {
             self.pace.issued(now, self.in_flight as usize >= self.slots.len());
             self.stats.submitted(1, self.in_flight);
         }
-        self.slots[free] = Some(Slot { started: now, step });
-        let slot = u32::try_from(free).expect("at most the depth");
+        self.free.pop();
+        self.slots[slot as usize] = Some(Slot { started: now, step });
         Some((slot, step))
     }
 
@@ -280,6 +284,7 @@ impl Process {
     ) -> Option<(DataDir, u64)> {
         let Slot { started, step } =
             self.slots[slot as usize].take().expect("an operation completes once");
+        self.free.push(Reverse(slot));
         self.in_flight -= 1;
         if let Source::Files(files) = &mut self.source {
             files.completed(step);

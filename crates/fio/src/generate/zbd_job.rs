@@ -179,6 +179,7 @@ impl ZbdJob {
     }
 
     /// The zone that the next write or trim falls in.
+    #[inline]
     fn pick(&mut self, dir: DataDir) -> u32 {
         // A zone waited for may be full by now: as in fio, a random job then picks another one.
         if let Some(zone) = self.wanted.take()
@@ -191,9 +192,8 @@ impl ZbdJob {
         if !self.random {
             return self.write_zone;
         }
-        let count = u64::from(self.count());
         let zone = match &self.pickers[dir as usize] {
-            None => u32::try_from(self.rng.below(count)).expect("below a u32"),
+            None => self.rng.below_u32(self.count()),
             Some(picker) => picker.next(&mut self.rng).0,
         };
         if self.table.is_at_limit() && !self.owned.is_busy(zone) {
@@ -214,32 +214,45 @@ impl ZbdJob {
         self.conventional_at = 0;
     }
 
+    /// The next write: in most cases to a zone of the job that has room.
     #[inline(always)]
     fn write(&mut self, len: u64) -> NextIo {
-        match self.write_on(len) {
+        if self.resets.is_some() {
+            return self.write_anywhere(len, None);
+        }
+        let zone = self.pick(DataDir::Write);
+        match self.write_to(zone, len) {
             Some(io) => NextIo::Io(io),
-            None => self.write_anywhere(len),
+            None => self.write_anywhere(len, Some(zone)),
         }
     }
 
-    /// The next write of a sequential job to the zone that it is in.
+    /// The next write to a zone if the job owns it, and it has room.
     #[inline(always)]
-    fn write_on(&mut self, len: u64) -> Option<Io> {
-        let zone = self.write_zone;
-        let is_usual = !self.random && self.wanted.is_none() && self.resets.is_none();
-        if !is_usual || !self.owned.contains(zone) || self.owned.get(zone).managing {
-            return None;
+    fn write_to(&mut self, zone: u32, len: u64) -> Option<Io> {
+        let slot = self.owned.find(zone).filter(|slot| !slot.managing)?;
+        let (offset, len) = slot.place_write(self.write_len, len)?;
+        let start = slot.owned.start;
+        let is_full = !slot.has_room(self.write_len);
+        self.table.note_write(len);
+        self.has_written = true;
+        if is_full && !self.random {
+            self.advance();
         }
-        let (op, offset, len) = self.place_write(zone, len)?;
+        let (op, offset) = match self.appends {
+            true => (Op::ZoneAppend, start),
+            false => (Op::Write, offset),
+        };
         Some(Self::io(op, DataDir::Write, offset, len, zone))
     }
 
+    /// The next write, to the zone that was `picked` if it can be written.
     #[inline(never)]
-    fn write_anywhere(&mut self, len: u64) -> NextIo {
+    fn write_anywhere(&mut self, len: u64, mut picked: Option<u32>) -> NextIo {
         let attempts = if self.random { ATTEMPTS } else { self.count() + 1 };
         let mut unusable = 0;
         for _ in 0..attempts {
-            let zone = self.pick(DataDir::Write);
+            let zone = picked.take().unwrap_or_else(|| self.pick(DataDir::Write));
             if !self.owned.contains(zone) {
                 match self.acquire(zone) {
                     Acquire::Granted(owned) if owned.conventional => {
@@ -283,8 +296,8 @@ impl ZbdJob {
             if self.owned.get(zone).managing {
                 return NextIo::Wait;
             }
-            if let Some((op, offset, len)) = self.place_write(zone, len) {
-                return NextIo::Io(Self::io(op, DataDir::Write, offset, len, zone));
+            if let Some(io) = self.write_to(zone, len) {
+                return NextIo::Io(io);
             }
             // Full with writes in flight: it is released when they complete.
             if self.random {
@@ -293,29 +306,6 @@ impl ZbdJob {
             self.advance();
         }
         if unusable == attempts { NextIo::Exhausted } else { NextIo::Wait }
-    }
-
-    /// Operation, offset and length of the next write to a zone of the job; `None` if the zone is full.
-    #[inline(always)]
-    fn place_write(&mut self, zone: u32, len: u64) -> Option<(Op, u64, u64)> {
-        let slot = self.owned.get(zone);
-        let OwnedZone { start, capacity, wp, .. } = slot.owned;
-        if wp + self.write_len > capacity {
-            return None;
-        }
-        let room = capacity - wp;
-        let len = if len <= room { len } else { room / self.write_len * self.write_len };
-        slot.owned.wp += len;
-        slot.in_flight += 1;
-        self.table.note_write(len);
-        self.has_written = true;
-        if !self.random && wp + len + self.write_len > capacity {
-            self.advance();
-        }
-        match self.appends {
-            true => Some((Op::ZoneAppend, start, len)),
-            false => Some((Op::Write, start + wp, len)),
-        }
     }
 
     /// What comes before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits
@@ -399,7 +389,7 @@ impl ZbdJob {
             drawn = self.pickers[DataDir::Read as usize].as_ref().map(|it| it.next(&mut self.rng));
             let zone = match drawn {
                 Some((zone, _)) => zone,
-                None => u32::try_from(self.rng.below(u64::from(count))).expect("a u32"),
+                None => self.rng.below_u32(count),
             };
             self.read_at = (zone, 0);
         }

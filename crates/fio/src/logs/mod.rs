@@ -139,13 +139,14 @@ impl Logs {
         Nanos(u64::from(self.options.avg_msec) * NANOS_PER_MSEC).min(SAMPLE_PERIOD)
     }
 
-    /// Logs bandwidth and IOPS if a sample is due. `counts` are those of all I/Os so far; they were
+    /// Logs bandwidth and IOPS if a sample is due. `counts` gives those of all I/Os so far; they were
     /// the same when the sample became due, as nothing has completed since.
-    pub fn sample(&mut self, now: Nanos, counts: IoCounts) {
+    pub fn sample(&mut self, now: Nanos, counts: impl FnOnce() -> IoCounts) {
         let (Some(due), Some(epoch)) = (self.next_sample(), self.epoch) else { return };
         if now < due {
             return;
         }
+        let counts = counts();
         let msec = self.period().0 / NANOS_PER_MSEC;
         let elapsed = (due - epoch).0 / NANOS_PER_MSEC;
         for dir in [DataDir::Read, DataDir::Write, DataDir::Trim] {

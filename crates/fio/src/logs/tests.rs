@@ -158,10 +158,10 @@ fn bandwidth_and_iops_are_those_of_each_period() {
     assert_eq!(logs.next_sample(), Some(Nanos(1200 * MSEC)));
     let counts =
         |reads, writes| IoCounts { ios: [reads, writes, 0], bytes: [reads << 16, writes << 16, 0] };
-    logs.sample(Nanos(1199 * MSEC), counts(1, 1));
-    logs.sample(Nanos(1200 * MSEC), counts(7, 0));
+    logs.sample(Nanos(1199 * MSEC), || counts(1, 1));
+    logs.sample(Nanos(1200 * MSEC), || counts(7, 0));
     // Noticed late, after idle periods.
-    logs.sample(Nanos(1950 * MSEC), counts(7, 8));
+    logs.sample(Nanos(1950 * MSEC), || counts(7, 8));
     assert_eq!(logs.next_sample(), Some(Nanos(2000 * MSEC)));
     logs.finish(Nanos(1960 * MSEC));
     assert_eq!(directory.text(LogKind::Bandwidth), "200, 2240, 0, 0, 0\n400, 2560, 1, 0, 0\n");
@@ -176,7 +176,7 @@ fn long_windows_are_means_of_samples() {
     logs.start(Nanos(0));
     for (half, ios) in [(1, 100), (2, 300)] {
         let counts = IoCounts { ios: [ios, 0, 0], bytes: [ios * 512, 0, 0] };
-        logs.sample(Nanos(half * 500 * MSEC), counts);
+        logs.sample(Nanos(half * 500 * MSEC), || counts);
     }
     logs.finish(Nanos(1000 * MSEC));
     assert_eq!(directory.text(LogKind::Iops), "1000, 300, 0, 0, 0\n", "of 200 and 400");

@@ -6,9 +6,10 @@ use super::limits::Verdict;
 use super::order::CloneOrder;
 use super::pace::Pace;
 use super::run_state::{IoRole, RunState};
+use super::slots::{NO_ZONE, Slot, Slots};
 use super::{Outcome, Progress, RunLimits, Runner, StatusReports, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
-use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
+use crate::job::{ErrorKind, Job, ZoneMode};
 use crate::logs::{LoggedIo, Logs};
 use crate::stats::{IoStats, SAMPLE_PERIOD};
 use crate::verify::{Finding, Findings, Mismatch};
@@ -24,24 +25,6 @@ const WAIT_FOR_PERIOD: Nanos = Nanos(1_000_000);
 /// follows the device's events again: longer than a thread takes to wake.
 const BEFORE_SAMPLE: Nanos = Nanos(1_000_000);
 
-/// No zone of a generator: zones are fewer.
-const NO_ZONE: u32 = u32::MAX;
-
-/// An I/O in flight.
-#[derive(Clone, Copy)]
-struct Slot {
-    /// When its preparation began.
-    start: Nanos,
-    /// When it had been submitted, by its share of the time of its batch.
-    issued: Nanos,
-    len: u64,
-    /// That of [`Io::zone`], or [`NO_ZONE`].
-    zone: u32,
-    op: Op,
-    dir: DataDir,
-    role: IoRole,
-}
-
 /// A clone of a job, with its channel.
 pub struct JobRunner {
     job: Arc<Job>,
@@ -50,14 +33,10 @@ pub struct JobRunner {
     /// Whether bios carry data, for devices that store it.
     with_data: bool,
     pace: Pace,
-    slots: Vec<Slot>,
+    slots: Slots,
     /// By slot, the buffer of its last I/O.
     buffers: Vec<Option<Buf>>,
-    free: Vec<u32>,
-    in_flight: u32,
     depth: u32,
-    /// Slots of the I/Os submitted in this step.
-    batch: Vec<u32>,
     /// Bios to be submitted together, with `iodepth_batch` above 1.
     bios: Vec<Bio>,
     completions: Vec<Completion>,
@@ -110,26 +89,14 @@ impl JobRunner {
         }
         // One more than the depth, for a zone reset or finish.
         let nr_slots = job.iodepth + 1;
-        let slot = Slot {
-            start: Nanos(0),
-            issued: Nanos(0),
-            len: 0,
-            zone: NO_ZONE,
-            op: Op::Flush,
-            dir: DataDir::Read,
-            role: IoRole::ZoneMgmt,
-        };
         JobRunner {
             pace,
             channel,
             generator,
             with_data,
-            slots: vec![slot; nr_slots as usize],
+            slots: Slots::new(nr_slots),
             buffers: (0..nr_slots).map(|_| None).collect(),
-            free: (0..nr_slots).rev().collect(),
-            in_flight: 0,
             depth: job.iodepth,
-            batch: Vec::with_capacity(nr_slots as usize),
             bios: Vec::with_capacity(if job.iodepth_batch > 1 { nr_slots as usize } else { 0 }),
             completions: Vec::with_capacity(nr_slots as usize),
             zone_mgmt: Vec::new(),
@@ -238,7 +205,7 @@ impl JobRunner {
         }
         let counts = self.stats.counts();
         if let Some(logs) = self.logs() {
-            logs.sample(now, counts);
+            logs.sample(now, || counts);
         }
         let verdict = self.limits().map(|limits| limits.sample(now, counts));
         self.heed(now, verdict);
@@ -343,12 +310,11 @@ impl JobRunner {
     fn account(&mut self, now: Nanos, completion: Completion) {
         let Completion { user_data, mut status, sector: landed, buf, .. } = completion;
         let index = u32::try_from(user_data).expect("the user data is a slot");
-        self.free.push(index);
-        self.in_flight -= 1;
+        self.slots.free(index);
         if buf.is_some() {
             self.buffers[index as usize] = buf;
         }
-        let &Slot { start, issued, len, zone, op, dir, role } = &self.slots[index as usize];
+        let &Slot { start, issued, len, zone, op, dir, role } = self.slots.get(index);
         self.step_bytes += len;
         if role != IoRole::Plain {
             status = self.finish_non_plain(now, index, status, landed);
@@ -357,7 +323,7 @@ impl JobRunner {
             self.failed(index, status, landed);
         } else if !matches!(role, IoRole::ZoneMgmt | IoRole::Flush) {
             self.stats.record(dir, len, issued - start, now - issued, 1);
-            self.pace.completed(now, self.in_flight);
+            self.pace.completed(now, self.slots.in_use());
             self.done.0 += 1;
             self.done.1 += len;
         }
@@ -380,7 +346,7 @@ impl JobRunner {
         status: Status,
         landed: Sector,
     ) -> Status {
-        let Slot { start, issued, len, dir, role, .. } = self.slots[slot as usize];
+        let Slot { start, issued, len, dir, role, .. } = *self.slots.get(slot);
         let Some(run_state) = &mut self.run_state else { return status };
         run_state.completed(slot);
         let status = match (role, &mut run_state.verifier) {
@@ -416,7 +382,7 @@ impl JobRunner {
     /// Counts an error, and ends the job if it is fatal.
     #[cold]
     fn failed(&mut self, slot: u32, status: Status, at: Sector) {
-        let Slot { len, op, dir, role, .. } = self.slots[slot as usize];
+        let Slot { len, op, dir, role, .. } = *self.slots.get(slot);
         self.stats.error(dir, status);
         self.error.get_or_insert(status);
         let mismatch = role == IoRole::Verify && status == Status::Protection;
@@ -469,17 +435,17 @@ impl JobRunner {
         if self.run_state.as_ref().is_some_and(|run_state| run_state.is_past_running()) {
             return submitted + self.fill_past_running(now, once);
         }
-        if self.in_flight <= self.job.iodepth_low {
+        if self.slots.in_use() <= self.job.iodepth_low {
             self.refilling = true;
         }
-        if self.in_flight == 0 {
+        if self.slots.in_use() == 0 {
             self.drains = false;
             self.pace.drained(now);
         }
-        if self.owed > 0 || !self.refilling || self.in_flight > 0 && self.waits_to_drain() {
+        if self.owed > 0 || !self.refilling || self.slots.in_use() > 0 && self.waits_to_drain() {
             return submitted;
         }
-        while self.in_flight < self.depth && self.pace.may_submit(now) {
+        while self.slots.in_use() < self.depth && self.pace.may_submit(now) {
             self.flow_waits = self.flow.as_mut().is_some_and(|flow| !flow.issue());
             if self.flow_waits {
                 break;
@@ -493,7 +459,7 @@ impl JobRunner {
                 NextIo::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
                     self.submit_inline(now, io, IoRole::Plain);
-                    self.pace.issued(now, self.in_flight >= self.depth);
+                    self.pace.issued(now, self.slots.in_use() >= self.depth);
                     submitted += 1;
                     if once && self.bios.is_empty() {
                         break;
@@ -517,9 +483,9 @@ impl JobRunner {
             }
         }
         self.submit_batch(now);
-        if self.in_flight >= self.depth {
+        if self.slots.in_use() >= self.depth {
             self.refilling = false;
-            self.owed = self.job.iodepth_batch_complete_min.min(self.in_flight);
+            self.owed = self.job.iodepth_batch_complete_min.min(self.slots.in_use());
         }
         submitted
     }
@@ -527,7 +493,7 @@ impl JobRunner {
     /// Whether the queue is full, and there is nothing else to do.
     #[inline(always)]
     fn only_waits(&self) -> bool {
-        self.in_flight >= self.depth && self.zone_mgmt.is_empty() && self.run_state.is_none()
+        self.slots.in_use() >= self.depth && self.zone_mgmt.is_empty() && self.run_state.is_none()
     }
 
     /// Whether nothing may be submitted before what is in flight has completed.
@@ -541,7 +507,7 @@ impl JobRunner {
     fn fill_past_running(&mut self, now: Nanos, once: bool) -> u32 {
         let mut submitted = 0;
         let over = self.pace.deadline().is_some_and(|end| now >= end);
-        while self.in_flight < self.depth
+        while self.slots.in_use() < self.depth
             && let Some(io) =
                 self.run_state.as_mut().and_then(|run_state| run_state.next_past_running(over))
         {
@@ -563,12 +529,12 @@ impl JobRunner {
 
     #[inline(always)]
     fn submit_inline(&mut self, now: Nanos, io: &Io, role: IoRole) {
-        let slot = self.free.pop().expect("a slot for each I/O up to the depth");
+        let slot = self.slots.next_free();
         match self.run_state {
             // Each has a bio of its own: where one is lent out, both would be built in memory.
             None => {
                 let bio = self.bio(slot, io);
-                self.start(now, slot, io, bio, role);
+                self.start(now, io, bio, role);
             }
             Some(_) => self.start_noted(now, slot, io, role),
         }
@@ -600,17 +566,15 @@ impl JobRunner {
             let times = (now, self.pace.since_start(now));
             role = run_state.submit(times, slot, io, &mut bio, role);
         }
-        self.start(now, slot, io, bio, role);
+        self.start(now, io, bio, role);
     }
 
     #[inline(always)]
-    fn start(&mut self, now: Nanos, slot: u32, io: &Io, bio: Bio, role: IoRole) {
+    fn start(&mut self, now: Nanos, io: &Io, bio: Bio, role: IoRole) {
         let &Io { op, dir, len, zone, .. } = io;
         let zone = zone.unwrap_or(NO_ZONE);
-        self.in_flight += 1;
         self.step_bytes += len;
-        self.slots[slot as usize] = Slot { start: now, issued: now, len, zone, op, dir, role };
-        self.batch.push(slot);
+        self.slots.take(Slot { start: now, issued: now, len, zone, op, dir, role });
         let counts = !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
         if self.job.iodepth_batch > 1 && counts {
             self.bios.push(bio);
@@ -621,7 +585,7 @@ impl JobRunner {
         }
         self.channel.submit(now, bio);
         if counts {
-            self.stats.submitted(1, self.in_flight);
+            self.stats.submitted(1, self.slots.in_use());
         }
     }
 
@@ -637,7 +601,7 @@ impl JobRunner {
     fn submit_bios(&mut self, now: Nanos) {
         let count = u32::try_from(self.bios.len()).expect("at most the depth");
         self.channel.submit_batch(now, &mut self.bios);
-        self.stats.submitted(count, self.in_flight);
+        self.stats.submitted(count, self.slots.in_use());
     }
 
     /// A buffer of this length with arbitrary contents: the last one of the slot if it fits.
@@ -654,7 +618,7 @@ impl JobRunner {
 
     /// When to step again after a step without work.
     fn wait(&mut self, now: Nanos) -> Step {
-        let pace = if self.in_flight > 0 {
+        let pace = if self.slots.in_use() > 0 {
             self.pace.opens(now)
         } else if self.contended || self.flow_waits {
             self.pace.deadline()
@@ -670,7 +634,7 @@ impl JobRunner {
     /// `None` if the device's events concern the job: samples are taken at the first of them that is due.
     fn wait_for_zone(&mut self, now: Nanos) -> Option<Step> {
         let only_waits = self.contended
-            && self.in_flight == 0
+            && self.slots.in_use() == 0
             && self.run_state.is_none()
             && self.flow.is_none()
             && !self.pace.is_ramping()
@@ -761,7 +725,7 @@ impl Runner for JobRunner {
     }
 
     fn is_contended(&self) -> bool {
-        (self.contended || self.flow_waits) && self.in_flight == 0
+        (self.contended || self.flow_waits) && self.slots.in_use() == 0
     }
 
     fn is_scheduled(&self) -> bool {
@@ -778,7 +742,7 @@ impl Runner for JobRunner {
 
     #[inline]
     fn is_idle(&self) -> bool {
-        self.in_flight == 0
+        self.slots.in_use() == 0
     }
 
     fn interrupt(&mut self, now: Nanos) -> bool {
@@ -792,8 +756,11 @@ impl Runner for JobRunner {
 
     #[inline(always)]
     fn next_alone(&mut self, from: Nanos, skips: bool) -> Option<Nanos> {
+        if self.filling {
+            return self.next_interrupt().filter(|&device| device < from);
+        }
         let is_timed = from >= self.next_sample || self.pace.is_ramping();
-        let waits = self.only_waits() && !self.filling && self.completions.is_empty() && !is_timed;
+        let waits = self.only_waits() && self.completions.is_empty() && !is_timed;
         let completion = if waits && skips { self.channel.next_completion().at() } else { None };
         let device = match completion {
             // A sample is taken in the first step after its time, whatever that step is for.
@@ -837,7 +804,7 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         let filling = std::mem::take(&mut self.filling);
         let completed = if filling { 0 } else { self.take_completions(now) };
         let bytes = std::mem::take(&mut self.step_bytes);
-        if self.in_flight == 0
+        if self.slots.in_use() == 0
             && !filling
             && self.pace.is_over(now)
             && self.zone_mgmt.is_empty()
@@ -854,18 +821,14 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         }
         let submitted = self.fill(now, C::IS_VIRTUAL);
         // Limits may make room at any time.
-        let has_room = self.in_flight < self.depth || self.limits().is_some();
+        let has_room = self.slots.in_use() < self.depth || self.limits().is_some();
         self.filling = C::IS_VIRTUAL && submitted > 0 && has_room;
-        if submitted > 0 {
+        if submitted > 0 && !C::IS_VIRTUAL {
             // Each I/O of the batch took its share of the time to submit it.
             let spent = clock.now() - now;
             if spent > Nanos(0) {
-                let issued = now + Nanos(spent.0 / u64::from(submitted));
-                for &slot in &self.batch {
-                    self.slots[slot as usize].issued = issued;
-                }
+                self.slots.set_issued(submitted, now + Nanos(spent.0 / u64::from(submitted)));
             }
-            self.batch.clear();
         }
         if completed + submitted > 0 || filling {
             let bytes = bytes + std::mem::take(&mut self.step_bytes);

@@ -25,6 +25,7 @@ mod overlaps;
 mod pace;
 mod record;
 pub(crate) mod run_state;
+mod slots;
 mod status;
 mod steady_state;
 mod think;

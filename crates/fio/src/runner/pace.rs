@@ -33,6 +33,8 @@ pub struct Pace {
     stopped: bool,
     /// By direction, nanoseconds per byte at the rate limit, times 2^32; 0 for no limit.
     byte_cost: [u128; 3],
+    /// Some direction has a rate limit.
+    is_rated: bool,
     /// Smallest block sizes by direction.
     smallest: [u64; 3],
     /// With `rate_process=poisson`.
@@ -88,6 +90,7 @@ impl Pace {
         let smallest = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min();
         let largest = job.bs.into_iter().max();
         let is_poisson = job.rate_process == RateProcess::Poisson;
+        let byte_cost: [u128; 3] = std::array::from_fn(byte_cost);
         let min_block = if passes == 2 { largest } else { smallest }.expect("three directions");
         Pace {
             bytes_left: if job.time_based { u64::MAX } else { total.saturating_mul(passes) },
@@ -108,7 +111,8 @@ impl Pace {
             gate: Nanos(0),
             ramping: job.ramp_time > Nanos(0) || job.limits.ramp_size > 0,
             stopped: false,
-            byte_cost: std::array::from_fn(byte_cost),
+            byte_cost,
+            is_rated: byte_cost != [0; 3],
             smallest: DataDir::ALL.map(|dir| job.min_bs(dir)),
             poisson: is_poisson.then(|| Box::new(rng)),
             rate_next: [Nanos(0); 3],
@@ -260,7 +264,7 @@ impl Pace {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
         }
         self.ios_left = self.ios_left.saturating_sub(1);
-        if self.byte_cost[dir as usize] > 0 {
+        if self.is_rated && self.byte_cost[dir as usize] > 0 {
             self.defer_next(dir, bytes);
         }
     }

@@ -1,15 +1,14 @@
 //! The statistics of one clone of a job, or of a group of clones merged.
 //!
-//! Latencies are of successful I/Os only. I/Os often come in runs of equal size and latency, from a
-//! null device or in virtual time: such a run is kept pending and recorded at once, with its count,
-//! when a different I/O ends it.
+//! Latencies are of successful I/Os only. I/Os often come in [runs](super::runs) of equal size and
+//! latency, which are recorded at once.
 use super::counts::{BatchSizes, DepthLevels, Errors};
 use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};
+use super::runs::{PendingRuns, Run};
 use crate::job::DataDir;
 use crate::runner::SteadyState;
 use std::collections::BTreeMap;
-use std::mem;
 use zonal_blk::{Nanos, Status};
 
 /// Time between bandwidth and IOPS samples (fio's `bwavgtime` and `iopsavgtime` defaults).
@@ -39,21 +38,6 @@ pub struct IoCounts {
     pub ios: [u64; 3],
     /// Bytes moved by them.
     pub bytes: [u64; 3],
-}
-
-/// Equal I/Os that are not yet recorded.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    dir: DataDir,
-    bytes: u64,
-    slat: Nanos,
-    clat: Nanos,
-    count: u64,
-}
-
-impl Run {
-    const EMPTY: Self =
-        Self { dir: DataDir::Read, bytes: 0, slat: Nanos(0), clat: Nanos(0), count: 0 };
 }
 
 /// Statistics of one direction.
@@ -109,7 +93,7 @@ pub struct PrioStats {
 /// [merged](IoStats::merge) into.
 #[derive(Clone, Debug)]
 pub struct IoStats {
-    run: Run,
+    runs: PendingRuns,
     dirs: [DirStats; 3],
     bands: LatencyBands,
     depths: DepthLevels,
@@ -143,7 +127,7 @@ impl IoStats {
     /// Empty statistics.
     pub fn new() -> Self {
         Self {
-            run: Run::EMPTY,
+            runs: PendingRuns::new(),
             dirs: Default::default(),
             bands: LatencyBands::default(),
             depths: DepthLevels::default(),
@@ -168,24 +152,15 @@ impl IoStats {
     /// is the time to submit them, `clat` the time from there to their completion.
     #[inline]
     pub fn record(&mut self, dir: DataDir, bytes: u64, slat: Nanos, clat: Nanos, count: u64) {
-        let run = &mut self.run;
-        if run.clat == clat && run.slat == slat && run.bytes == bytes && run.dir == dir {
-            run.count += count;
-        } else {
-            self.record_run();
-            self.run = Run { dir, bytes, slat, clat, count };
+        if let Some(run) = self.runs.add(Run { dir, bytes, slat, clat, count }) {
+            self.record_run(run);
         }
     }
 
-    /// Records the pending run.
-    #[inline]
-    fn record_run(&mut self) {
-        let Run { dir, bytes, slat, clat, ref mut count } = self.run;
-        // The other fields of an empty run have no meaning.
-        let count = mem::take(count);
-        if count == 0 {
-            return;
-        }
+    /// Records the I/Os of a run.
+    #[inline(never)]
+    fn record_run(&mut self, run: Run) {
+        let Run { dir, bytes, slat, clat, count } = run;
         let stats = &mut self.dirs[dir as usize];
         let bucket = bucket_of(clat.0);
         stats.bytes += bytes * count;
@@ -194,6 +169,13 @@ impl IoStats {
         stats.lat.record(slat.0 + clat.0, count);
         stats.clat_histogram.add(bucket, count);
         self.bands.add(bucket, clat.0, count);
+    }
+
+    /// Records the pending runs.
+    fn record_runs(&mut self) {
+        for run in self.runs.take().iter() {
+            self.record_run(run);
+        }
     }
 
     /// Counts a failed I/O, which is in no other statistic.
@@ -268,7 +250,7 @@ impl IoStats {
     /// A phase of the job ends at `now` and the next one begins: as in fio, writes and the reads that
     /// verify them have runtimes of their own.
     pub fn end_phase(&mut self, now: Nanos) {
-        self.record_run();
+        self.record_runs();
         let Some(started) = self.started.replace(now) else {
             return;
         };
@@ -287,16 +269,17 @@ impl IoStats {
         if self.started.is_some() {
             self.end_phase(now);
         }
-        self.record_run();
+        self.record_runs();
         self.started = None;
     }
 
     /// Adds the statistics of a job that ran at the same time (`group_reporting`): counts and CPU times
     /// are added, the runtime of a direction is the maximum.
     pub fn merge(&mut self, other: &Self) {
-        let Run { dir, bytes, slat, clat, count } = other.run;
-        self.record(dir, bytes, slat, clat, count);
-        self.record_run();
+        self.record_runs();
+        for run in other.runs.iter() {
+            self.record_run(run);
+        }
         for (mine, theirs) in self.dirs.iter_mut().zip(&other.dirs) {
             mine.merge(theirs);
         }
@@ -362,14 +345,16 @@ impl IoStats {
         self.usage = usage;
     }
 
-    /// I/Os and bytes so far, including the pending run.
+    /// I/Os and bytes so far, including those of pending runs.
     pub fn counts(&self) -> IoCounts {
         let mut counts = IoCounts {
             ios: [0, 1, 2].map(|dir: usize| self.dirs[dir].ios()),
             bytes: [0, 1, 2].map(|dir: usize| self.dirs[dir].bytes),
         };
-        counts.ios[self.run.dir as usize] += self.run.count;
-        counts.bytes[self.run.dir as usize] += self.run.bytes * self.run.count;
+        for Run { dir, bytes, count, .. } in self.runs.iter() {
+            counts.ios[dir as usize] += count;
+            counts.bytes[dir as usize] += bytes * count;
+        }
         counts
     }
 

@@ -4,7 +4,7 @@
 //! gives those of one job that did the I/Os of both.
 //!
 //! ```text
-//!  record ---> run of equal I/Os ---(a different one comes)---> LatStat, Histogram, LatencyBands
+//!  record ---> run of equal I/Os ---(its place is needed)-----> LatStat, Histogram, LatencyBands
 //!  submitted, completed ------------------------------------> DepthLevels, BatchSizes
 //!  sample ---(every 500 ms)---------------------------------> Samples
 //! ```
@@ -12,6 +12,7 @@ mod counts;
 mod histogram;
 mod io_stats;
 mod moments;
+mod runs;
 
 pub use counts::{BATCH_LABELS, BatchSizes, DEPTH_LABELS, DepthLevels, Errors, FsCounters};
 pub use histogram::{

@@ -14,6 +14,29 @@ pub(super) struct ZoneSlot {
     pub(super) trimmed: bool,
 }
 
+impl ZoneSlot {
+    /// Whether a block of this length fits behind the write pointer.
+    #[inline(always)]
+    pub(super) fn has_room(&self, block: u64) -> bool {
+        self.owned.wp + block <= self.owned.capacity
+    }
+
+    /// Places a write of `len` bytes, or of as many blocks as there is room for, at the write pointer.
+    /// Returns its offset and length; `None` if there is no room for a block.
+    #[inline(always)]
+    pub(super) fn place_write(&mut self, block: u64, len: u64) -> Option<(u64, u64)> {
+        if !self.has_room(block) {
+            return None;
+        }
+        let OwnedZone { start, capacity, wp, .. } = self.owned;
+        let room = capacity - wp;
+        let len = if len <= room { len } else { room / block * block };
+        self.owned.wp += len;
+        self.in_flight += 1;
+        Some((start + wp, len))
+    }
+}
+
 /// The zones of a region that the job owns.
 pub(super) struct OwnedZones {
     /// By zone, one more than its place in `slots`; 0 if it is not owned. Pages of zeroes take no
@@ -58,14 +81,20 @@ impl OwnedZones {
         self.places[zone as usize] != 0
     }
 
+    /// A zone, if the job owns it.
+    #[inline(always)]
+    pub(super) fn find(&mut self, zone: u32) -> Option<&mut ZoneSlot> {
+        let place = self.places[zone as usize].checked_sub(1)?;
+        self.slots.get_mut(place as usize)
+    }
+
     /// A zone that the job owns.
     ///
     /// # Panics
     /// If it does not.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&mut self, zone: u32) -> &mut ZoneSlot {
-        let place = self.places[zone as usize].checked_sub(1).expect("the job owns the zone");
-        &mut self.slots[place as usize]
+        self.find(zone).expect("the job owns the zone")
     }
 
     pub(super) fn add(&mut self, zone: u32, owned: OwnedZone) {
