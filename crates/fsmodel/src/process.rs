@@ -379,3 +379,29 @@ impl Files {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_fio::job::FsOptions;
+
+    #[test]
+    fn the_lowest_free_slot_is_used_next() {
+        let fs = FsOptions { filesize: Some((1 << 20, 1 << 20)), ..FsOptions::default() };
+        let job = Job { iodepth: 4, rw: Rw::Read, fs, ..Job::default() };
+        let spec = ProcessSpec::new(&Arc::new(job), 0, 0).expect("no pattern");
+        let mut process = Process::new(spec);
+        process.pace.begin(Nanos(0));
+        let mut next = |completed: &[u32]| {
+            for &slot in completed {
+                process.completed(Nanos(0), slot, Status::Ok);
+            }
+            let slots = std::iter::from_fn(|| process.next(Nanos(0)));
+            slots.map(|(slot, _)| slot).collect::<Vec<u32>>()
+        };
+        assert_eq!(next(&[]), [0, 1, 2, 3]);
+        assert!(next(&[]).is_empty(), "the queue is full");
+        assert_eq!(next(&[3, 1]), [1, 3]);
+        assert_eq!(next(&[2, 0, 3]), [0, 2, 3]);
+    }
+}

@@ -179,21 +179,33 @@ impl ZbdJob {
     }
 
     /// The zone that the next write or trim falls in.
-    #[inline]
+    #[inline(always)]
     fn pick(&mut self, dir: DataDir) -> u32 {
-        // A zone waited for may be full by now: as in fio, a random job then picks another one.
-        if let Some(zone) = self.wanted.take()
-            && (!self.random
-                || self.owned.contains(zone)
-                || self.table.is_write_zone(self.first + zone))
-        {
-            return zone;
+        match self.wanted {
+            Some(_) => self.pick_wanted(dir),
+            None if self.random => self.pick_random(dir),
+            None => self.write_zone,
         }
-        if !self.random {
-            return self.write_zone;
-        }
+    }
+
+    /// The same after a zone was waited for. It may be full by now: as in fio, a random job then picks
+    /// another one.
+    #[inline(never)]
+    fn pick_wanted(&mut self, dir: DataDir) -> u32 {
+        let is_kept = |zone: &u32| {
+            !self.random
+                || self.owned.contains(*zone)
+                || self.table.is_write_zone(self.first + zone)
+        };
+        let kept = self.wanted.filter(is_kept);
+        self.wanted = None;
+        kept.unwrap_or_else(|| self.pick_random(dir))
+    }
+
+    #[inline(always)]
+    fn pick_random(&mut self, dir: DataDir) -> u32 {
         let zone = match &self.pickers[dir as usize] {
-            None => self.rng.below_u32(self.count()),
+            None => self.rng.below_u32(self.owned.nr_zones()),
             Some(picker) => picker.next(&mut self.rng).0,
         };
         if self.table.is_at_limit() && !self.owned.is_busy(zone) {

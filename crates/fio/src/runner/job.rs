@@ -756,11 +756,11 @@ impl Runner for JobRunner {
 
     #[inline(always)]
     fn next_alone(&mut self, from: Nanos, skips: bool) -> Option<Nanos> {
-        if self.filling {
-            return self.next_interrupt().filter(|&device| device < from);
-        }
-        let is_timed = from >= self.next_sample || self.pace.is_ramping();
-        let waits = self.only_waits() && self.completions.is_empty() && !is_timed;
+        let waits = !self.filling
+            && self.only_waits()
+            && self.completions.is_empty()
+            && from < self.next_sample
+            && !self.pace.is_ramping();
         let completion = if waits && skips { self.channel.next_completion().at() } else { None };
         let device = match completion {
             // A sample is taken in the first step after its time, whatever that step is for.

@@ -10,6 +10,7 @@ use crate::fault::{Event, FaultDevice, Log};
 use crate::model::{CheckResult, Model, Spec, fill, require, tear};
 use crate::step::{Action, Step, Submit, UNALIGNED};
 use faults::device_fault;
+use std::cell::Cell;
 use std::sync::Arc;
 use zonal_blk::{
     Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Prio, PrioClass, Queue, Sector, Zone,
@@ -18,6 +19,12 @@ use zonal_blk::{
 
 /// The latest time that the clock jumps to: 36 years.
 const MAX_TIME: u64 = 1 << 60;
+
+thread_local! {
+    /// The buffers that the last run of this thread left. What is in them has no effect: what is checked
+    /// of a buffer is written anew for each bio.
+    static KEPT_BUFFERS: Cell<Vec<Buf>> = const { Cell::new(Vec::new()) };
+}
 
 pub(super) struct World {
     config: Config,
@@ -41,6 +48,12 @@ pub(super) struct World {
     progressed: bool,
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        KEPT_BUFFERS.set(std::mem::take(&mut self.buffers));
+    }
+}
+
 impl World {
     pub(super) fn new(config: &Config) -> Result<Self, String> {
         let device = config.device()?;
@@ -59,7 +72,7 @@ impl World {
             faults: 0,
             log: Log::default(),
             completions: Vec::new(),
-            buffers: Vec::new(),
+            buffers: KEPT_BUFFERS.take(),
             progressed: false,
         };
         world.open_channels()?;
@@ -185,8 +198,12 @@ impl World {
 
     /// A buffer of this length with any contents.
     fn buffer(&mut self, len: usize) -> Buf {
-        let kept = self.buffers.iter().rposition(|buf| buf.len() == len);
-        kept.map_or_else(|| Buf::zeroed(len), |at| self.buffers.swap_remove(at))
+        let Some(at) = self.buffers.iter().rposition(|buf| buf.capacity() >= len) else {
+            return Buf::zeroed(len);
+        };
+        let mut buf = self.buffers.swap_remove(at);
+        buf.set_len(len);
+        buf
     }
 
     fn spec(&self, channel: usize, op: Op, (sector, lbas): (u64, u16), flags: u8) -> Spec {

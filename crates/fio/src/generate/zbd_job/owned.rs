@@ -42,6 +42,7 @@ pub(super) struct OwnedZones {
     /// By zone, one more than its place in `slots`; 0 if it is not owned. Pages of zeroes take no
     /// memory until they are written.
     places: Vec<u32>,
+    nr_zones: u32,
     slots: Vec<ZoneSlot>,
     free: Vec<u32>,
 }
@@ -49,12 +50,13 @@ pub(super) struct OwnedZones {
 impl OwnedZones {
     /// None of `count` zones.
     pub(super) fn new(count: u32) -> Self {
-        OwnedZones { places: vec![0; count as usize], slots: Vec::new(), free: Vec::new() }
+        let places = vec![0; count as usize];
+        OwnedZones { places, nr_zones: count, slots: Vec::new(), free: Vec::new() }
     }
 
     /// Zones of the region.
     pub(super) fn nr_zones(&self) -> u32 {
-        u32::try_from(self.places.len()).expect("zones are counted in u32")
+        self.nr_zones
     }
 
     /// Zones that the job owns.
