@@ -35,6 +35,15 @@ impl<T> SpinLock<T> {
         #[cfg(any(loom, shuttle))]
         return self.0.lock().expect("no thread panics while it holds a short lock");
     }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<SpinLockGuard<'_, T>> {
+        #[cfg(not(any(loom, shuttle)))]
+        return self.0.try_lock();
+        #[cfg(any(loom, shuttle))]
+        return self.0.try_lock().ok();
+    }
 }
 
 /// How to wait: a few turns on the spot, then let others go first.

@@ -17,11 +17,13 @@
 //! holder clears `rerun`, before it collects.
 use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind};
 use crate::bio::{Op, PrioClass};
+use crate::lock::{SpinLock, SpinLockGuard};
 use crate::probe::{contended, mark, mutant};
 use crate::request::{Request, RequestList};
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::units::{Nanos, Sector};
-use std::sync::{Arc, TryLockError};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// Instead of a set of classes: no request may bypass the scheduler.
 const NO_BYPASS: u8 = 1 << 7;
@@ -53,11 +55,14 @@ pub(crate) struct Dispatcher {
     closing: AtomicBool,
     /// When there will be something to dispatch without a further request or completion; 0 for now.
     stalled_until: AtomicU64,
-    core: Mutex<Core>,
+    /// Not a mutex: releasing it is a plain store, and the exchange of `rerun` comes after it.
+    core: SpinLock<Core>,
 }
 
 struct Core {
     elevator: Box<dyn Elevator>,
+    /// A thread panicked while it had the lock.
+    abandoned: bool,
     /// The newest request, for [`Elevator::insert_and_dispatch`] when there is room for it.
     newest: Option<Box<Request>>,
     insert_lists: Vec<Arc<InsertList>>,
@@ -100,8 +105,9 @@ impl Dispatcher {
             rerun: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             stalled_until: AtomicU64::new(0),
-            core: Mutex::new(Core {
+            core: SpinLock::new(Core {
                 elevator,
+                abandoned: false,
                 newest: None,
                 insert_lists: Vec::new(),
                 totals: CounterSums::default(),
@@ -143,19 +149,24 @@ impl Dispatcher {
     /// Waits for the lock, so not for the I/O path. A channel that finds it taken leaves its
     /// updates to the holder; this one does not dispatch, so it announces them as work.
     fn with_core<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
-        let result = f(&mut self.core.lock().expect("scheduler lock"));
-        if self.rerun.fetch_or(false, Ordering::AcqRel) {
-            self.stalled_until.store(0, Ordering::SeqCst);
-            self.flags.has_work.store(true, Ordering::SeqCst);
-        }
+        let result = f(&mut CoreGuard::new(self.core.lock()));
+        self.announce_rerun();
         result
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
-        match self.core.try_lock() {
-            Ok(core) => Some(core),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(_)) => panic!("a thread panicked while it dispatched"),
+    #[inline]
+    fn try_lock(&self) -> Option<CoreGuard<'_>> {
+        self.core.try_lock().map(CoreGuard::new)
+    }
+
+    /// After the lock was released without dispatching: announces what others have left meanwhile as
+    /// work.
+    #[inline]
+    fn announce_rerun(&self) {
+        // An exchange that changes nothing: a load could miss a `rerun` that is just being set.
+        if self.rerun.fetch_or(false, Ordering::AcqRel) {
+            self.stalled_until.store(0, Ordering::SeqCst);
+            self.flags.has_work.store(true, Ordering::SeqCst);
         }
     }
 
@@ -222,11 +233,26 @@ impl Dispatcher {
         let (commands, end) = sort(order);
         core.elevator.sent_batch(kind, commands, end);
         drop(core);
-        // Another thread has left something meanwhile.
-        if self.rerun.fetch_or(false, Ordering::AcqRel) {
-            self.stalled_until.store(0, Ordering::SeqCst);
-            self.flags.has_work.store(true, Ordering::SeqCst);
+        self.announce_rerun();
+        true
+    }
+
+    /// Passes completions to the scheduler while nothing waits, so that nothing is to be dispatched. Does
+    /// not if another thread has the lock or has left something: [`Dispatcher::dispatch`] then has to
+    /// follow. Only for a scheduler that keeps its own count of what is in flight.
+    #[inline]
+    pub(super) fn count_completions(&self, updates: &mut PendingUpdates) -> bool {
+        if self.has_work() || !updates.requests.is_empty() || self.flags.counts_in_flight {
+            return false;
         }
+        let Some(mut core) = self.try_lock() else { return false };
+        if core.is_left_something() || core.has_work() {
+            return false;
+        }
+        updates.completions.iter().for_each(|end| core.elevator.completed(end));
+        updates.completions.clear();
+        drop(core);
+        self.announce_rerun();
         true
     }
 
@@ -366,7 +392,7 @@ impl Core {
     /// Passes the updates of all channels to the scheduler, in the order of time. Returns the classes of
     /// the requests as a set of bits.
     fn collect(&mut self, mine: &mut PendingUpdates, has_room: bool) -> u8 {
-        if !self.insert_lists.iter().any(|insert_list| insert_list.is_filled()) {
+        if !self.is_left_something() {
             return self.deliver(mine, has_room);
         }
         let mut sources = usize::from(!mine.is_empty());
@@ -389,6 +415,11 @@ impl Core {
         self.completions = std::mem::take(&mut all.completions);
         self.updates = all;
         classes
+    }
+
+    /// Whether there is something in an insertion list.
+    fn is_left_something(&self) -> bool {
+        self.insert_lists.iter().any(|insert_list| insert_list.is_filled())
     }
 
     /// Passes completions and requests to the scheduler, in the order of time. If the device has
@@ -453,6 +484,38 @@ impl Core {
             totals.add(&insert_list.counters);
         }
         totals
+    }
+}
+
+/// Access to what the lock protects. Others do not go on with a scheduler that a panic left as it was.
+struct CoreGuard<'a>(SpinLockGuard<'a, Core>);
+
+impl<'a> CoreGuard<'a> {
+    #[inline]
+    fn new(core: SpinLockGuard<'a, Core>) -> Self {
+        assert!(!core.abandoned, "a thread panicked while it dispatched");
+        CoreGuard(core)
+    }
+}
+
+impl Deref for CoreGuard<'_> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.0
+    }
+}
+
+impl DerefMut for CoreGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Core {
+        &mut self.0
+    }
+}
+
+impl Drop for CoreGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.abandoned |= std::thread::panicking();
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!   issue        nothing waits, room  ------------------------------> hctx
+//!                the same, and bfq or kyber would send it next -----> hctx
 //!   issue_batch  nothing waits, room for all, one kind --sorted-----> hctx
 //!                the same, and bfq's slot is its process's --sorted-> hctx
 //!                the same, and kyber has tokens for all ------------> hctx
@@ -13,7 +14,7 @@
 //! ```
 use super::batch::{self, Batch};
 use super::dispatcher::{Dispatcher, InsertList, PendingUpdates};
-use super::elevator::{BatchOrder, CompletedRequest, MergeLimit, OpClass};
+use super::elevator::{BatchOrder, CompletedRequest, Kind, MergeLimit, OpClass};
 use crate::bio::PrioClass;
 use crate::hctx::HctxRef;
 use crate::request::Request;
@@ -70,9 +71,37 @@ impl SchedHandle {
                 Err(back) => request = back,
             }
         }
+        if self.dispatcher.may_take_batch() {
+            match self.send_single(now, hctx, request) {
+                Ok(()) => return,
+                Err(back) => request = back,
+            }
+        }
         request.queued_at = now;
         self.updates.requests.push_back(request);
         self.run(now, hctx);
+    }
+
+    /// Sends a request that has just come if the scheduler takes it at once, as a batch of one.
+    fn send_single(
+        &mut self,
+        now: Nanos,
+        hctx: &mut HctxRef,
+        mut request: Box<Request>,
+    ) -> Result<(), Box<Request>> {
+        let class_of_op = OpClass::of(request.op());
+        if class_of_op == OpClass::First || hctx.with(|hctx| hctx.room()) == 0 {
+            return Err(request);
+        }
+        let end = request.end();
+        let kind = Kind::of(&request);
+        if !self.dispatcher.send_batch(now, &kind, &mut self.updates, |_| (1, end)) {
+            return Err(request);
+        }
+        (request.queued_at, request.sent_at) = (now, now);
+        self.insert_list.counters.sent(kind.class, 1, class_of_op == OpClass::Read);
+        hctx.with(|hctx| hctx.dispatch(now, request));
+        Ok(())
     }
 
     /// Adds a request to the batch that [`SchedHandle::issue_batch`] sends.
@@ -187,7 +216,8 @@ impl SchedHandle {
     /// Dispatches after completions: what waited may be sent now.
     #[inline]
     pub(crate) fn after_completions(&mut self, now: Nanos, hctx: &mut HctxRef) {
-        if self.dispatcher.has_work() || !self.updates.is_empty() {
+        let idle = self.updates.is_empty() && !self.dispatcher.has_work();
+        if !idle && !self.dispatcher.count_completions(&mut self.updates) {
             self.run(now, hctx);
         }
     }

@@ -2,6 +2,7 @@
 use super::reference::Reference;
 use super::*;
 use crate::bio::{Op, Prio};
+use crate::sched::batch::Batch;
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
 
@@ -12,6 +13,8 @@ enum Step {
     Insert(Spec),
     /// Inserts and dispatches at once.
     Pass(Spec),
+    /// Some at these places and of these lengths as a batch, else alike.
+    Batch(Spec, Vec<(u64, u32)>),
     Advance(u64),
     /// Advances to when the scheduler says that it goes on.
     Wait,
@@ -51,6 +54,16 @@ fn any_spec() -> impl Strategy<Value = Spec> {
     )
 }
 
+/// Reads or writes of one process that come together; often one.
+fn any_batch(spec: impl Strategy<Value = Spec>) -> impl Strategy<Value = Step> {
+    let places = prop::collection::vec((0..60u64, 1..4u32), 1..20);
+    let places = prop_oneof![3 => places, 1 => Just(vec![(7, 2)])];
+    (spec, places, 0..3u32).prop_map(|(spec, places, odd)| {
+        let op = if spec.op == Op::Flush { Op::Read } else { spec.op };
+        Step::Batch(Spec { op, is_async: odd == 0, ..spec }, places)
+    })
+}
+
 fn any_step() -> impl Strategy<Value = Step> {
     let time = prop_oneof![
         // Often to the very moment at which something is over.
@@ -64,6 +77,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => any_spec().prop_map(Step::Insert),
         4 => any_spec().prop_map(Step::Pass),
+        4 => any_batch(any_spec()),
         4 => time.prop_map(Step::Advance),
         3 => Just(Step::Wait),
         8 => (1..6usize).prop_map(Step::Dispatch),
@@ -106,11 +120,12 @@ fn any_round() -> impl Strategy<Value = [Step; 5]> {
         is_async: odd == 0,
         ..Spec::default()
     });
+    let comes = prop_oneof![3 => spec.clone().prop_map(Step::Pass), 1 => any_batch(spec)];
     let ends = (any::<usize>(), any::<usize>());
-    (spec, 0..5u64, ends, 1..4usize).prop_map(|(spec, halves, ends, count)| {
+    (comes, 0..5u64, ends, 1..4usize).prop_map(|(comes, halves, ends, count)| {
         let pause = Step::Advance(halves * MS / 2);
         let last = if ends.1 % 2 == 0 { Step::End(ends.1 / 2) } else { pause.clone() };
-        [Step::Pass(spec), pause, Step::End(ends.0), Step::Dispatch(count), last]
+        [comes, pause, Step::End(ends.0), Step::Dispatch(count), last]
     })
 }
 
@@ -132,6 +147,62 @@ impl Pair {
             next_id: 0,
             flying: Vec::new(),
         }
+    }
+
+    fn insert(&mut self, spec: Spec) {
+        self.model.insert(self.now, spec);
+        self.sched.insert(Nanos(self.now), spec.build());
+    }
+
+    /// A batch is sent as one if the scheduler takes it, as it does if the model does, else inserted. One
+    /// request that is taken is what the model dispatches when it has come.
+    fn batch(&mut self, spec: Spec, places: &[(u64, u32)]) -> Result<(), TestCaseError> {
+        let first = self.next_id;
+        self.next_id += places.len() as u64;
+        let specs = (first..).zip(places).map(|(id, &(sector, len))| Spec {
+            id,
+            at: self.now,
+            sector: sector * 8,
+            len: len * 8,
+            ..spec
+        });
+        let specs: Vec<_> = specs.collect();
+        if !self.sched.can_take_batches() {
+            specs.into_iter().for_each(|spec| self.insert(spec));
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        specs.iter().for_each(|spec| batch.push(spec.build()));
+        let kind = batch.kind().expect("one process");
+        let now = Nanos(self.now);
+        let mut alone = self.model.clone();
+        let expected = self.model.take_batch(self.now, &specs);
+        let order = self.sched.takes_batch(now, &kind);
+        prop_assert_eq!(order, expected.map(|from| BatchOrder::SectorsFrom(Sector(from))));
+        let Some(from) = expected else {
+            batch.drain().for_each(|mut request| drop(request.take_bio()));
+            specs.into_iter().for_each(|spec| self.insert(spec));
+            return Ok(());
+        };
+        let mut out = Vec::new();
+        batch.drain_sorted(from, self.sched.limit, true, |request| out.push(request));
+        let end = out.last().expect("a batch has requests").end();
+        self.sched.sent_batch(&kind, u32::try_from(out.len()).expect("a batch is short"), end);
+        if let [only] = specs[..] {
+            alone.insert(self.now, only);
+            self.model = alone;
+            return self.check(out.pop()).map(drop);
+        }
+        self.model.sent_batch(out.len(), end.0);
+        let mut sent = Vec::new();
+        for mut request in out {
+            request.sent_at = now;
+            self.flying.push(CompletedRequest::new(now, &request));
+            sent.append(&mut ids(request));
+        }
+        sent.sort_unstable();
+        prop_assert_eq!(sent, specs.iter().map(|spec| spec.id).collect::<Vec<_>>());
+        Ok(())
     }
 
     /// The request, when the model has been told of it.
@@ -182,6 +253,7 @@ impl Pair {
                 let request = self.new_request(spec);
                 self.sched.insert(Nanos(self.now), request);
             }
+            Step::Batch(spec, places) => self.batch(spec, &places)?,
             Step::Pass(spec) => {
                 let request = self.new_request(spec);
                 let now = Nanos(self.now);

@@ -135,11 +135,19 @@ impl Reference {
             self.end_turn(now, served);
             serving = false;
         }
-        let p = &mut self.processes[owner];
-        p.waiting.push(spec);
-        if p.waiting.len() > 1 {
+        self.processes[owner].waiting.push(spec);
+        if self.processes[owner].waiting.len() > 1 {
             return;
         }
+        self.resume(owner, now);
+        if !serving {
+            self.enter(owner, now, false);
+        }
+    }
+
+    /// Something comes to a process that had nothing waiting.
+    fn resume(&mut self, owner: usize, now: u64) {
+        let p = &mut self.processes[owner];
         if p.flying == 0 {
             if let Some(since) = p.idle_since {
                 p.pauses.push((now - since).min(2 * self.options.slice_idle.0));
@@ -152,9 +160,52 @@ impl Reference {
         if !p.is_async {
             self.measure(owner, now);
         }
-        if !serving {
-            self.enter(owner, now, false);
+    }
+
+    /// Whether a batch that has just come can be sent at once: nothing else waits, it is its process's
+    /// turn, and all of it fits into that. If so, returns where the process sent last, and the batch is
+    /// charged.
+    pub(super) fn take_batch(&mut self, now: u64, batch: &[Spec]) -> Option<u64> {
+        let (process, class) = (batch[0].process, batch[0].prio.class);
+        let owner = self.find(process, batch[0].is_async)?;
+        let turn = self.turn.as_ref().filter(|turn| turn.owner == owner)?;
+        let charge = self.charge(owner, batch.iter().map(|spec| spec.len).sum());
+        let is_alone = self.first.is_empty() && self.processes.iter().all(|p| p.waiting.is_empty());
+        let in_time = now < turn.since + self.options.timeout_sync.0;
+        let fits = turn.served + charge <= self.processes[owner].budget;
+        if !is_alone || !in_time || !fits || self.processes[owner].class != class {
+            return None;
         }
+        self.resume(owner, now);
+        self.charge_turn(now, charge);
+        Some(self.processes[owner].position)
+    }
+
+    /// The process whose turn it is sends something that it is charged for.
+    fn charge_turn(&mut self, now: u64, charge: u64) {
+        let turn = self.turn.as_mut().expect("a process has its turn");
+        if let Some((_, sent @ None)) = &mut turn.measured {
+            *sent = Some(now);
+        }
+        turn.served += charge;
+        turn.commands += 1;
+        let owner = turn.owner;
+        self.advance(owner, charge);
+    }
+
+    /// Virtual time goes on by what a process is charged.
+    fn advance(&mut self, owner: usize, charge: u64) {
+        let class = self.processes[owner].class;
+        let in_class = self.processes.iter().filter(|p| p.class == class);
+        let weights = in_class.filter_map(|p| p.counted).sum();
+        self.virtual_now[class.index()] += virtual_time(charge, weights);
+    }
+
+    /// The batch was sent as so many commands, of which the last ends at `end`.
+    pub(super) fn sent_batch(&mut self, commands: usize, end: u64) {
+        let owner = self.turn.as_ref().expect("a process has its turn").owner;
+        self.processes[owner].position = end;
+        self.processes[owner].flying += commands;
     }
 
     fn flying(&self) -> usize {
@@ -259,10 +310,9 @@ impl Reference {
                 self.end_turn(now, budget * 4);
                 continue;
             }
-            if let Some((_, sent @ None)) = &mut self.turn.as_mut()?.measured {
-                *sent = Some(now);
-            }
-            return Some(self.take(owner, next));
+            let taken = self.take(owner, next);
+            self.charge_turn(now, self.charge(owner, taken.iter().map(|spec| spec.len).sum()));
+            return Some(taken);
         }
     }
 
@@ -291,6 +341,9 @@ impl Reference {
         turn.injects |= own.is_none();
         let next = self.next(chosen, now, false);
         let taken = self.take(chosen, next);
+        let charge = self.charge(chosen, taken.iter().map(|spec| spec.len).sum());
+        self.processes[chosen].injected += charge;
+        self.advance(chosen, charge);
         let p = &mut self.processes[chosen];
         if p.waiting.is_empty() {
             let weight = p.counted.take().expect("it waits for its turn");
@@ -438,17 +491,6 @@ impl Reference {
         p.waiting.retain(|spec| !taken.iter().any(|taken| taken.id == spec.id));
         p.position = order[high].end();
         p.flying += 1;
-        let charge = self.charge(owner, taken.iter().map(|spec| spec.len).sum());
-        let turn = self.turn.as_mut().expect("a process has its turn");
-        if turn.owner == owner {
-            (turn.served, turn.commands) = (turn.served + charge, turn.commands + 1);
-        } else {
-            self.processes[owner].injected += charge;
-        }
-        let class = self.processes[owner].class;
-        let in_class = self.processes.iter().filter(|p| p.class == class);
-        let weights = in_class.filter_map(|p| p.counted).sum();
-        self.virtual_now[class.index()] += virtual_time(charge, weights);
         taken
     }
 

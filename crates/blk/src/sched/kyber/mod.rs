@@ -78,6 +78,8 @@ pub(super) struct Kyber {
     /// The domain whose turn it is, and its commands dispatched in this turn.
     turn: usize,
     sent: u32,
+    /// Requests in all domains.
+    waiting: usize,
     /// When tokens are adjusted next; `None` if nothing has completed since the last time.
     resize_at: Option<Nanos>,
     merged: [u64; 3],
@@ -90,7 +92,8 @@ impl Kyber {
         for (domain, tokens) in domains.iter_mut().zip(MAX_TOKENS) {
             domain.tokens = tokens;
         }
-        Kyber { options, limit, domains, turn: READ, sent: 0, resize_at: None, merged: [0; 3] }
+        let (turn, sent, waiting) = (READ, 0, 0);
+        Kyber { options, limit, domains, turn, sent, waiting, resize_at: None, merged: [0; 3] }
     }
 
     fn take(&mut self, domain: usize) -> Option<Box<Request>> {
@@ -101,11 +104,13 @@ impl Kyber {
         }
         let mut request = domain.queue.pop_front()?;
         domain.in_flight += 1;
+        self.waiting -= 1;
         while let Some(next) = domain.queue.front()
             && limit.joins(&request, next)
         {
             request.append(domain.queue.pop_front().expect("there is a front"));
             self.merged[request.prio().class.index()] += 1;
+            self.waiting -= 1;
         }
         Some(request)
     }
@@ -141,6 +146,7 @@ impl Kyber {
 impl Elevator for Kyber {
     fn insert(&mut self, _now: Nanos, request: Box<Request>) {
         self.domains[domain_of(request.op())].queue.push_back(request);
+        self.waiting += 1;
     }
 
     fn dispatch(&mut self, now: Nanos, _flight: &InFlight) -> Option<Box<Request>> {
@@ -221,7 +227,7 @@ impl Elevator for Kyber {
     }
 
     fn len(&self) -> usize {
-        self.domains.iter().map(|domain| domain.queue.len()).sum()
+        self.waiting
     }
 
     fn merged(&self) -> [u64; 3] {
