@@ -12,7 +12,7 @@ use crate::plug::PlugResult;
 use crate::probe::{mark, mutant};
 use crate::queue::{ChannelConfig, Queue};
 use crate::request::{Request, RequestList, RequestPool};
-use crate::sched::SchedHandle;
+use crate::sched::{SchedHandle, Scheduler};
 use crate::split;
 use crate::status::Status;
 use crate::trace::{ChannelTrace, TraceAction, TraceEvent};
@@ -741,6 +741,16 @@ impl Channel {
     pub fn set_weight(&mut self, weight: u16) {
         if let Some(sched) = &self.config.sched {
             sched.set_weight(self.id, weight);
+        }
+    }
+
+    /// Whether the queue has a scheduler; unlike [`Queue::scheduler`] without a lock, but when the
+    /// configuration has changed since the channel last entered the queue.
+    #[inline]
+    pub fn has_scheduler(&self) -> bool {
+        match self.is_config_stale() {
+            true => self.queue.scheduler() != Scheduler::None,
+            false => self.config.sched.is_some(),
         }
     }
 

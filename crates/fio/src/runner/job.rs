@@ -640,9 +640,7 @@ impl JobRunner {
             && !self.pace.is_ramping()
             && self.generator.is_blocked();
         // Without a scheduler, whoever has I/O outstanding follows the events of the hardware queue.
-        let others_poll = only_waits
-            && self.channel.queue().scheduler() == Scheduler::None
-            && self.channel.is_idle();
+        let others_poll = only_waits && !self.channel.has_scheduler() && self.channel.is_idle();
         let until = self.pace.deadline().map_or(self.next_sample, |end| end.min(self.next_sample));
         let until = Nanos(until.0.saturating_sub(BEFORE_SAMPLE.0));
         (others_poll && until > now).then_some(Step::Wait(Some(until)))
@@ -729,7 +727,7 @@ impl Runner for JobRunner {
     }
 
     fn is_scheduled(&self) -> bool {
-        self.channel.outstanding() > 0 && self.channel.queue().scheduler() != Scheduler::None
+        self.channel.outstanding() > 0 && self.channel.has_scheduler()
     }
 
     fn stays_blocked(&mut self, now: Nanos) -> bool {

@@ -15,6 +15,7 @@ fn mq_deadline() -> Scheduler {
 fn scheduler_changes_on_a_quiescent_queue_only_and_loses_nothing() {
     let mut rig = Setup::new().limits(|limits| limits.queue_depth = 1).build();
     let first = rig.write(0, 8);
+    assert!(!rig.channels[0].has_scheduler());
     assert_eq!(rig.queue.set_scheduler(mq_deadline()), Err(SwitchError::NotQuiescent));
     rig.queue.freeze();
     let held = [rig.submit(Op::Read, 128, 8), rig.submit(Op::Read, 64, 8), rig.write(8, 8)];
@@ -22,8 +23,10 @@ fn scheduler_changes_on_a_quiescent_queue_only_and_loses_nothing() {
     assert_eq!(rig.ok(), [(first, Status::Ok)]);
     assert_eq!(rig.queue.set_scheduler(mq_deadline()), Ok(()));
     assert_eq!(rig.queue.scheduler(), mq_deadline());
+    assert!(rig.channels[0].has_scheduler(), "though the channel has not entered since");
     rig.queue.unfreeze();
     assert_eq!(rig.drain(), held.map(|id| (id, Status::Ok)));
+    assert!(rig.channels[0].has_scheduler());
     let inserted: u64 = rig.queue.sched_counters().unwrap().iter().map(|c| c.inserted).sum();
     assert_eq!(inserted, 3, "they went through the new scheduler");
 }
