@@ -163,8 +163,9 @@ impl Ring for ImageRing {
             // stay in the slot, unmoved, until all of its entries have completed; `drop` waits for
             // that. Meanwhile nobody else writes to them, nor reads those that the kernel writes to.
             unsafe { self.ring.push(entry) };
+            // The first parts of a long transfer do not wait until all are prepared.
+            self.ring.submit_if_starved().expect(WELL_FORMED);
         }
-        self.ring.submit_if_starved().expect(WELL_FORMED);
     }
 
     fn submit(&mut self) {
