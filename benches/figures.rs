@@ -2,8 +2,9 @@
 //! measured in turn, round after round, on machines that other work shares. Of times inside the
 //! process the best round counts, of whole programs the median pair.
 //!
-//! `cargo bench --bench figures`. The comparison with fio needs fio; without it, it says so. With
-//! `-- --before PROGRAM` another build of this benchmark runs first, and its figures are beside ours.
+//! `cargo bench --bench figures`; words after `--` choose parts, `shared` that of shared zones. The
+//! comparison with fio needs fio; without it, it says so. With `-- --before PROGRAM` another build of
+//! this benchmark runs first, and its figures are beside ours.
 #[allow(dead_code)]
 mod support;
 
@@ -20,6 +21,23 @@ const ROUNDS: usize = 7;
 const WRITES: u64 = 1_000_000;
 const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
 
+/// The parts of the benchmark, in the order in which they run.
+const PARTS: [(&str, fn()); 13] = [
+    ("thread", one_thread),
+    ("threads", threads),
+    ("shared", shared_zones),
+    ("attach", attach),
+    ("open", open_zones),
+    ("channels", many_channels),
+    ("start", start),
+    ("virtual", virtual_clock),
+    ("jobs", many_jobs),
+    ("filesystem", file_system),
+    ("disk", whole_disk),
+    ("program", jobs),
+    ("fio", whole_program),
+];
+
 /// What another build of this benchmark has printed.
 static BEFORE: OnceLock<String> = OnceLock::new();
 
@@ -28,29 +46,33 @@ fn main() {
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
-    let mut args = std::env::args().skip_while(|arg| arg != "--before");
-    if args.next().is_some() {
-        let program = args.next().expect("--before: expected the path of a program");
-        let output =
-            Command::new(&program).output().unwrap_or_else(|err| panic!("{program}: {err}"));
+    let (mut parts, mut before) = (Vec::new(), None);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            // Cargo's own.
+            "--bench" => {}
+            "--before" => before = Some(args.next().expect("--before: expected a program")),
+            name => {
+                parts.push(*PARTS.iter().find(|(part, _)| *part == name).unwrap_or_else(|| {
+                    let names = PARTS.map(|(part, _)| part).join(", ");
+                    panic!("`{name}`: expected --before or one of {names}")
+                }))
+            }
+        }
+    }
+    if parts.is_empty() {
+        parts.extend(PARTS);
+    }
+    if let Some(program) = before {
+        let output = Command::new(&program).args(parts.iter().map(|(name, _)| name)).output();
+        let output = output.unwrap_or_else(|err| panic!("{program}: {err}"));
         assert!(output.status.success(), "{program}: {}", output.status);
         BEFORE.get_or_init(|| String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let before = if BEFORE.get().is_some() { "before" } else { "" };
     println!("{:<64} {:>7} {before:>7}         goal", "figure", "measured");
-    one_thread();
-    threads();
-    shared_zones();
-    attach();
-    open_zones();
-    many_channels();
-    start();
-    virtual_clock();
-    many_jobs();
-    file_system();
-    whole_disk();
-    jobs();
-    whole_program();
+    parts.iter().for_each(|(_, measure)| measure());
 }
 
 fn row(figure: &str, measured: f64, unit: &str, goal: &str) {
