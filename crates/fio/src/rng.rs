@@ -33,8 +33,7 @@ impl Rng {
     /// The same number as a `u32`.
     #[inline]
     pub(crate) fn below_u32(&mut self, limit: u32) -> u32 {
-        debug_assert!(limit > 0);
-        ((u128::from(self.0.next_u64()) * u128::from(limit)) >> 64) as u32
+        self.below(limit.into()) as u32
     }
 }
 
