@@ -3,6 +3,8 @@
 //!
 //! `--loop write|read DEPTH COUNT` runs one loop and measures nothing: `benches/profile --layer` counts
 //! its instructions.
+#[path = "support/start.rs"]
+mod start;
 #[allow(dead_code)]
 mod support;
 
@@ -63,7 +65,7 @@ criterion_group!(benches, writes, attach);
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if run_loop(&args).is_none() {
+    if run_loop(&args).is_none() && start::measures() {
         benches();
         Criterion::default().configure_from_args().final_summary();
     }

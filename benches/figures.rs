@@ -5,6 +5,8 @@
 //! `cargo bench --bench figures`; words after `--` choose parts, `shared` that of shared zones. The
 //! comparison with fio needs fio; without it, it says so. With `-- --before PROGRAM` another build of
 //! this benchmark runs first, and its figures are beside ours.
+#[path = "support/start.rs"]
+mod start;
 #[allow(dead_code)]
 mod support;
 
@@ -42,8 +44,7 @@ const PARTS: [(&str, fn()); 13] = [
 static BEFORE: OnceLock<String> = OnceLock::new();
 
 fn main() {
-    // `cargo test --benches` runs benchmarks too, to see that they work.
-    if std::env::args().any(|arg| arg == "--test") {
+    if !start::measures() {
         return;
     }
     let (mut parts, mut before) = (Vec::new(), None);
@@ -65,7 +66,8 @@ fn main() {
         parts.extend(PARTS);
     }
     if let Some(program) = before {
-        let output = Command::new(&program).args(parts.iter().map(|(name, _)| name)).output();
+        let names = parts.iter().map(|(name, _)| name);
+        let output = Command::new(&program).arg("--bench").args(names).output();
         let output = output.unwrap_or_else(|err| panic!("{program}: {err}"));
         assert!(output.status.success(), "{program}: {}", output.status);
         BEFORE.get_or_init(|| String::from_utf8_lossy(&output.stdout).into_owned());

@@ -3,6 +3,9 @@
 //!
 //! `cargo bench --features fuse --bench fuse`. Needs /dev/fuse and the right to mount. Rounds
 //! alternate; the best of each counts.
+#[path = "support/start.rs"]
+mod start;
+
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen,
@@ -192,6 +195,9 @@ fn round(dir: &Path, depth: usize) -> f64 {
 }
 
 fn main() {
+    if !start::measures() {
+        return;
+    }
     let dirs: [TempDir; 2] = std::array::from_fn(|_| tempfile::tempdir().expect("a directory"));
     let session = pass_through(dirs[0].path());
     let mount = zones(dirs[1].path());

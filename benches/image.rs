@@ -22,6 +22,8 @@
 //! (default: that for temporary files).
 #[path = "support/settle.rs"]
 mod settle;
+#[path = "support/start.rs"]
+mod start;
 
 use criterion::Criterion;
 use serde_json::Value;
@@ -412,6 +414,9 @@ fn print_case(case: &Case, pairs: &[(f64, f64)]) {
 }
 
 fn main() {
+    if !start::measures() {
+        return;
+    }
     let words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
     let chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));

@@ -3,6 +3,9 @@
 //!
 //! `cargo bench --bench io_trace`. Runs are taken in turn, and each row has the median of the ratios
 //! of the pairs.
+#[path = "support/start.rs"]
+mod start;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -10,6 +13,9 @@ use std::time::Instant;
 const PAIRS: usize = 7;
 
 fn main() {
+    if !start::measures() {
+        return;
+    }
     let dir = tempfile::tempdir().expect("a temporary directory");
     println!("{:<46} time against no trace", "");
     for depth in ["1", "16"] {

@@ -20,6 +20,9 @@
 //! are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
 //! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
 //! benchmark in turn with this one, three times, and prints both and the ratio of their medians.
+#[path = "support/start.rs"]
+mod start;
+
 use rustix::net::sockopt::set_tcp_congestion;
 use std::hint::spin_loop;
 use std::io::{self, ErrorKind, Read, Write};
@@ -465,7 +468,7 @@ const NAME: usize = 26;
 
 /// Best and median KIOPS of each row, as another build of this program prints them.
 fn run_before(program: &str, words: &[String]) -> Vec<(String, [f64; 2])> {
-    let output = Command::new(program).args(words).output();
+    let output = Command::new(program).arg("--bench").args(words).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
@@ -505,6 +508,9 @@ fn print_beside(row: &Row, rounds: &[Measured], before: &[Vec<(String, [f64; 2])
 }
 
 fn main() {
+    if !start::measures() {
+        return;
+    }
     let mut words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
     let before = words.iter().position(|word| word == "--before").map(|at| {

@@ -16,6 +16,8 @@
 //! all cores work, memory that is far away, and a host that takes processors away.
 //!
 //! `cargo bench --bench scaling`.
+#[path = "support/start.rs"]
+mod start;
 #[allow(dead_code)]
 mod support;
 
@@ -90,8 +92,7 @@ impl Case {
 }
 
 fn main() {
-    // `cargo test --benches` runs benchmarks too, to see that they work.
-    if std::env::args().any(|arg| arg == "--test") {
+    if !start::measures() {
         return;
     }
     let there = thread::available_parallelism().map_or(1, |cores| cores.get()) as u64;

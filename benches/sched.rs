@@ -6,6 +6,9 @@
 //!
 //! `--loop SCHEDULER single|batch DEPTH COUNT` runs one loop on one thread and measures nothing, so
 //! that callgrind can count its instructions.
+#[path = "support/start.rs"]
+mod start;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -345,7 +348,7 @@ fn run_loop(args: &[String]) -> Option<()> {
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if run_loop(&args).is_some() {
+    if run_loop(&args).is_some() || !start::measures() {
         return;
     }
     let chosen: Vec<_> = args.iter().filter(|arg| !arg.starts_with('-')).collect();

@@ -5,6 +5,9 @@
 //! zoned null device in real time, where nothing but the program takes time, are taken in turn with
 //! and without; each row has the median of the ratios of the pairs. `zonal top` gets a terminal from
 //! `script` of util-linux.
+#[path = "support/start.rs"]
+mod start;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -24,6 +27,9 @@ const OWN: [usize; 2] = [11, 12];
 const CHILDREN: [usize; 2] = [13, 14];
 
 fn main() {
+    if !start::measures() {
+        return;
+    }
     let dir = tempfile::tempdir().expect("a temporary directory");
     println!("{:<46} processor time against none of these", "a run");
     for (name, options, how) in [

@@ -10,6 +10,8 @@
 //! the block layer to a device that makes the command and completes it. Layouts take turns, so that
 //! other load on the machine affects all of them alike.
 mod layouts;
+#[path = "../support/start.rs"]
+mod start;
 
 use layouts::{Layout, cache_line, in_head, in_path};
 use std::hint::black_box;
@@ -277,7 +279,7 @@ fn instructions() {
         let valgrind = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
             .arg(&program)
-            .args(["make", &which.to_string(), &repeat.to_string()])
+            .args(["--bench", "make", &which.to_string(), &repeat.to_string()])
             .output()
             .expect("valgrind, which counts instructions, is installed");
         let text = String::from_utf8_lossy(&valgrind.stderr);
@@ -295,6 +297,9 @@ fn instructions() {
 }
 
 fn main() {
+    if !start::measures() {
+        return;
+    }
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => measure(),

@@ -23,6 +23,14 @@ pub fn module_doc(text: &str) -> Vec<Fault> {
     }
 }
 
+/// A benchmark does not measure when `cargo test --benches` runs it.
+pub fn benchmark_start(text: &str) -> Vec<Fault> {
+    if text.contains("start::measures()") {
+        return Vec::new();
+    }
+    vec![fault(1, "expected a call of start::measures(), of benches/support/start.rs")]
+}
+
 /// No unfinished work. A `TODO` or `FIXME` is fine with the number of its issue, as `TODO(#12)`.
 pub fn banned_words(text: &str) -> Vec<Fault> {
     let calls = ["dbg!(", "todo!(", "unimplemented!("];

@@ -50,6 +50,14 @@ fn every_file_belongs_to_a_crate() {
 }
 
 #[test]
+fn benchmarks_measure_only_when_asked() {
+    every_file(check::benchmark_start, |path| {
+        let inside = path.strip_prefix("benches/").map(|inside| inside.split('/').collect());
+        matches!(inside.unwrap_or_else(Vec::new)[..], [_] | [_, "main.rs"])
+    });
+}
+
+#[test]
 fn nothing_is_left_half_done() {
     every_file(check::banned_words, not_tidy);
 }
