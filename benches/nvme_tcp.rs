@@ -38,7 +38,7 @@ use zonal_device::device_spec;
 use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
 use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_host::poll::WaitPolicy;
-use zonal_host::poll::socket::{End, SocketCalls};
+use zonal_host::poll::socket::{End, SocketCalls, pause_for};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 const NQN: &str = "nqn.2026-11.org.example:bench";
@@ -430,13 +430,15 @@ fn receive(stream: &mut TcpStream, buffer: &mut [u8], waiting: WaitPolicy) -> bo
             Ok(0) => return false,
             Ok(len) => came += len,
             // As long as a socket of ours leaves the sender alone.
-            Err(error) if would_block(&error) && buffer.len() - came >= 32 << 10 => {
-                let begin = Instant::now();
-                while begin.elapsed() < Duration::from_micros(2) {
-                    spin_loop();
+            Err(error) if would_block(&error) => match pause_for(buffer.len() - came) {
+                Some(time) => {
+                    let begin = Instant::now();
+                    while begin.elapsed() < time {
+                        spin_loop();
+                    }
                 }
-            }
-            Err(error) if would_block(&error) => pause(waiting),
+                None => pause(waiting),
+            },
             Err(_) => return false,
         }
     }

@@ -64,6 +64,12 @@ impl SocketCalls {
     }
 }
 
+/// How long a thread lets a sender work that has found nothing of so many bytes of data.
+#[doc(hidden)]
+pub fn pause_for(missing: usize) -> Option<Duration> {
+    (missing >= LONG_MISSING).then_some(PAUSE)
+}
+
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -131,6 +137,15 @@ impl Socket {
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
     pub fn receive_vectored(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_or_pause(data, buffer, pause)
+    }
+
+    fn receive_or_pause(
+        &mut self,
+        data: &mut [u8],
+        buffer: &mut [u8],
+        pause: impl FnOnce(Duration),
+    ) -> io::Result<usize> {
         if let Some(tls) = &mut self.tls {
             return tls.receive(data, buffer);
         }
@@ -149,8 +164,8 @@ impl Socket {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.calls.empty += 1;
-                    if data.len() >= LONG_MISSING {
-                        pause(PAUSE);
+                    if let Some(time) = pause_for(data.len()) {
+                        pause(time);
                     }
                     Ok(0)
                 }
@@ -282,6 +297,7 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::net::{Ipv4Addr, TcpListener};
 
     /// Bytes to send, all that there are.
@@ -300,13 +316,55 @@ mod tests {
         }
     }
 
-    #[test]
-    fn promised_bytes_are_followed_by_others_or_pushed() {
+    /// A socket and its peer.
+    fn connected() -> (Socket, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let stream = TcpStream::connect(address).expect("it listens");
-        let mut socket = Socket::new(stream, End::Host).expect("a socket");
-        let mut peer = listener.accept().expect("a connection").0;
+        let socket = Socket::new(stream, End::Host).expect("a socket");
+        (socket, listener.accept().expect("a connection").0)
+    }
+
+    /// One call that receives into `data`: the bytes that it found and whether it paused.
+    fn receive(socket: &mut Socket, data: &mut [u8]) -> (usize, bool) {
+        let mut pauses = Vec::new();
+        let len = socket
+            .receive_or_pause(data, &mut [0; 16], |time| pauses.push(time))
+            .expect("an open connection");
+        assert!(pauses.iter().all(|&time| time == PAUSE));
+        (len, !pauses.is_empty())
+    }
+
+    #[test]
+    fn only_a_call_that_finds_none_of_long_data_pauses() {
+        let (mut socket, mut peer) = connected();
+        let mut data = vec![0; 2 * LONG_MISSING];
+        assert_eq!(receive(&mut socket, &mut data), (0, true));
+        assert_eq!(receive(&mut socket, &mut data[..LONG_MISSING]), (0, true));
+        assert_eq!(receive(&mut socket, &mut data[..LONG_MISSING - 1]), (0, false), "short");
+        assert_eq!(receive(&mut socket, &mut []), (0, false), "no data are missing");
+        // A part of the data, then the rest of them.
+        let mut came = 0;
+        for len in [LONG_MISSING + 1, LONG_MISSING - 1] {
+            peer.write_all(&vec![7; len]).expect("room");
+            let until = came + len;
+            while came < until {
+                socket.wait(true, false, None);
+                let (found, paused) = receive(&mut socket, &mut data[came..]);
+                assert!(found > 0 && !paused, "what has arrived is taken at once");
+                came += found;
+            }
+            let missing = data.len() - came;
+            let expected = (0, missing >= LONG_MISSING);
+            assert_eq!(receive(&mut socket, &mut data[came..]), expected, "{missing} are missing");
+        }
+        assert!(data.iter().all(|&byte| byte == 7));
+        assert_eq!(socket.calls.empty, 6);
+    }
+
+    #[test]
+    fn promised_bytes_are_followed_by_others_or_pushed() {
+        let (mut socket, mut peer) = connected();
         let mut found = [0; 6];
         socket.send(&mut Bytes(vec![1, 2]), true).expect("room");
         assert!(socket.promised);
