@@ -31,15 +31,15 @@ fuzz_target!(|bytes: &[u8]| {
 /// Makes the checksums of the header and of all frames those of what is there.
 fn correct(bytes: &mut [u8]) -> Option<()> {
     let len = u32_at(bytes, 12)? as usize;
-    let sum = crc32c::crc32c(bytes.get(20..)?.get(..len)?);
+    let sum = crc_fast::crc32_iscsi(bytes.get(20..)?.get(..len)?);
     put(bytes, 16, sum);
     let mut at = 20 + len;
     while at + FRAME <= bytes.len() {
         let stored = u32_at(bytes, at + 24)? as usize;
         let end = (at + FRAME).saturating_add(stored).min(bytes.len());
-        let sum = crc32c::crc32c(&bytes[at + FRAME..end]);
+        let sum = crc_fast::crc32_iscsi(&bytes[at + FRAME..end]);
         put(bytes, at + 28, sum);
-        let sum = crc32c::crc32c(&bytes[at..at + 36]);
+        let sum = crc_fast::crc32_iscsi(&bytes[at..at + 36]);
         put(bytes, at + 36, sum);
         at = end;
     }

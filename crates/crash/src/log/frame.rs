@@ -44,7 +44,7 @@ impl FrameHeader {
         let u32_at =
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let first = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
-        if bytes[..4] != MAGIC || u32_at(36) != crc32c::crc32c(&bytes[..36]) {
+        if bytes[..4] != MAGIC || u32_at(36) != crc_fast::crc32_iscsi(&bytes[..36]) {
             return None;
         }
         let kind = match u32_at(4) {
@@ -72,7 +72,7 @@ impl FrameHeader {
         for (at, number) in numbers {
             bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
-        let sum = crc32c::crc32c(&bytes[..36]);
+        let sum = crc_fast::crc32_iscsi(&bytes[..36]);
         bytes[36..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
@@ -110,7 +110,7 @@ impl Compressor {
             count: u32::try_from(count).expect("frames are short"),
             raw: len(payload),
             stored: len(stored),
-            payload_sum: crc32c::crc32c(stored),
+            payload_sum: crc_fast::crc32_iscsi(stored),
         };
         file.write_all(&header.encode())?;
         file.write_all(stored)
@@ -138,7 +138,7 @@ impl Compressor {
 
 /// The payload of a frame; `None` if it is damaged.
 pub(super) fn decompress(header: &FrameHeader, stored: &[u8]) -> Option<Vec<u8>> {
-    if crc32c::crc32c(stored) != header.payload_sum {
+    if crc_fast::crc32_iscsi(stored) != header.payload_sum {
         return None;
     }
     let payload = match header.kind {

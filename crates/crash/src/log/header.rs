@@ -179,7 +179,7 @@ impl Header {
         let text = serde_json::to_vec(&stored)?;
         let len = u32::try_from(text.len()).map_err(std::io::Error::other)?;
         file.write_all(&MAGIC)?;
-        for number in [VERSION, len, crc32c::crc32c(&text)] {
+        for number in [VERSION, len, crc_fast::crc32_iscsi(&text)] {
             file.write_all(&number.to_le_bytes())?;
         }
         file.write_all(&text)
@@ -200,7 +200,7 @@ impl Header {
         }
         let mut text = Vec::new();
         file.take(len.min(MAX).into()).read_to_end(&mut text)?;
-        if text.len() != len as usize || crc32c::crc32c(&text) != sum {
+        if text.len() != len as usize || crc_fast::crc32_iscsi(&text) != sum {
             return Err(LogError::Header(
                 "found a truncated or damaged one, expected a whole one".to_owned(),
             ));

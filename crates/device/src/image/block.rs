@@ -3,6 +3,7 @@
 //! A block that was torn, changed, or belongs to another image does not decode.
 use super::geometry::ImageGeometry;
 use super::tail::MAX_COVERED;
+use crc_fast::{CrcAlgorithm, Digest};
 use zonal_blk::{Sector, ZoneCondition, ZoneNo};
 
 /// Size of a metadata block.
@@ -69,9 +70,22 @@ pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 
 /// The CRC-32C of a block, with the checksum at `at` counted as zero.
 pub(super) fn checksum(block: &[u8], at: usize) -> u32 {
-    let crc = crc32c::crc32c(&block[..at]);
-    let crc = crc32c::crc32c_append(crc, &[0; 4]);
-    crc32c::crc32c_append(crc, &block[at + 4..])
+    let mut crc = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    for bytes in [&block[..at], &[0; 4], &block[at + 4..]] {
+        crc.update(bytes);
+    }
+    finish(&crc)
+}
+
+/// The CRC-32C `crc`, 0 for that of no bytes, continued with `bytes`.
+pub(super) fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    digest.update(bytes);
+    finish(&digest)
+}
+
+fn finish(crc: &Digest) -> u32 {
+    u32::try_from(crc.finalize()).expect("a CRC of 32 bits")
 }
 
 /// Encodes a block.
@@ -206,6 +220,41 @@ impl ZoneEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// CRC-32C bit by bit, as the format defines it.
+    fn by_definition(bytes: &[u8]) -> u32 {
+        !bytes.iter().fold(u32::MAX, |crc, &byte| {
+            (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+                if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 }
+            })
+        })
+    }
+
+    #[test]
+    fn checksums_are_crc_32c() {
+        assert_eq!(by_definition(b"123456789"), 0xe306_9283);
+        assert_eq!(crc32c_append(0, b"123456789"), 0xe306_9283);
+        assert_eq!(crc_fast::crc32_iscsi(b"123456789"), 0xe306_9283);
+    }
+
+    proptest! {
+        #[test]
+        fn checksums_are_crc_32c_whatever_the_bytes(
+            bytes in prop::collection::vec(any::<u8>(), 16..4200),
+            cut in 0_usize..4200,
+        ) {
+            let expected = by_definition(&bytes);
+            prop_assert_eq!(crc_fast::crc32_iscsi(&bytes), expected);
+            let (head, rest) = bytes.split_at(cut.min(bytes.len()));
+            prop_assert_eq!(crc32c_append(crc32c_append(0, head), rest), expected);
+            for at in [4, 12] {
+                let mut zeroed = bytes.clone();
+                zeroed[at..at + 4].fill(0);
+                prop_assert_eq!(checksum(&bytes, at), by_definition(&zeroed));
+            }
+        }
+    }
 
     #[test]
     fn a_generation_without_a_next_one_is_none() {

@@ -10,7 +10,7 @@
 //!                                     the zones; entries of the last batch count if the checksums
 //!                                     of their data are right
 //! ```
-use super::block::{BLOCK, Header, Kind, ZoneEntry, decode_block, entries};
+use super::block::{BLOCK, Header, Kind, ZoneEntry, crc32c_append, decode_block, entries};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::regions::{RegionList, read_list};
@@ -395,7 +395,7 @@ impl Reader<'_> {
                 sums.clear();
                 summer.append(&mut sums, data);
             }
-            crc = crc32c::crc32c_append(crc, if self.checksums { &sums } else { data });
+            crc = crc32c_append(crc, if self.checksums { &sums } else { data });
             at += len as u64;
         }
         Ok(crc == covered.crc)

@@ -122,7 +122,7 @@ const MAX_LEN: usize = 64;
 
 /// CRC-32C from all ones, without the complement at the end.
 fn crc32c(data: &[u8]) -> u32 {
-    !::crc32c::crc32c(data)
+    !crc_fast::crc32_iscsi(data)
 }
 
 /// SHA-1 with its words in the byte order of fio.
