@@ -9,6 +9,7 @@ use super::elevator::{Kind, MergeLimit};
 use super::sort::{self, KEY};
 use crate::bio::Op;
 use crate::request::Request;
+use crate::units::Sector;
 
 /// The longest batch that is sorted here: a position in it takes the low bits of a key.
 pub(super) const LONGEST: usize = 128;
@@ -92,19 +93,31 @@ impl Batch {
         one.then_some(first)
     }
 
-    /// What all requests have in common, if all came from one process and none is asynchronous unless
-    /// all are.
-    pub(super) fn kind(&self) -> Option<Kind> {
+    /// What all requests have in common; for a scheduler that treats them [by
+    /// process](super::elevator::Elevator::is_by_process), if all came from one process and none is
+    /// asynchronous unless all are.
+    #[inline]
+    pub(super) fn kind(&self, by_process: bool) -> Option<Kind> {
         let mut all = Kind::of(self.requests[0].as_deref()?);
-        for request in self.requests[1..self.len].iter().flatten() {
-            let kind = Kind::of(request);
-            if (kind.process, kind.is_async) != (all.process, all.is_async) {
-                return None;
+        if by_process {
+            for request in self.requests[1..self.len].iter().flatten() {
+                let kind = Kind::of(request);
+                if (kind.process, kind.is_async) != (all.process, all.is_async) {
+                    return None;
+                }
+                all.sectors += kind.sectors;
             }
-            all.sectors += kind.sectors;
         }
         (all.ops, all.requests) = (self.ops, u32::try_from(self.len).expect("a batch is short"));
         Some(all)
+    }
+
+    /// The end of the last request if none can be merged with the one that came before it.
+    #[inline]
+    pub(super) fn end_if_apart(&self, limit: MergeLimit) -> Option<Sector> {
+        let last = self.requests[..self.len].last()?.as_deref()?;
+        let apart = limit.max_sectors == 0 || !any_follows(&self.keys[..self.len], limit);
+        apart.then_some(last.end())
     }
 
     /// Empties the batch in the order of arrival, with neighbours merged.
@@ -127,6 +140,13 @@ impl Batch {
         let len = self.clear();
         let first = self.requests[..len].iter_mut().filter_map(Option::take);
         first.chain(self.rest.drain(..))
+    }
+
+    /// The same if there are no more than can be sorted.
+    #[inline]
+    pub(super) fn drain_first(&mut self, send: impl FnMut(Box<Request>)) {
+        let len = self.clear();
+        self.requests[..len].iter_mut().filter_map(Option::take).for_each(send);
     }
 
     fn clear(&mut self) -> usize {
@@ -163,13 +183,27 @@ impl Batch {
     }
 }
 
-/// Whether two keys may be near enough for their requests to be merged: they begin less than the
-/// longest command apart. Without a branch for each: the top bit of the sum says if any difference
+/// Whether two sorted keys may be near enough for their requests to be merged: they begin less than
+/// the longest command apart. Without a branch for each: the top bit of the sum says if any difference
 /// was too small (or so great that the answer does not matter).
 fn any_mergeable(keys: &[u64], limit: MergeLimit) -> bool {
-    let reach = (u64::from(limit.max_sectors) + 1) << POSITION_BITS;
-    let gaps = keys.iter().zip(&keys[1..]).map(|(low, high)| high - low);
-    gaps.fold(0, |any, gap| any | gap.wrapping_sub(reach)) >> 63 != 0
+    let reach = reach(limit);
+    gaps(keys).fold(0, |any, gap| any | gap.wrapping_sub(reach)) >> 63 != 0
+}
+
+/// The same in the order of arrival, where a request that begins before the last one does not follow
+/// it: the difference is negative.
+fn any_follows(keys: &[u64], limit: MergeLimit) -> bool {
+    let reach = reach(limit);
+    gaps(keys).fold(0, |any, gap| any | gap.wrapping_sub(reach) & !gap) >> 63 != 0
+}
+
+fn reach(limit: MergeLimit) -> u64 {
+    (u64::from(limit.max_sectors) + 1) << POSITION_BITS
+}
+
+fn gaps(keys: &[u64]) -> impl Iterator<Item = u64> {
+    keys.iter().zip(&keys[1..]).map(|(first, second)| second.wrapping_sub(*first))
 }
 
 /// Shows the ascending sweeps over sorted keys: the first goes from `from` to the end; then, while keys
@@ -268,7 +302,50 @@ mod tests {
     use crate::units::Nanos;
     use proptest::prelude::*;
 
+    fn batch_of(sectors: &[u64]) -> Batch {
+        let mut batch = Batch::new();
+        for (id, &sector) in (0..).zip(sectors) {
+            batch.push(Spec { id, sector, ..Spec::default() }.build());
+        }
+        batch
+    }
+
+    #[test]
+    fn requests_far_from_the_next_are_apart_in_any_order() {
+        let limit = MergeLimit { max_sectors: 48 };
+        for (sectors, end) in [
+            (&[800, 400, 1200][..], Some(1208)),
+            (&[800, 792, 784], Some(792)),
+            (&[800, 400, 408], None),
+            (&[0, 8], None),
+        ] {
+            let mut batch = batch_of(sectors);
+            assert_eq!(batch.end_if_apart(limit), end.map(Sector), "{sectors:?}");
+            batch.drain_first(|request| drop(ids(request)));
+        }
+    }
+
     proptest! {
+        /// Nothing in a batch that is apart can be merged, and it is drained as it came.
+        #[test]
+        fn what_is_apart_is_not_merged(
+            sectors in prop::collection::vec(0..40u64, 1..20),
+            max_sectors in prop_oneof![Just(0), Just(8), Just(48)],
+        ) {
+            let limit = MergeLimit { max_sectors };
+            let sectors: Vec<_> = sectors.iter().map(|sector| sector * 8).collect();
+            let mut batch = batch_of(&sectors);
+            let end = batch.end_if_apart(limit);
+            let mut sent = Vec::new();
+            batch.drain_first(|request| sent.push(request));
+            prop_assert_eq!(batch.len(), 0);
+            let merges = sent.windows(2).any(|pair| limit.joins(&pair[0], &pair[1]));
+            let last = sent.last().expect("not empty").end();
+            let drained: Vec<_> = sent.into_iter().flat_map(ids).collect();
+            prop_assert!(drained.into_iter().eq(0..sectors.len() as u64));
+            prop_assert!(end.is_none_or(|end| end == last && !merges));
+        }
+
         /// Batch after batch, the order is the one in which mq-deadline sends them.
         #[test]
         fn order_is_mq_deadlines(

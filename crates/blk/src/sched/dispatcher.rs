@@ -44,6 +44,8 @@ struct SharedFlags {
     counts_in_flight: bool,
     /// [`Elevator::can_take_batches`].
     can_take_batches: bool,
+    /// [`Elevator::is_by_process`].
+    is_by_process: bool,
 }
 
 /// A scheduler with its lock and its flags.
@@ -93,6 +95,7 @@ impl Dispatcher {
         let classes = if bypass.bypass_allowed { 0 } else { NO_BYPASS };
         let wants_completions = elevator.wants_completions();
         let can_take_batches = elevator.can_take_batches();
+        let is_by_process = elevator.is_by_process();
         Dispatcher {
             flags: SharedFlags {
                 has_work: AtomicBool::new(false),
@@ -101,6 +104,7 @@ impl Dispatcher {
                 wants_completions,
                 counts_in_flight: bypass.bypass_allowed || bypass.limits_writes,
                 can_take_batches,
+                is_by_process,
             },
             rerun: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -204,6 +208,11 @@ impl Dispatcher {
     #[inline]
     pub(super) fn counts_in_flight(&self) -> bool {
         self.flags.counts_in_flight
+    }
+
+    #[inline]
+    pub(super) fn is_by_process(&self) -> bool {
+        self.flags.is_by_process
     }
 
     /// Whether [`Dispatcher::send_batch`] may succeed.

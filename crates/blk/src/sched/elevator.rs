@@ -50,6 +50,12 @@ pub(super) trait Elevator: Send {
         false
     }
 
+    /// Whether it treats requests by process, length and [`BioFlags::ASYNC`]. If not, a [`Kind`] or a
+    /// [`CompletedRequest`] may stand for requests that differ in these, and has those of the first.
+    fn is_by_process(&self) -> bool {
+        false
+    }
+
     /// When [`Elevator::dispatch`] may return a request even if nothing is inserted or completes until
     /// then; `None` if time alone changes nothing.
     fn next_event(&self) -> Option<Nanos>;
@@ -151,18 +157,20 @@ impl CompletedRequest {
         }
     }
 
-    /// Whether a request that completes at `at` is like these. The zone of a read is nobody's concern.
+    /// Whether a request that completes at the same time is like these for a scheduler that
+    /// [treats requests by process](Elevator::is_by_process) or does not. The zone of a read is nobody's
+    /// concern.
     #[inline]
-    pub fn is_like(&self, at: Nanos, request: &Request) -> bool {
-        self.at == at
-            && self.queued_at == request.queued_at()
+    pub fn is_like(&self, request: &Request, by_process: bool) -> bool {
+        self.queued_at == request.queued_at()
             && self.sent_at == request.sent_at()
-            && self.process == request.process()
-            && self.nr_sectors == request.nr_sectors()
             && self.op == request.op()
             && self.class == request.prio().class
-            && self.is_async == request.flags().contains(BioFlags::ASYNC)
-            && (self.zone == request.zone() || self.op == Op::Read)
+            && (self.op == Op::Read || self.zone == request.zone())
+            && (!by_process
+                || self.process == request.process()
+                    && self.nr_sectors == request.nr_sectors()
+                    && self.is_async == request.flags().contains(BioFlags::ASYNC))
     }
 }
 

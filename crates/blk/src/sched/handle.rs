@@ -137,8 +137,9 @@ impl SchedHandle {
 
     /// Sends the batch if the scheduler takes it as it is. The device is called after that, without the
     /// scheduler's lock.
+    #[inline(never)]
     fn send_taken(&mut self, now: Nanos, hctx: &mut HctxRef, class: PrioClass, read: bool) -> bool {
-        let Some(kind) = self.batch.kind() else { return false };
+        let Some(kind) = self.batch.kind(self.dispatcher.is_by_process()) else { return false };
         let BatchSorting { limit, front_merges, .. } = self.sorting;
         let count = self.batch.len() as u64;
         let (batch, out) = (&mut self.batch, &mut self.out);
@@ -148,7 +149,10 @@ impl SchedHandle {
                 out.push(request);
             };
             match order {
-                BatchOrder::Arrival => batch.drain_merged(limit, send),
+                BatchOrder::Arrival => match batch.end_if_apart(limit) {
+                    Some(end) => return (kind.requests, end),
+                    None => batch.drain_merged(limit, send),
+                },
                 BatchOrder::SectorsFrom(from) => {
                     batch.drain_sorted(from.0, limit, front_merges, send);
                 }
@@ -159,12 +163,16 @@ impl SchedHandle {
         if !self.dispatcher.send_batch(now, &kind, &mut self.updates, sort) {
             return false;
         }
-        let commands = self.out.len() as u64;
+        let commands = (self.batch.len() + self.out.len()) as u64;
         self.insert_list.counters.sent(class, commands, read);
         self.insert_list.counters.merged(class, count - commands);
-        let out = &mut self.out;
+        let (batch, out) = (&mut self.batch, &mut self.out);
         hctx.with(|hctx| {
-            let mut device = hctx.begin_batch(now, out.len());
+            let mut device = hctx.begin_batch(now, batch.len() + out.len());
+            batch.drain_first(|mut request| {
+                (request.queued_at, request.sent_at) = (now, now);
+                device.dispatch(request);
+            });
             out.drain(..).for_each(|request| device.dispatch(request));
         });
         true
@@ -205,7 +213,8 @@ impl SchedHandle {
     #[inline(never)]
     fn note_completed(&mut self, now: Nanos, done: &[Box<Request>]) {
         let known = self.updates.completions.len();
-        note_completions(now, done, &mut self.updates.completions);
+        let by_process = self.dispatcher.is_by_process();
+        note_completions(now, done, by_process, &mut self.updates.completions);
         if !self.dispatcher.counts_in_flight() {
             for end in &self.updates.completions[known..] {
                 self.insert_list.counters.note_completed(end.class, end.count.into());
@@ -279,20 +288,17 @@ impl Drop for SchedHandle {
 #[inline]
 pub(super) fn note_completions(
     now: Nanos,
-    done: &[Box<Request>],
+    mut done: &[Box<Request>],
+    by_process: bool,
     completions: &mut Vec<CompletedRequest>,
 ) {
-    let Some((first, rest)) = done.split_first() else { return };
-    let mut alike = CompletedRequest::new(now, first);
-    for request in rest {
-        if alike.is_like(now, request) {
-            alike.count += 1;
-        } else {
-            completions.push(alike);
-            alike = CompletedRequest::new(now, request);
-        }
+    while let Some((first, rest)) = done.split_first() {
+        let mut end = CompletedRequest::new(now, first);
+        let alike = rest.iter().take_while(|request| end.is_like(request, by_process)).count();
+        end.count += u32::try_from(alike).expect("fewer than there are tags");
+        completions.push(end);
+        done = &rest[alike..];
     }
-    completions.push(alike);
 }
 
 /// The longest batch that a channel may sort for a device of `capacity` sectors.

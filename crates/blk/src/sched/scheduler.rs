@@ -1,5 +1,4 @@
 //! Which scheduler a queue has, by name and with its attributes.
-use super::batch;
 use super::bfq::Bfq;
 use super::dispatcher::{BypassPolicy, ClassCounters, Dispatcher};
 use super::elevator::{Elevator, MergeLimit};
@@ -144,7 +143,7 @@ impl SchedInstance {
                 Box::new(Bfq::new(options, limit, limits.rotational))
             }
             Scheduler::Kyber(options) => {
-                sorting.longest = batch::LONGEST;
+                sorting.longest = handle::longest_sorted(limits.capacity.0);
                 Box::new(Kyber::new(options, limit))
             }
         };

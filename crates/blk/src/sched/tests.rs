@@ -121,6 +121,21 @@ fn kyber_sends_batches_in_the_order_of_arrival_merged_and_counts_them() {
 }
 
 #[test]
+fn kyber_sends_a_batch_with_nothing_to_merge_as_it_came_and_counts_it() {
+    let device = ScriptedDevice::new(plain_limits(64));
+    let queue = queue(&device, "kyber".parse().unwrap());
+    let mut channel = queue.channel().unwrap();
+    for _ in 0..2 {
+        channel.submit_batch(NOW, &mut [800, 400, 600].map(read).into());
+        assert_eq!(sectors(&device), [800, 400, 600]);
+        assert_eq!(finish(&device, 0, &mut channel).len(), 3);
+    }
+    let total = queue.sched_counters().unwrap()[1];
+    let expected = ClassCounters { inserted: 6, merged: 0, dispatched: 6, completed: 6 };
+    assert_eq!(total, expected);
+}
+
+#[test]
 fn a_batch_whose_tags_another_channel_has_taken_meanwhile_waits() {
     let device = ScriptedDevice::new(plain_limits(2));
     let mut hctx = Hctx::open(&(Arc::clone(&device) as Arc<dyn Device>), None, None);

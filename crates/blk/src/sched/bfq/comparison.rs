@@ -173,7 +173,7 @@ impl Pair {
         }
         let mut batch = Batch::new();
         specs.iter().for_each(|spec| batch.push(spec.build()));
-        let kind = batch.kind().expect("one process");
+        let kind = batch.kind(true).expect("one process");
         let now = Nanos(self.now);
         let mut alone = self.model.clone();
         let expected = self.model.take_batch(self.now, &specs);

@@ -516,6 +516,10 @@ impl Elevator for Bfq {
         true
     }
 
+    fn is_by_process(&self) -> bool {
+        true
+    }
+
     fn next_event(&self) -> Option<Nanos> {
         self.service?.idle_until.filter(|_| !self.waits_for_device())
     }

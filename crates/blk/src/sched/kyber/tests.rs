@@ -54,6 +54,20 @@ fn run(sched: &mut Kyber, op: Op, latency: u64, periods: u64, start: u64) -> u64
 }
 
 #[test]
+fn completions_of_other_processes_and_lengths_are_alike_unless_that_matters() {
+    let specs = [(0, 8, 0), (1, 8, 0), (1, 16, 0), (1, 16, 5)];
+    let done = specs.map(|(process, len, at)| Spec { process, len, at, ..Spec::default() }.build());
+    let counts = |by_process| {
+        let mut runs = Vec::new();
+        note_completions(Nanos(9), &done, by_process, &mut runs);
+        runs.iter().map(|run| run.count).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(false), [3, 1]);
+    assert_eq!(counts(true), [1, 1, 1, 1]);
+    done.into_iter().for_each(|request| drop(ids(request)));
+}
+
+#[test]
 fn kinds_take_turns_of_sixteen_reads_and_eight_writes() {
     let mut sched = scheduler();
     insert(&mut sched, Op::Read, 40);
@@ -262,7 +276,7 @@ impl Pair {
             batch.push(request);
         }
         let now = Nanos(self.now);
-        let kind = batch.kind().expect("one process");
+        let kind = batch.kind(false).expect("one process");
         let limit = self.sched.limit;
         // Tokens are counted also if the batch is not taken.
         self.model.count(self.now);
@@ -319,7 +333,7 @@ impl Pair {
             ended.map(|end| CompletedRequest { at: Nanos(self.now), ..end }).collect();
         let done: Vec<_> = ended.iter().map(rebuilt).collect();
         let mut runs = Vec::new();
-        note_completions(Nanos(self.now), &done, &mut runs);
+        note_completions(Nanos(self.now), &done, false, &mut runs);
         runs.iter().for_each(|run| self.sched.completed(run));
         for end in &ended {
             self.model.completed(end.op, end.queued_at.0, end.sent_at.0, self.now);
