@@ -137,6 +137,7 @@ impl SchedHandle {
 
     /// Sends the batch if the scheduler takes it as it is. The device is called after that, without the
     /// scheduler's lock.
+    // Inlined, it takes registers from the loop that fills the batch.
     #[inline(never)]
     fn send_taken(&mut self, now: Nanos, hctx: &mut HctxRef, class: PrioClass, read: bool) -> bool {
         let Some(kind) = self.batch.kind(self.dispatcher.is_by_process()) else { return false };
