@@ -516,8 +516,10 @@ impl Channel {
     fn complete_all(&mut self, now: Nanos, last: Box<Request>, completions: &mut Vec<Completion>) {
         let mut done = std::mem::take(&mut self.done);
         done.push(last);
-        // Other channels may have written in their plugs meanwhile.
-        done.iter().for_each(|request| self.queue.prefetch_release(request));
+        if !self.outbox.is_empty() {
+            // The channel has completed requests of others, who may have used the plugs meanwhile.
+            done.iter().for_each(|request| self.queue.prefetch_release(request));
+        }
         done.reverse();
         while let Some(request) = done.pop() {
             self.complete(now, request, completions);
