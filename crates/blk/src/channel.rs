@@ -8,7 +8,6 @@ use crate::completion::{Mailbox, SplitBios};
 use crate::gate::ChannelUsage;
 use crate::hctx::{Hctx, HctxRef};
 use crate::iostat::IoCounters;
-use crate::lazy::prefetch_for_write;
 use crate::plug::PlugResult;
 use crate::probe::{mark, mutant};
 use crate::queue::{ChannelConfig, Queue};
@@ -500,7 +499,6 @@ impl Channel {
     fn take_mail(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         let mut mail = std::mem::take(&mut self.mail);
         self.mailbox.take(&mut mail);
-        mail.iter().for_each(|request| prefetch_for_write(&**request));
         for request in mail.drain(..) {
             if request.is_done() {
                 self.finish(request, completions);
@@ -516,10 +514,6 @@ impl Channel {
     fn complete_all(&mut self, now: Nanos, last: Box<Request>, completions: &mut Vec<Completion>) {
         let mut done = std::mem::take(&mut self.done);
         done.push(last);
-        if !self.outbox.is_empty() {
-            // The channel has completed requests of others, who may have used the plugs meanwhile.
-            done.iter().for_each(|request| self.queue.prefetch_release(request));
-        }
         done.reverse();
         while let Some(request) = done.pop() {
             self.complete(now, request, completions);

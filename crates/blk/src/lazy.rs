@@ -1,7 +1,6 @@
 //! A table of zones that takes memory only where zones have been used: drives have a hundred thousand
 //! of them, and most runs touch few.
 use once_cell::race::OnceBox;
-use std::ptr;
 
 /// Entries that are made together: a page of one cache line each.
 const CHUNK: usize = 64;
@@ -57,14 +56,6 @@ impl<T> LazyTable<T> {
         self.chunks[index / CHUNK].get().map(|entries| &entries[index % CHUNK])
     }
 
-    /// Fetches an entry that exists for writing, without waiting for it.
-    #[inline]
-    pub fn prefetch(&self, index: usize) {
-        if let Some(entries) = self.chunks[index / CHUNK].get() {
-            prefetch_for_write(&entries[index % CHUNK]);
-        }
-    }
-
     /// How many entries from `index` on do not exist, up to the first that does.
     pub fn missing_from(&self, index: usize, max: usize) -> usize {
         let end = self.len.min(index.saturating_add(max));
@@ -95,15 +86,6 @@ impl<T> LazyTable<T> {
     }
 }
 
-/// Fetches the cache line in which `value` begins for writing, without waiting for it: one that another
-/// processor has written last is fetched while something else is done. An atomic read-modify-write
-/// waits for its line, and for all stores before it.
-#[inline(always)]
-pub(crate) fn prefetch_for_write<T>(value: &T) {
-    const NEAREST_CACHE: i32 = 0;
-    branches::prefetch_write_data::<T, NEAREST_CACHE>(ptr::from_ref(value));
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -111,8 +93,7 @@ mod tests {
     #[test]
     fn entries_are_made_with_their_neighbours_and_once() {
         let table = LazyTable::new(3 * CHUNK + 5);
-        table.prefetch(CHUNK + 3);
-        assert!(table.peek(CHUNK).is_none(), "fetching makes no entry");
+        assert!(table.peek(CHUNK).is_none());
         assert_eq!(table.get(CHUNK + 3, |index| index * 10), &((CHUNK + 3) * 10));
         assert_eq!(table.get(3 * CHUNK + 4, |index| index), &(3 * CHUNK + 4));
         assert_eq!(table.get(CHUNK, |_| 0), &(CHUNK * 10), "it was there");

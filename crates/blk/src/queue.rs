@@ -633,16 +633,6 @@ impl Queue {
         None
     }
 
-    /// Fetches what [`Queue::release`] of a request will need, without waiting for it.
-    #[inline(always)]
-    pub(crate) fn prefetch_release(&self, request: &Request) {
-        if let Some(plugs) = &self.plugs
-            && request.plugged
-        {
-            plugs.prefetch(request.zone);
-        }
-    }
-
     #[cold]
     fn end_reset_all(&self, plugs: &ZonePlugs, status: Status, aborted: &mut RequestList) {
         if self.zone_write().plugs() {

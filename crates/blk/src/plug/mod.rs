@@ -532,12 +532,6 @@ impl ZonePlugs {
         self.slots.get(zone.index(), |_| Slot(SpinLock::new(ZonePlug::EMPTY))).0.lock()
     }
 
-    /// Fetches the plug of a zone, without waiting for it.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, zone: ZoneNo) {
-        self.slots.prefetch(zone.index());
-    }
-
     /// The plug of a zone, if it has been used.
     fn lock_used(&self, zone: ZoneNo) -> Option<impl DerefMut<Target = ZonePlug>> {
         self.slots.peek(zone.index()).map(|slot| slot.0.lock())

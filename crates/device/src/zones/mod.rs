@@ -318,7 +318,7 @@ impl Zones {
     /// Prefetches the state of a zone that will be written soon.
     #[inline]
     pub fn prefetch_for_write(&self, zone: ZoneNo) {
-        self.slots.prefetch(zone.index());
+        self.slot(zone).prefetch();
     }
 
     /// Writes `nr_sectors` at the write pointer. `store` gets their first sector and runs under the
@@ -813,6 +813,8 @@ struct Slot {
     cond: Condition,
     /// The write pointer, in sectors from the zone's start.
     wp: SpinLock<u64>,
+    /// Written to prefetch the line, never read.
+    touched: AtomicU8,
     /// The zone has a descriptor extension. Changed under the lock.
     extended: AtomicBool,
     /// What the device recommends or has done on its own: [`ZoneAttributes`]. Changed under the lock.
@@ -826,9 +828,17 @@ impl Slot {
         Slot {
             cond: Condition(AtomicU8::new(cond as u8)),
             wp: SpinLock::new(0),
+            touched: AtomicU8::new(0),
             extended: AtomicBool::new(false),
             advice: AtomicU8::new(0),
         }
+    }
+
+    /// Fetches the zone's cache line for writing without waiting for it: a store retires while the
+    /// line is in flight, an atomic read-modify-write does not.
+    #[inline]
+    fn prefetch(&self) {
+        self.touched.store(1, Ordering::Relaxed);
     }
 
     fn attributes(&self) -> ZoneAttributes {
