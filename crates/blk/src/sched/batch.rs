@@ -168,7 +168,8 @@ impl Batch {
         let requests = &mut self.requests;
         // Counted before they are sorted: that waits for nothing, a binary search for the sorted keys.
         let before = KEY | latest_pos << POSITION_BITS;
-        let from: usize = self.keys[..len].iter().map(|&key| usize::from(key < before)).sum();
+        let from: u64 = self.keys[..len].iter().map(|&key| key.wrapping_sub(before) >> 63).sum();
+        let from = usize::try_from(from).expect("a batch is short");
         sort::sort(&mut self.keys, len);
         let keys = &self.keys[..len];
         let close = limit.max_sectors > 0 && any_mergeable(keys, limit);
