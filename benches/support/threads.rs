@@ -46,9 +46,17 @@ pub fn line_round_trip() -> f64 {
     time.as_nanos() as f64 / TURNS as f64
 }
 
-/// Where a zone's next write goes, in cache lines of its own.
+/// Cache lines of its own, for a zone.
 #[repr(align(128))]
-struct Offset(SpinLock<u64>);
+struct Line(SpinLock<u64>);
+
+/// What writers of a zone take from each other.
+struct ZoneLines {
+    /// Where the next write goes.
+    offset: Line,
+    /// Stands for the plug, with [`Sharing::Order`] and [`Sharing::Plug`].
+    plug: Line,
+}
 
 /// What threads share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +67,9 @@ pub enum Sharing {
     /// which they agree, or with appends that of the order in which they land. The zones are their own,
     /// so a layer that orders each write as it comes can do no better.
     Order,
+    /// That line, and one that is locked when a write is submitted and when it has completed, as a plug
+    /// is by a layer that keeps one write in flight in a zone; with appends it is the same line.
+    Plug,
     /// The zones.
     Zones,
 }
@@ -91,20 +102,29 @@ impl RandomWrites {
         let queue = queue(&format!("{DEVICE},append_max=0"), options);
         let count = match self.sharing {
             Sharing::Nothing => Self::ZONES * self.threads,
-            Sharing::Order | Sharing::Zones => Self::ZONES,
+            Sharing::Order | Sharing::Plug | Sharing::Zones => Self::ZONES,
         };
-        let offsets: Vec<Offset> = (0..count).map(|_| Offset(SpinLock::new(0))).collect();
-        let time = at_once(self.threads, |id| self.write(&queue, &offsets, id));
+        let line = || Line(SpinLock::new(0));
+        let zone = |_| ZoneLines { offset: line(), plug: line() };
+        let lines: Vec<ZoneLines> = (0..count).map(zone).collect();
+        let time = at_once(self.threads, |id| self.write(&queue, &lines, id));
         per_io(time, self.threads * Self::WRITES)
     }
 
-    fn write(self, queue: &Arc<Queue>, offsets: &[Offset], id: u64) {
+    fn write(self, queue: &Arc<Queue>, lines: &[ZoneLines], id: u64) {
         let mut channel = queue.channel().expect("a hardware queue");
         let own = id * Self::ZONES;
-        let (first, first_offset) = match self.sharing {
+        let (first, first_line) = match self.sharing {
             Sharing::Nothing => (own, own),
-            Sharing::Order => (own, 0),
+            Sharing::Order | Sharing::Plug => (own, 0),
             Sharing::Zones => (0, 0),
+        };
+        let lines = &lines[first_line as usize..];
+        let append = self.op == Op::ZoneAppend;
+        let (own_offset, locks_plug) = match self.sharing {
+            Sharing::Nothing | Sharing::Zones => (false, false),
+            Sharing::Order => (true, append),
+            Sharing::Plug => (true, true),
         };
         // The offsets in zones of one's own.
         let mut private = [0; Self::ZONES as usize];
@@ -117,20 +137,17 @@ impl RandomWrites {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let zone = (random >> 33) % Self::ZONES;
                 let start = (first + zone) * queue.limits().zone_size.0;
-                let agreed = &offsets[(first_offset + zone) as usize];
-                if self.op == Op::ZoneAppend {
-                    if self.sharing == Sharing::Order {
-                        *agreed.0.lock() += BLOCK;
-                    }
-                    channel.submit(Nanos(0), Bio::new(self.op, Sector(start), BLOCK as u32, 0));
-                } else {
-                    let mut agreed = agreed.0.lock();
-                    let own = &mut private[zone as usize];
-                    let offset = if self.sharing == Sharing::Order { own } else { &mut *agreed };
-                    let at = Sector(start + *offset);
-                    *offset += BLOCK;
-                    channel.submit(Nanos(0), Bio::new(self.op, at, BLOCK as u32, 0));
+                let line = &lines[zone as usize];
+                let mut agreed = (!append).then(|| line.offset.0.lock());
+                if locks_plug {
+                    *line.plug.0.lock() += 1;
                 }
+                let at = agreed.as_deref_mut().map_or(start, |agreed| {
+                    let offset = if own_offset { &mut private[zone as usize] } else { agreed };
+                    *offset += BLOCK;
+                    start + *offset - BLOCK
+                });
+                channel.submit(Nanos(0), Bio::new(self.op, Sector(at), BLOCK as u32, zone));
                 left -= 1;
                 in_flight += 1;
                 moved = true;
@@ -140,6 +157,9 @@ impl RandomWrites {
             in_flight -= done.len();
             for completion in done.drain(..) {
                 assert_eq!(completion.status, Status::Ok);
+                if self.sharing == Sharing::Plug {
+                    *lines[completion.user_data as usize].plug.0.lock() += 1;
+                }
             }
             if !moved {
                 thread::yield_now();
