@@ -474,6 +474,8 @@ fn run_before(program: &str, words: &[String]) -> Vec<(String, [f64; 2])> {
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
+    let columns = text.lines().next().unwrap_or_default().split_whitespace();
+    assert!(columns.take(2).eq(["KIOPS", "median"]), "{program}: its columns are others");
     let rate = |line: &str| {
         let (name, numbers) = line.split_at_checked(NAME)?;
         let mut numbers = numbers.split_whitespace().map_while(|word| word.parse().ok());
