@@ -326,7 +326,8 @@ fn many_jobs() {
         let options = ["--clock=virtual", "--device=null:latency=10us", &count, &each];
         seconds(&[&JOB[..], &options[..]].concat())
     });
-    let times = times.as_chunks().0.iter().map(|[once, twice]| (twice - once) * 1e9 / f64::from(IOS));
+    let times =
+        times.as_chunks().0.iter().map(|[once, twice]| (twice - once) * 1e9 / f64::from(IOS));
     for (jobs, ns) in jobs.iter().zip(times) {
         row(&format!("virtual clock, an I/O of one of {jobs} jobs at depth 64"), ns, "ns", "flat");
     }

@@ -19,7 +19,8 @@
 //! `cargo bench --bench nvme_tcp`; words after `--` choose the rows whose names contain one. Rounds
 //! are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
 //! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
-//! benchmark in turn with this one, three times, and prints both and the ratio of their medians.
+//! benchmark in turn with this one, three times for each row, and prints both and the median ratio of
+//! their medians.
 #[path = "support/start.rs"]
 mod start;
 
@@ -44,6 +45,9 @@ use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 const NQN: &str = "nqn.2026-11.org.example:bench";
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(400);
+
+/// How often a row is measured in turn with another build.
+const TURNS: usize = 3;
 
 /// The two rows that are compared with each other.
 const WRITE: &str = "write 4k qd32";
@@ -468,47 +472,61 @@ fn print_row(row: &Row, rounds: &[Measured]) {
 /// Width of a row's name.
 const NAME: usize = 26;
 
-/// Best and median KIOPS of each row, as another build of this program prints them.
-fn run_before(program: &str, words: &[String]) -> Vec<(String, [f64; 2])> {
-    let output = Command::new(program).arg("--bench").args(words).output();
+/// Best and median KIOPS of a row, as another build of this program prints them, if it has that row.
+fn run_before(program: &str, row: &Row) -> Option<[f64; 2]> {
+    let output = Command::new(program).args(["--bench", row.name]).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
     let columns = text.lines().next().unwrap_or_default().split_whitespace();
     assert!(columns.take(2).eq(["KIOPS", "median"]), "{program}: its columns are others");
-    let rate = |line: &str| {
+    let rates = |line: &str| {
         let (name, numbers) = line.split_at_checked(NAME)?;
         let mut numbers = numbers.split_whitespace().map_while(|word| word.parse().ok());
-        Some((name.trim().to_owned(), [numbers.next()?, numbers.next()?]))
+        (name.trim() == row.name).then_some([numbers.next()?, numbers.next()?])
     };
-    text.lines().filter_map(rate).collect()
+    text.lines().find_map(rates)
 }
 
-fn median(rates: &mut [f64]) -> f64 {
+fn median(rates: impl Iterator<Item = f64>) -> f64 {
+    let mut rates: Vec<f64> = rates.collect();
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
 }
 
-/// A row beside those of another build, one run each.
-fn print_beside(row: &Row, rounds: &[Measured], before: &[Vec<(String, [f64; 2])>]) {
-    let of_row = |rates: &Vec<(String, [f64; 2])>| {
-        rates.iter().find(|(name, _)| name == row.name).map(|&(_, rates)| rates)
-    };
-    let rates: Vec<[f64; 2]> = before.iter().filter_map(of_row).collect();
-    let ours = [rounds[0].iops, rounds[rounds.len() / 2].iops].map(|iops| iops / 1e3);
-    if rates.is_empty() {
-        return println!("{:NAME$} {:8.1} {:8.1}", row.name, ours[0], ours[1]);
+/// A row beside that of another build.
+struct Turns {
+    /// Best and median KIOPS of the other build in each turn.
+    before: Vec<[f64; 2]>,
+    /// Our median of each turn by theirs, which follows at once.
+    ratios: Vec<f64>,
+}
+
+/// Measures a row in turn with another build.
+fn take_turns(row: &Row, program: &str) -> (Vec<Measured>, Turns) {
+    let (mut rounds, mut turns) = (Vec::new(), Turns { before: Vec::new(), ratios: Vec::new() });
+    for _ in 0..TURNS {
+        let ours: Vec<Measured> = (0..ROUNDS).map(|_| round(row)).collect();
+        if let Some(before) = run_before(program, row) {
+            let ours = median(ours.iter().map(|round| round.iops / 1e3));
+            turns.ratios.push(ours / before[1]);
+            turns.before.push(before);
+        }
+        rounds.extend(ours);
     }
-    let best = rates.iter().map(|rates| rates[0]).fold(0.0, f64::max);
-    let mut medians: Vec<f64> = rates.iter().map(|rates| rates[1]).collect();
-    let median = median(&mut medians);
-    println!(
-        "{:NAME$} {:8.1} {:8.1} {best:8.1} {median:8.1} {:6.2}",
-        row.name,
-        ours[0],
-        ours[1],
-        ours[1] / median
-    );
+    (rounds, turns)
+}
+
+fn print_beside(row: &Row, rounds: &[Measured], turns: &Turns) {
+    let ours = [rounds[0].iops, rounds[rounds.len() / 2].iops].map(|iops| iops / 1e3);
+    print!("{:NAME$} {:8.1} {:8.1}", row.name, ours[0], ours[1]);
+    if !turns.before.is_empty() {
+        let best = turns.before.iter().map(|rates| rates[0]).fold(0.0, f64::max);
+        let theirs = median(turns.before.iter().map(|rates| rates[1]));
+        let ratio = median(turns.ratios.iter().copied());
+        print!(" {best:8.1} {theirs:8.1} {ratio:6.2}");
+    }
+    println!();
 }
 
 fn main() {
@@ -524,14 +542,13 @@ fn main() {
     let chosen = |row: &Row| words.is_empty() || words.iter().any(|word| row.name.contains(word));
     let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
     let mut rounds: Vec<Vec<Measured>> = rows.iter().map(|_| Vec::new()).collect();
-    let mut others = Vec::new();
-    for _ in 0..if before.is_some() { 3 } else { 1 } {
+    let mut turns = Vec::new();
+    if let Some(program) = &before {
+        (rounds, turns) = rows.iter().map(|row| take_turns(row, program)).unzip();
+    } else {
         for _ in 0..ROUNDS {
-            for (row, rounds) in rows.iter().zip(&mut rounds) {
-                rounds.push(round(row));
-            }
+            rows.iter().zip(&mut rounds).for_each(|(row, rounds)| rounds.push(round(row)));
         }
-        others.extend(before.as_ref().map(|program| run_before(program, &words)));
     }
     for rounds in &mut rounds {
         rounds.sort_by(|one, other| other.iops.total_cmp(&one.iops));
@@ -558,8 +575,8 @@ fn main() {
             "\n{:NAME$} {:>8} {:>8} {:>8} {:>8} {:>6}",
             "beside --before", "KIOPS", "median", "KIOPS", "median", "ratio"
         );
-        for (row, rounds) in rows.iter().zip(&rounds) {
-            print_beside(row, rounds, &others);
+        for ((row, rounds), turns) in rows.iter().zip(&rounds).zip(&turns) {
+            print_beside(row, rounds, turns);
         }
     }
     print_shares(&rows, &rounds);
