@@ -495,6 +495,7 @@ fn median(rates: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// A row beside that of another build.
+#[derive(Default)]
 struct Turns {
     /// Best and median KIOPS of the other build in each turn.
     before: Vec<[f64; 2]>,
@@ -502,19 +503,17 @@ struct Turns {
     ratios: Vec<f64>,
 }
 
-/// Measures a row in turn with another build.
-fn take_turns(row: &Row, program: &str) -> (Vec<Measured>, Turns) {
-    let (mut rounds, mut turns) = (Vec::new(), Turns { before: Vec::new(), ratios: Vec::new() });
-    for _ in 0..TURNS {
-        let ours: Vec<Measured> = (0..ROUNDS).map(|_| round(row)).collect();
+impl Turns {
+    /// Measures a row in turn with another build.
+    fn take(&mut self, row: &Row, program: &str) -> Vec<Measured> {
+        let rounds: Vec<Measured> = (0..ROUNDS).map(|_| round(row)).collect();
         if let Some(before) = run_before(program, row) {
-            let ours = median(ours.iter().map(|round| round.iops / 1e3));
-            turns.ratios.push(ours / before[1]);
-            turns.before.push(before);
+            let ours = median(rounds.iter().map(|round| round.iops / 1e3));
+            self.ratios.push(ours / before[1]);
+            self.before.push(before);
         }
-        rounds.extend(ours);
+        rounds
     }
-    (rounds, turns)
 }
 
 fn print_beside(row: &Row, rounds: &[Measured], turns: &Turns) {
@@ -542,9 +541,13 @@ fn main() {
     let chosen = |row: &Row| words.is_empty() || words.iter().any(|word| row.name.contains(word));
     let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
     let mut rounds: Vec<Vec<Measured>> = rows.iter().map(|_| Vec::new()).collect();
-    let mut turns = Vec::new();
+    let mut turns: Vec<Turns> = rows.iter().map(|_| Turns::default()).collect();
     if let Some(program) = &before {
-        (rounds, turns) = rows.iter().map(|row| take_turns(row, program)).unzip();
+        for _ in 0..TURNS {
+            for ((row, rounds), turns) in rows.iter().zip(&mut rounds).zip(&mut turns) {
+                rounds.extend(turns.take(row, program));
+            }
+        }
     } else {
         for _ in 0..ROUNDS {
             rows.iter().zip(&mut rounds).for_each(|(row, rounds)| rounds.push(round(row)));
