@@ -336,10 +336,10 @@ fn many_jobs() {
 fn virtual_clock() {
     let cases = [
         ("null", "null:latency=10us", "--rw=write", 16, "at least 25"),
-        ("zns-1t, sequential writes", "zns-1t", "--rw=write", 1, "at least 4"),
-        ("zn540, sequential writes", "zn540", "--rw=write", 1, "at least 4"),
-        ("zn540, sequential writes", "zn540", "--rw=write", 16, "at least 4"),
-        ("zn540, sequential reads", "zn540:written=100%", "--rw=read", 1, "at least 4"),
+        ("zns-1t, sequential writes", "zns-1t", "--rw=write", 1, "at least 6"),
+        ("zn540, sequential writes", "zn540", "--rw=write", 1, "at least 6"),
+        ("zn540, sequential writes", "zn540", "--rw=write", 16, "at least 6"),
+        ("zn540, sequential reads", "zn540:written=100%", "--rw=read", 1, "at least 6"),
         ("zn540, random reads", "zn540:written=100%", "--rw=randread", 16, ""),
         ("hdd, sequential writes", "hdd", "--rw=write", 1, "at least 6"),
     ];
