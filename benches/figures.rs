@@ -5,11 +5,14 @@
 //! `cargo bench --bench figures`; words after `--` choose parts, `shared` that of shared zones. The
 //! comparison with fio needs fio; without it, it says so. With `-- --before PROGRAM` another build of
 //! this benchmark runs first, and its figures are beside ours.
+#[path = "support/median.rs"]
+mod median;
 #[path = "support/start.rs"]
 mod start;
 #[allow(dead_code)]
 mod support;
 
+use median::median;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
@@ -449,10 +452,4 @@ fn whole_program() {
         row(&format!("zonal against fio, {rw}, median of pairs"), ratio, "times", "at least 5");
     }
     std::fs::remove_file(file).expect("the file was just made");
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -20,12 +20,15 @@
 //! shares of time; without `setsid` the image shares the time of its terminal's session. On a loaded
 //! machine, `chrt -r 1` in front prioritizes both. `ZONAL_BENCH_DIR` sets the directory of the files
 //! (default: that for temporary files).
+#[path = "support/median.rs"]
+mod median;
 #[path = "support/settle.rs"]
 mod settle;
 #[path = "support/start.rs"]
 mod start;
 
 use criterion::Criterion;
+use median::median;
 use serde_json::Value;
 use settle::settle;
 use std::fs::File;
@@ -244,11 +247,6 @@ fn fio_job(place: &Path, case: &Case) -> f64 {
     job_rate(command, case)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// An image under a load.
 struct Loaded<'a> {
     load: &'a Load,
@@ -404,8 +402,8 @@ fn print_case(case: &Case, pairs: &[(f64, f64)]) {
     println!(
         "{:30} {:10.1}  {:8.1}  {:4.0} %  {:4.0} to {:3.0} %  {:3} %",
         case.name,
-        median(pairs.iter().map(|(own, _)| own / 1e6).collect()),
-        median(pairs.iter().map(|(_, fio)| fio / 1e6).collect()),
+        median(pairs.iter().map(|(own, _)| own / 1e6)),
+        median(pairs.iter().map(|(_, fio)| fio / 1e6)),
         ratios[ratios.len() / 2],
         ratios[ratios.len() / 4],
         ratios[ratios.len() - 1 - ratios.len() / 4],

@@ -21,9 +21,12 @@
 //! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
 //! benchmark in turn with this one, three times for each row, and prints both and the median ratio of
 //! their medians.
+#[path = "support/median.rs"]
+mod median;
 #[path = "support/start.rs"]
 mod start;
 
+use median::median;
 use rustix::net::sockopt::set_tcp_congestion;
 use std::hint::spin_loop;
 use std::io::{self, ErrorKind, Read, Write};
@@ -486,12 +489,6 @@ fn run_before(program: &str, row: &Row) -> Option<[f64; 2]> {
         (name.trim() == row.name).then_some([numbers.next()?, numbers.next()?])
     };
     text.lines().find_map(rates)
-}
-
-fn median(rates: impl Iterator<Item = f64>) -> f64 {
-    let mut rates: Vec<f64> = rates.collect();
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 /// A row beside that of another build.

@@ -46,7 +46,7 @@ pub fn line_round_trip() -> f64 {
     time.as_nanos() as f64 / TURNS as f64
 }
 
-/// Cache lines of its own, for a zone.
+/// A number in cache lines of its own.
 #[repr(align(128))]
 struct Line(SpinLock<u64>);
 
@@ -114,18 +114,14 @@ impl RandomWrites {
     fn write(self, queue: &Arc<Queue>, lines: &[ZoneLines], id: u64) {
         let mut channel = queue.channel().expect("a hardware queue");
         let own = id * Self::ZONES;
-        let (first, first_line) = match self.sharing {
-            Sharing::Nothing => (own, own),
-            Sharing::Order | Sharing::Plug => (own, 0),
-            Sharing::Zones => (0, 0),
+        let append = self.op == Op::ZoneAppend;
+        let (first, first_line, own_offset, locks_plug) = match self.sharing {
+            Sharing::Nothing => (own, own, false, false),
+            Sharing::Order => (own, 0, true, append),
+            Sharing::Plug => (own, 0, true, true),
+            Sharing::Zones => (0, 0, false, false),
         };
         let lines = &lines[first_line as usize..];
-        let append = self.op == Op::ZoneAppend;
-        let (own_offset, locks_plug) = match self.sharing {
-            Sharing::Nothing | Sharing::Zones => (false, false),
-            Sharing::Order => (true, append),
-            Sharing::Plug => (true, true),
-        };
         // The offsets in zones of one's own.
         let mut private = [0; Self::ZONES as usize];
         let mut random = id * 2 + 1;
