@@ -166,7 +166,8 @@ impl Batch {
     ) -> (u64, u64) {
         let len = self.clear();
         let requests = &mut self.requests;
-        // Counted before they are sorted: that waits for nothing, a binary search for the sorted keys.
+        // Counted before they are sorted: that waits for nothing, a binary search for the sorted keys. By
+        // the sign of differences, as SSE2 does not compare integers of 64 bits.
         let before = KEY | latest_pos << POSITION_BITS;
         let from: u64 = self.keys[..len].iter().map(|&key| key.wrapping_sub(before) >> 63).sum();
         let from = usize::try_from(from).expect("a batch is short");
