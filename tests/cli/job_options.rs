@@ -256,8 +256,23 @@ fn written_blocks_are_trimmed_and_verified_to_be_zero() {
             assert_eq!(reads, if verified { 256 } else { 256 - trims }, "{clock}");
         });
     }
-    let (code, _, err) = run("virtual", &[&args[..4], &trims].concat());
-    assert!(code == 2 && err.contains("trim_percentage: needs verify and trim_backlog"), "{err}");
+}
+
+#[test]
+fn trims_that_cannot_be_verified_are_refused_with_the_option_that_is_the_reason() {
+    let args = ["--name=a", PLAIN, "--rw=randwrite", "--trim_percentage=50"];
+    let (verify, backlog) = ("--verify=crc32c", "--trim_backlog=32");
+    for (others, told) in [
+        (&[backlog][..], "needs verify\n"),
+        (&[verify], "needs trim_backlog\n"),
+        (
+            &[verify, backlog, "--do_verify=0"],
+            "cannot be combined with do_verify=0: trimmed is what",
+        ),
+    ] {
+        let (code, _, err) = run("virtual", &[&args[..], others].concat());
+        assert!(code == 2 && err.contains(told), "{err}");
+    }
 }
 
 #[test]

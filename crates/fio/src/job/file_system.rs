@@ -112,28 +112,3 @@ impl Default for FsOptions {
         }
     }
 }
-
-impl FsOptions {
-    /// The first option that is set and needs `filesystem=`.
-    pub fn needs_kind(&self) -> Option<&'static str> {
-        let unset = FsOptions::default();
-        [
-            ("fs_shared", self.shared),
-            ("fs_disks", self.disks != unset.disks),
-            ("fs_warm_runs", self.warm_runs != unset.warm_runs),
-            ("fs_memory", self.memory.is_some()),
-            ("fs_dirty", self.dirty.is_some()),
-            ("fs_dirty_background", self.background.is_some()),
-            ("fs_chunk", self.chunk.is_some()),
-            ("fs_open_zones", self.open_zones.is_some()),
-            ("fs_block", self.block.is_some()),
-            ("fs_commit", self.commit.is_some()),
-            ("fs_queue_depth", self.queue_depth.is_some()),
-            ("fs_op_cost", self.op_cost.is_some()),
-            ("fs_byte_rate", self.byte_rate.is_some()),
-            ("fs_issue_cost", self.issue_cost.is_some()),
-        ]
-        .into_iter()
-        .find_map(|(name, given)| given.then_some(name))
-    }
-}

@@ -95,8 +95,12 @@ impl<'a> Builder<'a> {
             let origin = origins.get("time_based").unwrap_or(&section.origin).clone();
             self.ignore(IgnoredOption { name: "time_based", origin, effect: Effect::None });
         }
-        let job = draft.finish(|| self.env.random_seed()).map_err(|(conflict, job)| {
-            let option = conflict.option(&job);
+        for (option, text) in draft.remarks() {
+            let origin = origins.get(option).unwrap_or(&section.origin);
+            self.set.remarks.push(format!("{origin}: {option}: {text}"));
+        }
+        let job = draft.finish(|| self.env.random_seed()).map_err(|conflict| {
+            let option = conflict.option();
             let origin = origins.get(option).unwrap_or(&section.origin).clone();
             JobError::Conflict { origin, option, conflict }
         })?;
@@ -120,7 +124,7 @@ impl<'a> Builder<'a> {
         };
         match known {
             FioOption::Supported(spec) => {
-                spec.kind.apply(value.as_deref(), draft).map_err(wrong)?;
+                draft.set(spec, value.as_deref()).map_err(wrong)?;
                 let bare = if known.is_flag() { "1" } else { "" };
                 Ok(Some((spec.name, value.unwrap_or_else(|| bare.to_owned()))))
             }

@@ -40,6 +40,8 @@ pub struct JobSet {
     pub jobs: Vec<Job>,
     /// Unsupported options of fio that were given, each once.
     pub ignored: Vec<IgnoredOption>,
+    /// What the user should know of jobs that run differently than their options say, as in fio.
+    pub remarks: Vec<String>,
     /// The options of `[global]` sections and of the command line that apply to all jobs, by fio's
     /// names, with the values as written.
     pub global_options: Vec<(String, String)>,
@@ -64,8 +66,8 @@ impl IgnoredOption {
 }
 
 impl JobSet {
-    /// What to say about options that Zonal does not implement: one line for all that have no effect
-    /// here, and one for each that changes the job.
+    /// What to say about options: one line for all that have no effect here, one for each that changes
+    /// the job and is not implemented, and the remarks.
     ///
     /// # Errors
     /// The first option that changes the job, unless they are allowed.
@@ -84,7 +86,12 @@ impl JobSet {
             }
         }
         let line = format!("without effect here: {}", harmless.join(", "));
-        Ok((!harmless.is_empty()).then_some(line).into_iter().chain(changes).collect())
+        Ok((!harmless.is_empty())
+            .then_some(line)
+            .into_iter()
+            .chain(changes)
+            .chain(self.remarks.iter().cloned())
+            .collect())
     }
 }
 

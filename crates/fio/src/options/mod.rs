@@ -10,20 +10,27 @@
 //! unsupported  options of fio without effect here
 //! kind         kinds of values, with their setters
 //! number, list, limit, distribution    text -> number, size, time, list ...    pure functions
-//! draft        values so far -> Job, with the checks that need several options
+//! draft        values so far -> Job, with the checks that need several values
+//! given        which options were given
+//! rules        which options exclude or need others                               one table
 //! ```
+mod conflict;
 mod distribution;
 mod draft;
+mod engine;
+mod given;
 mod help;
 mod kind;
 mod limit;
 mod list;
 mod number;
+mod rules;
 mod table;
 mod unsupported;
 
+pub use conflict::Conflict;
+pub use draft::Draft;
 pub(crate) use draft::note;
-pub use draft::{Conflict, Draft};
 pub use help::{describe, help_text, list, markdown};
 pub use kind::{ByDirection, Choice, Split, ValueError, ValueKind};
 pub use list::RwPattern;

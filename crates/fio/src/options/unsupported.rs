@@ -85,8 +85,6 @@ const HARMLESS: &[&str] = &[
      dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global",
     // Randomness: another generator, the same distribution.
     "random_generator softrandommap",
-    // Submission never waits for the device here.
-    "io_submit_mode",
     // Details of options above.
     "verify_async verify_async_cpus verify_state_save read_iolog_chunked merge_blktrace_scalars \
      merge_blktrace_iters flow_sleep thinktime_spin fdp_pli fdp_pli_select plids plid_select \

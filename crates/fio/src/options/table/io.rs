@@ -116,6 +116,13 @@ options! {
         "iodepth (fio: iodepth_batch_complete_min)", "Most completions to reap at a time.";
     "iodepth_low": number(0, ANY_U32, |draft, n| draft.job.iodepth_low = to_u32(n)),
         "iodepth", "Depth to drain to before the queue is refilled.";
+    "io_submit_mode": ValueKind::Word(&[
+        ("inline", Ok(|draft| draft.offload = false)),
+        ("offload", Ok(|draft| draft.offload = true)),
+    ]),
+        "inline",
+        "With offload, iodepth holds for engines that do one I/O at a time, too. Submission never \
+         waits for the device here.";
     "serialize_overlap": ValueKind::Bool(|draft, on| draft.job.serialize_overlap = on),
         "0", "Submit an I/O only when none in flight of the same clone overlaps it.";
 }

@@ -17,7 +17,9 @@ options! {
     "filename": ValueKind::Text(|draft, text| draft.job.filename = Some(text.to_owned())),
         "", "Device to use.";
     "ioengine": ValueKind::Text(|draft, text| draft.job.ioengine = text.to_owned()),
-        "psync", "Only reported: all I/O goes through Zonal's own block layer.";
+        "psync",
+        "All I/O goes through Zonal's own block layer; engines that do one I/O at a time, such as \
+         psync, sync, pvsync and mmap, limit iodepth to 1 if they are named.";
     "numjobs": number(1, MAX_CLONES, |draft, n| draft.job.numjobs = to_u32(n)),
         "1", "Clones of the job that run at the same time.";
     "thread" or "threads": ValueKind::Flag(|draft, on| draft.job.thread = on),
