@@ -11,7 +11,7 @@ use zonal_blk::Clock;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Prio, PrioClass, Queue, QueueOptions,
-    Request, Sector, Status, Wake, Zone, ZoneNo,
+    Request, Sector, Status, Wake,
 };
 use zonal_host::RealClock;
 
@@ -117,12 +117,12 @@ struct LoggingDevice {
 struct LoggingQueue(Box<dyn HwQueue>, Arc<Mutex<Log>>);
 
 impl Device for LoggingDevice {
-    fn limits(&self) -> &Limits {
-        self.device.limits()
+    fn inner(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
     }
 
-    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.device.report_zones(first, max, zones)
+    fn limits(&self) -> &Limits {
+        self.device.limits()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
@@ -132,6 +132,14 @@ impl Device for LoggingDevice {
 }
 
 impl HwQueue for LoggingQueue {
+    fn inner(&self) -> Option<&dyn HwQueue> {
+        Some(&*self.0)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn HwQueue> {
+        Some(&mut *self.0)
+    }
+
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         lock(&self.1).note_start(now, &request);
         self.0.start(now, request)

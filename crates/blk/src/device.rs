@@ -10,7 +10,16 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// A device: limits, zones, and hardware queues to send requests through.
+///
+/// A device around another one (a wrapper) names it in [`Device::inner`], which then answers every
+/// question that the wrapper does not answer itself. A wrapper that changes what an answer is about
+/// states its own.
 pub trait Device: Send + Sync {
+    /// The device inside, of a wrapper.
+    fn inner(&self) -> Option<&dyn Device> {
+        None
+    }
+
     /// What the device can do. Constant while a queue is attached.
     fn limits(&self) -> &Limits;
 
@@ -19,44 +28,38 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// The status with which the device refused the report.
-    fn report_zones(
-        &self,
-        _first: ZoneNo,
-        _max: usize,
-        _zones: &mut Vec<Zone>,
-    ) -> Result<(), Status> {
-        Ok(())
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        self.inner().map_or(Ok(()), |inner| inner.report_zones(first, max, zones))
     }
 
     /// How many zones from `first` on, up to `max`, are as those of a new device: sequential and empty, of
     /// the device's zone size, with the capacity of its other sequential zones. A report of them says
-    /// nothing else, so whoever reads all zones may leave them out. 0 if the device does not know.
-    fn zones_as_new(&self, _first: ZoneNo, _max: u32) -> u32 {
-        0
+    /// nothing else, so a reader of all zones may leave them out. 0 if the device does not know.
+    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        self.inner().map_or(0, |inner| inner.zones_as_new(first, max))
     }
 
     /// Whether its queues take bios with [external buffers](crate::Buf::external), and the alignment in
-    /// memory, in bytes, that these must have. A device around another one passes this on only if it
-    /// does not look at data.
+    /// memory, in bytes, that these must have. A wrapper that looks at data answers `None`.
     fn external_buf_alignment(&self) -> Option<u32> {
-        None
+        self.inner()?.external_buf_alignment()
     }
 
-    /// What reads that succeed do with their buffers. A device around another one passes this on only
-    /// if it does not look at data.
+    /// What reads that succeed do with their buffers. A wrapper that writes to the buffers of reads
+    /// answers itself.
     fn read_bufs(&self) -> ReadBufs {
-        ReadBufs::Unknown
+        self.inner().map_or(ReadBufs::Unknown, |inner| inner.read_bufs())
     }
 
-    /// The descriptor extensions of its zones, if it has any. A device around another one passes this
-    /// on only if the zones are those of the other, also after a loss of power.
+    /// The descriptor extensions of its zones, if it has any. A wrapper answers `None` unless its zones
+    /// are those of the device inside, also after a loss of power.
     fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
-        None
+        self.inner()?.zone_extensions()
     }
 
-    /// What it does with its zones on its own, if anything. A device around another one passes this on.
+    /// What it does with its zones on its own, if anything.
     fn zone_aging(&self) -> Option<&dyn ZoneAging> {
-        None
+        self.inner()?.zone_aging()
     }
 
     /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].
@@ -116,7 +119,20 @@ pub enum ReadBufs {
 }
 
 /// A hardware queue: requests go in and come back completed. Used by one thread at a time.
+///
+/// A queue around another one (that of a wrapper) names it in [`HwQueue::inner`] and
+/// [`HwQueue::inner_mut`], which then answers every question that the wrapper does not answer itself.
 pub trait HwQueue: Send {
+    /// The queue inside, of a wrapper.
+    fn inner(&self) -> Option<&dyn HwQueue> {
+        None
+    }
+
+    /// The queue inside, of a wrapper, to change it.
+    fn inner_mut(&mut self) -> Option<&mut dyn HwQueue> {
+        None
+    }
+
     /// Starts a request. The device owns it until [`HwQueue::poll`] gives it back.
     ///
     /// # Errors
@@ -129,32 +145,52 @@ pub trait HwQueue: Send {
 
     /// When [`HwQueue::poll`] will next find a request done, as far as the device knows. A queue
     /// answers [`Wake::External`] only if [`HwQueue::wait_fds`] names what to wait for.
+    ///
+    /// That of a wrapper is the earlier of [`HwQueue::own_event`] and that of the queue inside.
     fn next_event(&self) -> Wake;
+
+    /// When a wrapper itself next has something to do, whatever the queue inside does.
+    fn own_event(&self) -> Wake {
+        Wake::Idle
+    }
 
     /// The time before which [`HwQueue::poll`] finds no request done unless others are started: that of
     /// [`HwQueue::next_event`], or later if the device knows that what it does then completes none. What
     /// was due meanwhile happens at its own time in the poll that follows.
     fn next_completion(&self) -> Wake {
-        self.next_event()
+        match self.inner() {
+            Some(inner) => self.own_event().min(inner.next_completion()),
+            None => self.next_event(),
+        }
     }
 
     /// Appends the file descriptors that become readable when [`HwQueue::poll`] may find something.
-    /// A device around another one passes this on.
-    fn wait_fds(&self, _fds: &mut Vec<RawFd>) {}
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        if let Some(inner) = self.inner() {
+            inner.wait_fds(fds);
+        }
+    }
 
     /// Another channel takes over the queue of one that was dropped; nothing is in flight. A device
-    /// whose queues each have a sequence of random numbers begins a new one. A device around another
-    /// one passes this on.
-    fn reopen(&mut self) {}
+    /// whose queues each have a sequence of random numbers begins a new one.
+    fn reopen(&mut self) {
+        if let Some(inner) = self.inner_mut() {
+            inner.reopen();
+        }
+    }
 
     /// A request has been in flight for longer than the I/O timeout: the device may abort it
     /// (`blk_mq_ops::timeout`). A request that it gives back it must no longer execute. If aborting one
-    /// takes a reset, it gives back the others too, each with its status. Those that can be given back
-    /// at once go to the end of `done`.
+    /// takes a reset, it gives back the others too, each with its status. Requests that can be given
+    /// back immediately go to the end of `done`. A wrapper that holds requests, or looks at completed
+    /// ones, answers itself.
     ///
     /// By default the device goes on with the request.
-    fn abort(&mut self, _now: Nanos, _tag: Tag, _done: &mut Vec<Box<Request>>) -> Abort {
-        Abort::ResetTimer
+    fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
+        match self.inner_mut() {
+            Some(inner) => inner.abort(now, tag, done),
+            None => Abort::ResetTimer,
+        }
     }
 }
 

@@ -4,12 +4,11 @@
 //! for at least as long as it was.
 use crate::log::{Command, Event, Header, Totals, Writer};
 use std::io;
-use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Abort, BioFlags, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Tag, Wake, Zone,
-    ZoneNo, ZrwaLimits,
+    Abort, BioFlags, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Tag, Wake,
+    ZoneExtensions, ZrwaLimits,
 };
 use zonal_device::control::DeviceControl;
 
@@ -122,12 +121,23 @@ impl RecordDevice {
 }
 
 impl Device for RecordDevice {
+    fn inner(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
+    }
+
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.inner.report_zones(first, max, zones)
+    /// None: the recorder reads what is written.
+    fn external_buf_alignment(&self) -> Option<u32> {
+        None
+    }
+
+    /// None: extensions are not set by commands, so the log would not have them, and no image of a
+    /// state after a loss of power either.
+    fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
+        None
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
@@ -138,7 +148,7 @@ impl Device for RecordDevice {
 }
 
 impl DeviceControl for RecordDevice {
-    fn inner(&self) -> Option<&dyn DeviceControl> {
+    fn inner_control(&self) -> Option<&dyn DeviceControl> {
         Some(&*self.inner)
     }
 }
@@ -167,6 +177,14 @@ impl Queue {
 }
 
 impl HwQueue for Queue {
+    fn inner(&self) -> Option<&dyn HwQueue> {
+        Some(&*self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn HwQueue> {
+        Some(&mut *self.inner)
+    }
+
     fn start(&mut self, now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         if !changes(&request) {
             return self.inner.start(now, request);
@@ -191,14 +209,6 @@ impl HwQueue for Queue {
 
     fn next_event(&self) -> Wake {
         self.inner.next_event()
-    }
-
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn reopen(&mut self) {
-        self.inner.reopen();
     }
 
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {

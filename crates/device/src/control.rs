@@ -10,52 +10,52 @@ use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
 ///
 /// Reading any of this has no effect on the device.
 pub trait DeviceControl: Device {
-    /// The device inside, of one that only passes commands on: it answers what this one does not
-    /// answer itself.
-    fn inner(&self) -> Option<&dyn DeviceControl> {
+    /// The device inside, of a wrapper: it answers every question that the wrapper does not answer
+    /// itself. The device that [`Device::inner`] names.
+    fn inner_control(&self) -> Option<&dyn DeviceControl> {
         None
     }
 
     /// Properties that [`Limits`](zonal_blk::Limits) does not have: names, and values with units.
     fn characteristics(&self) -> Vec<(&'static str, String)> {
-        self.inner().map_or_else(Vec::new, |inner| inner.characteristics())
+        self.inner_control().map_or_else(Vec::new, |inner| inner.characteristics())
     }
 
     /// Performance by plain arithmetic from the parameters, to compare simulations with.
     fn estimates(&self) -> Vec<Estimate> {
-        self.inner().map_or_else(Vec::new, |inner| inner.estimates())
+        self.inner_control().map_or_else(Vec::new, |inner| inner.estimates())
     }
 
     /// What the device has done since it was created.
     fn stats(&self) -> DeviceStats {
-        self.inner().map_or_else(DeviceStats::default, |inner| inner.stats())
+        self.inner_control().map_or_else(DeviceStats::default, |inner| inner.stats())
     }
 
     /// How full or busy parts of the device are now.
     fn levels(&self) -> Vec<Level> {
-        self.inner().map_or_else(Vec::new, |inner| inner.levels())
+        self.inner_control().map_or_else(Vec::new, |inner| inner.levels())
     }
 
     /// Sends the activities of a rotating disk's head to `sink`, too, from now on. Returns false if the
     /// device has no head.
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
-        self.inner().is_some_and(|inner| inner.trace_head(sink))
+        self.inner_control().is_some_and(|inner| inner.trace_head(sink))
     }
 
     /// Sends what the dies of a flash drive do to `sink` from now on, instead of to the sink before.
     /// Returns false if the device has no dies.
     fn trace_flash(&self, sink: FlashTraceSink) -> bool {
-        self.inner().is_some_and(|inner| inner.trace_flash(sink))
+        self.inner_control().is_some_and(|inner| inner.trace_flash(sink))
     }
 
     /// Where a rotating disk's head is; `None` if the device has none.
     fn head(&self) -> Option<HeadState> {
-        self.inner()?.head()
+        self.inner_control()?.head()
     }
 
     /// How often the model was polled too late; `None` if it models no times.
     fn lateness(&self) -> Option<Lateness> {
-        self.inner()?.lateness()
+        self.inner_control()?.lateness()
     }
 
     /// Makes a zone read-only or offline, or repairs it: see [`Zones::set_condition`]. A sequential
@@ -67,7 +67,8 @@ pub trait DeviceControl: Device {
     /// [`Status::NotSupported`] if the device cannot do this or has no zones; [`Status::Invalid`]
     /// for a zone that does not exist or a condition that cannot be set.
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
-        self.inner().map_or(Err(Status::NotSupported), |inner| inner.set_condition(zone, to))
+        self.inner_control()
+            .map_or(Err(Status::NotSupported), |inner| inner.set_condition(zone, to))
     }
 
     /// Reads a piece of the stored data, the first from sector `from` on, and compares it with its
@@ -76,17 +77,17 @@ pub trait DeviceControl: Device {
     /// # Errors
     /// [`Status::NotSupported`] if the device has no checksums.
     fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
-        self.inner().map_or(Err(Status::NotSupported), |inner| inner.scrub(from))
+        self.inner_control().map_or(Err(Status::NotSupported), |inner| inner.scrub(from))
     }
 
     /// The superblock, of a device that is in an image.
     fn superblock(&self) -> Option<&Superblock> {
-        self.inner()?.superblock()
+        self.inner_control()?.superblock()
     }
 
     /// The medium, of a device that can take back what was written.
     fn medium(&self) -> Option<&dyn MediumAccess> {
-        self.inner()?.medium()
+        self.inner_control()?.medium()
     }
 }
 

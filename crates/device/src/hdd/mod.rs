@@ -35,7 +35,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{
-    Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneCondition, ZoneNo,
+    Bytes, Device, HwQueue, Limits, Nanos, ReadBufs, Request, Status, Wake, Zone, ZoneCondition,
+    ZoneNo,
 };
 
 /// A rotating disk.
@@ -141,6 +142,10 @@ impl Device for HddDevice {
 
     fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
         self.storage().and_then(Storage::zones).map_or(0, |zones| zones.as_new(first, max))
+    }
+
+    fn read_bufs(&self) -> ReadBufs {
+        self.storage().map_or(ReadBufs::Untouched, Storage::read_bufs)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -33,7 +33,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Buf, Device, HwQueue, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneNo,
+    Buf, Device, HwQueue, Limits, Op, ReadBufs, Request, Sector, Status, Zone, ZoneCondition,
+    ZoneNo,
 };
 
 /// Bounds of the space reserved ahead of the write pointer, in bytes. It is reserved in large steps
@@ -990,6 +991,11 @@ impl Device for ImageDevice {
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         self.zones.report(first, max, zones)
+    }
+
+    /// What the file has no data for is zeroed.
+    fn read_bufs(&self) -> ReadBufs {
+        ReadBufs::Filled
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -7,13 +7,9 @@ mod rule;
 use crate::control::DeviceControl;
 use crate::rng::Rng;
 pub use rule::{Fault, Kind, Rule, RuleError};
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{
-    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneAging,
-    ZoneExtensions, ZoneNo,
-};
+use zonal_blk::{Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake};
 
 /// A device whose commands fail as its rules say.
 pub struct InjectDevice {
@@ -70,28 +66,12 @@ impl InjectDevice {
 }
 
 impl Device for InjectDevice {
+    fn inner(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
+    }
+
     fn limits(&self) -> &Limits {
         self.inner.limits()
-    }
-
-    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.inner.report_zones(first, max, zones)
-    }
-
-    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
-        self.inner.zones_as_new(first, max)
-    }
-
-    fn external_buf_alignment(&self) -> Option<u32> {
-        self.inner.external_buf_alignment()
-    }
-
-    fn zone_aging(&self) -> Option<&dyn ZoneAging> {
-        self.inner.zone_aging()
-    }
-
-    fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
-        self.inner.zone_extensions()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
@@ -101,7 +81,7 @@ impl Device for InjectDevice {
 }
 
 impl DeviceControl for InjectDevice {
-    fn inner(&self) -> Option<&dyn DeviceControl> {
+    fn inner_control(&self) -> Option<&dyn DeviceControl> {
         Some(&*self.inner)
     }
 }
@@ -114,6 +94,14 @@ struct Queue {
 }
 
 impl HwQueue for Queue {
+    fn inner(&self) -> Option<&dyn HwQueue> {
+        Some(&*self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn HwQueue> {
+        Some(&mut *self.inner)
+    }
+
     #[inline]
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         if !self.device.armed.load(Ordering::Relaxed) {
@@ -150,16 +138,12 @@ impl HwQueue for Queue {
     }
 
     fn next_event(&self) -> Wake {
+        self.own_event().min(self.inner.next_event())
+    }
+
+    fn own_event(&self) -> Wake {
         let pending = self.pending.iter().map(|&(due, ..)| due).min();
-        pending.map_or(Wake::Idle, Wake::At).min(self.inner.next_event())
-    }
-
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn reopen(&mut self) {
-        self.inner.reopen();
+        pending.map_or(Wake::Idle, Wake::At)
     }
 
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {

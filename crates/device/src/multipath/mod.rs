@@ -58,7 +58,7 @@ use queue::{MultipathQueue, RecoveryQueue};
 pub use reconnect::{Reconnect, ReconnectAction, ReconnectConfig};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo, ZrwaLimits};
+use zonal_blk::{Device, HwQueue, Limits, Nanos, ReadBufs, Status, Zone, ZoneNo, ZrwaLimits};
 use zones::ZoneTable;
 
 /// Most paths of a device.
@@ -187,6 +187,13 @@ impl Device for MultipathDevice {
             }
         }
         Err(Status::Transport)
+    }
+
+    /// What all paths say.
+    fn read_bufs(&self) -> ReadBufs {
+        let first = self.slots[0].path.read_bufs();
+        let agree = self.slots.iter().all(|slot| slot.path.read_bufs() == first);
+        if agree { first } else { ReadBufs::Unknown }
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

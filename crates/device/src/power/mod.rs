@@ -22,12 +22,11 @@ use crate::power_loss::FlushPoint;
 use cache::Cache;
 pub use plan::{CutPlan, CutReport, Keep, When};
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
     Abort, BioFlags, Device, HwQueue, Limits, Nanos, Op, Request, Sector, Status, Tag, Wake, Zone,
-    ZoneCondition, ZoneNo, ZrwaLimits,
+    ZoneCondition, ZoneExtensions, ZoneNo, ZrwaLimits,
 };
 
 /// How often a queue looks whether the power is back, while it holds commands.
@@ -84,7 +83,8 @@ pub enum PowerError {
 
 impl PowerDevice {
     /// A device around `inner`, whose cache holds up to `cache_sectors`: what was written before that
-    /// much is durable. It has no random write areas, since zones are taken back to a prefix. `None` if nothing can be taken back on the medium of `inner`.
+    /// much is durable. It has no random write areas, since zones are taken back to a prefix. `None` if
+    /// nothing can be taken back on the medium of `inner`.
     pub fn new(inner: Arc<dyn DeviceControl>, cache_sectors: u64) -> Option<Self> {
         inner.medium()?;
         let mut zones = Vec::new();
@@ -268,6 +268,10 @@ impl State {
 }
 
 impl Device for PowerDevice {
+    fn inner(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
+    }
+
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -279,6 +283,19 @@ impl Device for PowerDevice {
         }
     }
 
+    /// None without power: what a report would say, it does not know.
+    fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
+        match self.state().power {
+            Power::On => self.inner.zones_as_new(first, max),
+            _ => 0,
+        }
+    }
+
+    /// None: a zone that is taken back would keep an extension that may not have been durable.
+    fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {
+        None
+    }
+
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let inner = (Arc::clone(&self.inner) as Arc<dyn Device>).open_queue();
         let lba_sectors = self.limits().lba_sectors();
@@ -288,7 +305,7 @@ impl Device for PowerDevice {
 }
 
 impl DeviceControl for PowerDevice {
-    fn inner(&self) -> Option<&dyn DeviceControl> {
+    fn inner_control(&self) -> Option<&dyn DeviceControl> {
         Some(&*self.inner)
     }
 
@@ -338,6 +355,14 @@ impl PowerQueue {
 }
 
 impl HwQueue for PowerQueue {
+    fn inner(&self) -> Option<&dyn HwQueue> {
+        Some(&*self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn HwQueue> {
+        Some(&mut *self.inner)
+    }
+
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         self.seen = now;
         let tag = usize::from(request.tag().0);
@@ -369,20 +394,15 @@ impl HwQueue for PowerQueue {
     }
 
     fn next_event(&self) -> Wake {
-        let held = if self.held.is_empty() {
+        self.own_event().min(self.inner.next_event())
+    }
+
+    fn own_event(&self) -> Wake {
+        if self.held.is_empty() {
             Wake::Idle
         } else {
             Wake::At(self.seen.saturating_add(LOOK_AGAIN))
-        };
-        held.min(self.inner.next_event())
-    }
-
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn reopen(&mut self) {
-        self.inner.reopen();
+        }
     }
 
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {

@@ -46,8 +46,8 @@ use std::sync::{Arc, Weak};
 pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{
-    AgingLimits, Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Wake, Zone, ZoneAging,
-    ZoneCondition, ZoneExtensions, ZoneNo,
+    AgingLimits, Bytes, Device, HwQueue, Limits, Nanos, ReadBufs, Request, Status, Wake, Zone,
+    ZoneAging, ZoneCondition, ZoneExtensions, ZoneNo,
 };
 
 /// A ZNS drive.
@@ -144,6 +144,10 @@ impl Device for ZnsDevice {
 
     fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
         self.storage().and_then(Storage::zones).map_or(0, |zones| zones.as_new(first, max))
+    }
+
+    fn read_bufs(&self) -> ReadBufs {
+        self.storage().map_or(ReadBufs::Untouched, Storage::read_bufs)
     }
 
     fn zone_extensions(&self) -> Option<&dyn ZoneExtensions> {

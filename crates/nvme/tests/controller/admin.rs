@@ -284,7 +284,7 @@ fn keep_alive_timeout_is_rounded_up_to_seconds() {
     for (asked, rounded) in [(1, 1000), (1000, 1000), (1001, 2000), (u32::MAX, u32::MAX), (0, 0)] {
         host.set_feature(FeatureId::KEEP_ALIVE_TIMER, asked, &[]).fine();
         let found = host.get_feature(FeatureId::KEEP_ALIVE_TIMER).fine().result;
-        assert_eq!(found, rounded.into());
+        assert_eq!(found, u64::from(rounded));
     }
 }
 

@@ -166,7 +166,7 @@ impl Host {
         let data = connect_data(CNTLID_ANY, NQN);
         let connected = target.connect(NOW, &connect_command(0, 31, 5000), data.as_bytes());
         let Ok((ConnectedQueue::Admin(admin), answer)) = connected else { panic!("not connected") };
-        assert_eq!(answer.cqe.result(), admin.cntlid().into());
+        assert_eq!(answer.cqe.result(), u64::from(admin.cntlid()));
         Host { target, port, subsystem, device, admin: *admin, now: NOW }
     }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use zonal_blk::ZoneCondition::{
     self, Closed, Empty, ExplicitOpen, Full, ImplicitOpen, Offline, ReadOnly,
 };
-use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, ZoneNo};
+use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions, ZoneNo};
+use zonal_crash::{RecordDevice, Recorder};
+use zonal_device::control::DeviceControl;
+use zonal_device::power::PowerDevice;
 use zonal_device::{NullConfig, ZnsConfig, ZnsDevice};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{Namespace, Subsystem};
@@ -16,6 +19,7 @@ use zonal_nvme::wire::opcode::{Cns, FeatureId, IoOpcode, LogId};
 use zonal_nvme::wire::zone::{ChangedZoneList, NO_WRITE_POINTER, attribute};
 use zonal_nvme::wire::{Sgl, Sqe};
 
+const SECOND: u64 = 1_000_000_000;
 const BLOCK: [u8; 4096] = [1; 4096];
 const CLOSE: u8 = 1;
 const FINISH: u8 = 2;
@@ -616,17 +620,35 @@ impl Io {
     }
 }
 
-#[test]
-fn zones_that_age_are_events_with_attributes() {
-    use NvmeStatus as S;
-    const SECOND: u64 = 1_000_000_000;
+/// A drive that finishes zones, and recommends to finish or reset them.
+fn ageing_drive() -> Arc<dyn DeviceControl> {
     let config = ZnsConfig {
         finish_recommended: Nanos(2 * SECOND),
         finish_after: Nanos(5 * SECOND),
         reset_recommended: Nanos(10 * SECOND),
         ..ZnsConfig::default()
     };
-    let device = Arc::new(ZnsDevice::new(&config).expect("a device"));
+    Arc::new(ZnsDevice::new(&config).expect("a device"))
+}
+
+#[test]
+fn zones_that_age_are_events_with_attributes() {
+    zones_that_age_are_announced(ageing_drive());
+}
+
+#[test]
+fn zones_that_age_are_events_when_the_device_is_recorded() {
+    zones_that_age_are_announced(Arc::new(RecordDevice::new(ageing_drive(), Recorder::idle())));
+}
+
+#[test]
+fn zones_that_age_are_events_with_a_volatile_write_cache() {
+    let device = PowerDevice::new(ageing_drive(), 1 << 20).expect("it has a medium");
+    zones_that_age_are_announced(Arc::new(device));
+}
+
+fn zones_that_age_are_announced(device: Arc<dyn Device>) {
+    use NvmeStatus as S;
     let queue =
         Queue::attach(device, QueueOptions::default()).expect("a device that keeps the rules");
     let namespace = Namespace::new(queue, [3; 16]).expect("a namespace");
