@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod config;
 pub mod control;
 pub mod device_spec;
 pub mod hdd;
@@ -47,10 +48,11 @@ pub mod zns;
 mod zns_options;
 pub mod zones;
 
+pub use config::{ConfigError, DeviceConfig};
 pub use control::{DeviceControl, FaultHooks};
 pub use device_spec::{DeviceSpec, SpecError};
 pub use hdd::{HddConfig, HddDevice};
 pub use image::ImageDevice;
-pub use null::{ConfigError, NullConfig, NullDevice};
+pub use null::{NullConfig, NullDevice};
 pub use zns::{ZnsConfig, ZnsDevice};
 pub use zones::{ResourceCounts, ZoneLayout, Zones};

@@ -67,7 +67,7 @@ pub fn parse_time(text: &str) -> Result<u64, QuantityError> {
 }
 
 /// Parses a rate in bytes per second: a number, with up to three decimals, and `kB/s`, `MB/s` or
-/// `GB/s` for powers of 1000, or `B/s`.
+/// `GB/s` for powers of 1000, or `B/s`. Only 0 needs no unit.
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -82,6 +82,7 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
             (digits * 10u64.pow(3 - places.ok_or(QuantityError::Malformed)?), suffix)
         }
     };
+    let suffix = if (whole, rest) == (0, "") { "B/s" } else { suffix };
     let known = RATES.iter().find(|(name, _)| *name == suffix);
     let (_, unit) = known.ok_or(QuantityError::Malformed)?;
     let part = thousandths * unit / 1000;
@@ -189,6 +190,8 @@ mod tests {
             ("244.5MB/s", Ok(244_500_000)),
             ("1.234kB/s", Ok(1234)),
             ("0B/s", Ok(0)),
+            ("0", Ok(0)),
+            ("0.", Err(Malformed)),
             ("2GB/s", Ok(2_000_000_000)),
             ("1.2345MB/s", Err(Malformed)),
             ("1.MB/s", Err(Malformed)),

@@ -6,10 +6,11 @@
 //!
 //! The null device, the disk and the ZNS drive keep their data in memory, or not at all. An image
 //! applies commands with [`Deferred`] data and transfers them to or from its file afterwards.
+use crate::config::Written;
 use crate::control::{CommandObserver, DeviceControl, FaultHooks};
 use crate::memory::Memory;
 use crate::zones::{ZoneLayout, Zones};
-use std::sync::{OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use zonal_blk::{Limits, Op, ReadBufs, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// The data of a device, as far as a command moves them.
@@ -286,6 +287,22 @@ pub(crate) trait Stored: DeviceControl {
     fn observe(&self, _observer: Weak<dyn CommandObserver>) -> bool {
         false
     }
+}
+
+/// The device with these zones finished, as if they had been written.
+pub(crate) fn with_written(
+    device: impl Stored + 'static,
+    written: &Written,
+) -> Arc<dyn DeviceControl> {
+    if let Ok(zones) = device.storage().and_then(Storage::zones) {
+        for zone in written.zones(zones.nr_zones()) {
+            // Conventional zones have no write pointer.
+            if zones.finish(zone).is_ok() {
+                device.zone_changed(zone);
+            }
+        }
+    }
+    Arc::new(device)
 }
 
 impl<D: Stored> FaultHooks for D {

@@ -1,6 +1,6 @@
 //! Options of the ZNS Command Set for the devices that can have them: zone random write areas and zone
 //! descriptor extensions.
-use crate::null::{ConfigError, rule};
+use crate::config::{ConfigError, rule};
 use crate::quantity::format_size;
 use zonal_blk::{Bytes, ZrwaLimits};
 

@@ -2,10 +2,8 @@
 use proptest::prelude::*;
 use std::io;
 use zonal_blk::{Bytes, Nanos};
-use zonal_device::device_spec::{
-    HDD_OPTIONS, NULL_OPTIONS, OptionInfo, ZNS_OPTIONS, build, help, load, parse, parse_profile,
-};
-use zonal_device::{DeviceSpec, NullConfig, SpecError};
+use zonal_device::device_spec::{build, help, kinds, load, parse, parse_profile};
+use zonal_device::{NullConfig, SpecError};
 
 fn error(text: &str) -> String {
     parse(text).map_or_else(|error| error.to_string(), |spec| format!("parsed: {spec:?}"))
@@ -26,7 +24,7 @@ fn specification_sets_what_it_names_and_leaves_the_rest() {
         memory: true,
         ..NullConfig::default()
     };
-    assert_eq!(spec.unwrap(), DeviceSpec::Null(expected));
+    assert_eq!(spec.unwrap().config_of(), Some(&expected));
 }
 
 #[test]
@@ -181,26 +179,21 @@ fn shipped_profiles_make_devices() {
 #[test]
 fn help_lists_every_option_once() {
     let help = help();
-    let (null, rest) = help.split_once("Options of hdd").expect("a list for each device");
-    let (hdd, zns) = rest.split_once("Options of zns").expect("a list for each device");
-    fn texts<C>(options: &[OptionInfo<C>]) -> Vec<(&str, &str)> {
-        options.iter().map(|option| (option.name, option.meaning)).collect()
-    }
-    for (list, options) in
-        [(null, texts(NULL_OPTIONS)), (hdd, texts(HDD_OPTIONS)), (zns, texts(ZNS_OPTIONS))]
-    {
-        for (name, meaning) in options {
+    let lists = help.split("\nOptions of ").skip(1);
+    for (kind, list) in kinds().zip(lists) {
+        assert!(list.starts_with(kind.name), "{list}");
+        for option in kind.options {
             let is_it = |line: &&str| {
-                line.split_whitespace().next() == Some(name) && line.contains(meaning)
+                line.split_whitespace().next() == Some(option.name) && line.contains(option.help)
             };
-            assert_eq!(list.lines().filter(is_it).count(), 1, "{name}");
+            assert_eq!(list.lines().filter(is_it).count(), 1, "{}", option.name);
         }
     }
     insta::assert_snapshot!(help);
 }
 
 fn option_like() -> impl Strategy<Value = String> {
-    let names: Vec<_> = NULL_OPTIONS.iter().map(|option| option.name).collect();
+    let names: Vec<_> = NullConfig::OPTIONS.iter().map(|option| option.name).collect();
     let name = prop_oneof![4 => prop::sample::select(names), 1 => Just("zone")];
     let value = prop_oneof![
         any::<u64>().prop_map(|number| number.to_string()),
@@ -225,8 +218,7 @@ proptest! {
         options in prop::collection::vec(option_like(), 0..6),
     ) {
         if let Ok(spec) = parse(&format!("null:{}", options.join(","))) {
-            let DeviceSpec::Null(config) = &spec else { panic!("a null device") };
-            prop_assert_eq!(config.validate(), Ok(()));
+            prop_assert_eq!(spec.config().validate(), Ok(()));
             prop_assert!(spec.describe().starts_with("null, "));
         }
     }

@@ -9,67 +9,60 @@
 //! let device = zonal_device::device_spec::build(&spec).unwrap();
 //! assert_eq!(device.limits().nr_zones, 64);
 //! ```
-mod options;
+mod help;
+mod kinds;
 mod parser;
-mod tables;
-mod written;
 
+use crate::config::{ConfigError, DeviceConfig, ZoneStates};
+pub use crate::config::{OptionInfo, Scope, Unit, Written};
 use crate::control::DeviceControl;
-use crate::hdd::{HddConfig, HddDevice, Recording};
-use crate::null::{ConfigError, NullConfig, NullDevice};
-use crate::storage::{Storage, Stored};
-use crate::zns::{ZnsConfig, ZnsDevice};
-pub use options::{OptionInfo, Scope, Unit};
+pub use help::help;
+pub use kinds::{kinds, profile_names, profile_text, profiles};
 use parser::Parser;
 pub use parser::{CALIBRATED, option_unit, parse_profile};
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
-pub use tables::{
-    HDD_OPTIONS, HDD_PROFILES, NULL_OPTIONS, ZNS_OPTIONS, ZNS_PROFILES, help, profile_names,
-    profile_text,
-};
-pub use written::Written;
-use zonal_blk::{Bytes, Nanos, ZoneCondition, ZoneNo};
+use zonal_blk::{Bytes, ZoneCondition, ZoneNo};
 
 /// A validated device configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceSpec {
-    /// A null device.
-    Null(NullConfig),
-    /// A rotating disk.
-    Hdd(Box<HddConfig>),
-    /// A ZNS drive.
-    Zns(Box<ZnsConfig>),
-}
+#[derive(Debug)]
+pub struct DeviceSpec(Box<dyn DeviceConfig>);
 
 impl DeviceSpec {
     /// The kind of device, as a spec names it.
     pub fn kind(&self) -> &'static str {
-        match self {
-            DeviceSpec::Null(_) => "null",
-            DeviceSpec::Hdd(_) => "hdd",
-            DeviceSpec::Zns(_) => "zns",
-        }
+        self.0.kind().name
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &dyn DeviceConfig {
+        &*self.0
+    }
+
+    /// The configuration of a kind of device; `None` if the device is of another kind.
+    pub fn config_of<C: DeviceConfig>(&self) -> Option<&C> {
+        let config: &dyn Any = &*self.0;
+        config.downcast_ref()
+    }
+
+    /// Whether the device rotates.
+    pub fn is_rotational(&self) -> bool {
+        self.0.limits().is_ok_and(|limits| limits.rotational)
     }
 
     /// Whether the device keeps data, so that bios need buffers.
     pub fn keeps_data(&self) -> bool {
-        match self {
-            DeviceSpec::Null(config) => config.memory,
-            DeviceSpec::Hdd(config) => config.memory,
-            DeviceSpec::Zns(config) => config.memory,
-        }
+        self.0.keeps_data()
     }
 
-    /// The same device with `seed` added to its own seed.
+    /// The same device with `seed` added to its own seed; nothing changes if nothing in the model is
+    /// random.
     pub fn with_seed(mut self, seed: u64) -> Self {
-        let own = match &mut self {
-            DeviceSpec::Null(config) => &mut config.seed,
-            DeviceSpec::Hdd(config) => &mut config.seed,
-            // Nothing in the model is random.
-            DeviceSpec::Zns(_) => return self,
-        };
-        *own = own.wrapping_add(seed);
+        if let Some(own) = self.0.get("seed") {
+            let set = self.0.set("seed", &own.wrapping_add(seed).to_string());
+            set.expect("a seed is any number");
+        }
         self
     }
 
@@ -78,12 +71,8 @@ impl DeviceSpec {
     /// # Errors
     /// The options contradict the block size.
     pub fn with_lba(mut self, lba: u32) -> Result<Self, SpecError> {
-        match &mut self {
-            DeviceSpec::Null(config) => config.lba = lba,
-            DeviceSpec::Hdd(config) => config.lba = lba,
-            DeviceSpec::Zns(config) => config.lba = lba,
-        }
-        self.validate()?;
+        self.0.set("lba", &lba.to_string()).expect("a block size is any number of 32 bits");
+        self.0.validate()?;
         Ok(self)
     }
 
@@ -91,56 +80,41 @@ impl DeviceSpec {
     ///
     /// # Errors
     /// The device has no such zones.
-    pub fn with_written(mut self, written: Written) -> Result<Self, SpecError> {
-        match &mut self {
-            DeviceSpec::Null(config) => config.written = written,
-            DeviceSpec::Hdd(config) => config.written = written,
-            DeviceSpec::Zns(config) => config.written = written,
-        }
-        self.validate()?;
+    pub fn with_written(mut self, written: &Written) -> Result<Self, SpecError> {
+        self.0.set("written", &written.to_string()).expect("zones are read as they are shown");
+        self.0.validate()?;
         Ok(self)
     }
 
     /// The zones that are written.
     pub fn written(&self) -> &Written {
-        match self {
-            DeviceSpec::Null(config) => &config.written,
-            DeviceSpec::Hdd(config) => &config.written,
-            DeviceSpec::Zns(config) => &config.written,
-        }
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        let (written, zones) = match self {
-            DeviceSpec::Null(config) => {
-                config.validate()?;
-                (&config.written, if config.zoned { config.zones } else { 0 })
-            }
-            DeviceSpec::Hdd(config) => {
-                config.validate()?;
-                let smr = config.recording == Recording::Smr;
-                (&config.written, if smr { config.zones } else { 0 })
-            }
-            DeviceSpec::Zns(config) => {
-                config.validate()?;
-                (&config.written, config.zones)
-            }
-        };
-        written.check(zones)
+        self.0.written()
     }
 
     /// Describes the device in one line, for reports.
     pub fn describe(&self) -> String {
-        match self {
-            DeviceSpec::Null(config) => tables::describe_null(config),
-            DeviceSpec::Hdd(config) => tables::describe_hdd(config),
-            DeviceSpec::Zns(config) => tables::describe_zns(config),
+        let mut parts = vec![self.kind().to_owned()];
+        parts.extend(self.0.describe());
+        if self.keeps_data() {
+            parts.push("data in memory".to_owned());
         }
+        parts.join(", ")
     }
 }
 
-/// Devices that are not profiles of another.
-const KINDS: [&str; 3] = ["null", "hdd", "zns"];
+impl Clone for DeviceSpec {
+    fn clone(&self) -> Self {
+        DeviceSpec(self.0.boxed())
+    }
+}
+
+impl PartialEq for DeviceSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(&*other.0)
+    }
+}
+
+impl Eq for DeviceSpec {}
 
 /// An invalid spec.
 #[derive(Debug, thiserror::Error)]
@@ -255,12 +229,13 @@ impl SpecError {
 /// The device that was meant, or all that there are.
 fn known_devices(found: &str) -> String {
     let profiles = profile_names();
-    let names = KINDS.into_iter().chain(profiles.split(", "));
+    let names = kinds().map(|kind| kind.name).chain(profiles.split(", "));
     match zonal_blk::nearest(found, names) {
         Some(name) => format!(", did you mean `{name}`?"),
         None => format!(
-            ", expected `null`, `hdd`, `zns` or a profile ({profiles}), each also with \
-             `:option=value,...`, or `NAME.toml`"
+            ", expected {} or a profile ({profiles}), each also with `:option=value,...`, or \
+             `NAME.toml`",
+            kinds::names()
         ),
     }
 }
@@ -322,40 +297,14 @@ pub fn timing(
     spec: &DeviceSpec,
     state: impl Fn(ZoneNo) -> (Bytes, ZoneCondition),
 ) -> Result<Option<Arc<dyn DeviceControl>>, SpecError> {
-    Ok(match spec {
-        DeviceSpec::Null(NullConfig { latency: Nanos(0), jitter: Nanos(0), .. }) => None,
-        // A regular device: it has no zones whose state could differ.
-        DeviceSpec::Null(config) => {
-            let config = NullConfig { zoned: false, memory: false, ..config.clone() };
-            Some(Arc::new(NullDevice::new(&config)?))
-        }
-        DeviceSpec::Hdd(config) => Some(Arc::new(HddDevice::timing(config)?)),
-        DeviceSpec::Zns(config) => Some(Arc::new(ZnsDevice::timing(config, state)?)),
-    })
+    let state: &ZoneStates<'_> = &state;
+    Ok(spec.0.timing(state)?)
 }
 
 /// Creates the device.
 ///
 /// # Errors
-/// [`SpecError::Config`] if the configuration was changed since it was parsed and is invalid now.
+/// [`SpecError::Config`] if the device cannot be built after all.
 pub fn build(spec: &DeviceSpec) -> Result<Arc<dyn DeviceControl>, SpecError> {
-    spec.validate()?;
-    Ok(match spec {
-        DeviceSpec::Null(config) => fill(NullDevice::new(config)?, &config.written),
-        DeviceSpec::Hdd(config) => fill(HddDevice::new(config)?, &config.written),
-        DeviceSpec::Zns(config) => fill(ZnsDevice::new(config)?, &config.written),
-    })
-}
-
-/// Finishes the zones of a new device that are written.
-fn fill(device: impl Stored + 'static, written: &Written) -> Arc<dyn DeviceControl> {
-    if let Ok(zones) = device.storage().and_then(Storage::zones) {
-        for zone in written.zones(zones.nr_zones()) {
-            // Conventional zones have no write pointer.
-            if zones.finish(zone).is_ok() {
-                device.zone_changed(zone);
-            }
-        }
-    }
-    Arc::new(device)
+    Ok(spec.0.build()?)
 }

@@ -1,14 +1,8 @@
 //! The parser of options, from a spec or from a profile in TOML. Errors in profiles name the file and,
 //! where they concern one, the line.
-use super::options::{OptionInfo, Scope, Unit};
-use super::tables::{
-    HDD_OPTIONS, HDD_PROFILES, HDD_SCOPES, NULL_OPTIONS, NULL_SCOPES, ZNS_OPTIONS, profile_text,
-};
-use super::{DeviceSpec, SpecError, Written};
-use crate::hdd::{HddConfig, Recording};
-use crate::null::NullConfig;
-use crate::quantity::QuantityError;
-use crate::zns::ZnsConfig;
+use super::kinds::{kind, profile_text};
+use super::{DeviceSpec, SpecError};
+use crate::config::{DeviceConfig, Scope, Unit};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -17,130 +11,86 @@ pub const CALIBRATED: &str = "calibrated";
 
 /// The options of one device, as they are parsed.
 pub(super) struct Parser {
-    kind: Kind,
+    config: Box<dyn DeviceConfig>,
     given: Vec<(&'static str, Scope)>,
-}
-
-enum Kind {
-    Null(NullConfig),
-    Hdd(HddConfig),
-    Zns(ZnsConfig),
 }
 
 impl Parser {
     /// A parser for a kind of device or a built-in profile.
     pub(super) fn new(device: &str) -> Result<Self, SpecError> {
-        let kind = match device {
-            "null" => Kind::Null(NullConfig::default()),
-            "hdd" => Kind::Hdd(HddConfig::default()),
-            "zns" => Kind::Zns(ZnsConfig::default()),
-            name => {
-                let text = profile_text(name).ok_or_else(|| SpecError::unknown_device(name))?;
-                match parse_profile(name, text)? {
-                    DeviceSpec::Null(config) => Kind::Null(config),
-                    DeviceSpec::Hdd(config) => Kind::Hdd(*config),
-                    DeviceSpec::Zns(config) => Kind::Zns(*config),
-                }
+        let config = match kind(device) {
+            Some(kind) => (kind.default)(),
+            None => {
+                let text = profile_text(device).ok_or_else(|| SpecError::unknown_device(device))?;
+                parse_profile(device, text)?.0
             }
         };
-        Ok(Parser { kind, given: Vec::new() })
+        Ok(Parser { config, given: Vec::new() })
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
-        let given = &self.given;
-        let once = |option: &'static str| match given.iter().any(|(given, _)| *given == option) {
-            true => Err(SpecError::Duplicate { option }),
-            false => Ok(()),
-        };
-        let (option, scope) = match &mut self.kind {
-            kind if name == "written" => {
-                once("written")?;
-                let written = Written::parse(value)?;
-                match kind {
-                    Kind::Null(config) => config.written = written,
-                    Kind::Hdd(config) => config.written = written,
-                    Kind::Zns(config) => config.written = written,
-                }
-                ("written", Scope::Zoned)
-            }
-            Kind::Null(config) => set(NULL_OPTIONS, config, name, value, once)?,
-            Kind::Hdd(config) if name == "profile" => {
-                once("profile")?;
-                apply_profile(config, value, !given.is_empty())?;
-                ("profile", Scope::Any)
-            }
-            Kind::Hdd(config) => set(HDD_OPTIONS, config, name, value, once)?,
-            Kind::Zns(config) => set(ZNS_OPTIONS, config, name, value, once)?,
-        };
-        self.given.push((option, scope));
+        let kind = self.config.kind();
+        if name == "profile" && !kind.profiles.is_empty() {
+            self.once("profile")?;
+            self.config = self.profile(value)?;
+            self.given.push(("profile", Scope::Any));
+            return Ok(());
+        }
+        let names = || kind.options.iter().map(|option| option.name);
+        let info = kind.option(name).ok_or_else(|| SpecError::UnknownOption {
+            found: name.to_owned(),
+            nearest: zonal_blk::nearest(name, names()),
+            known: names().collect(),
+        })?;
+        self.once(info.name)?;
+        self.config.set(name, value).map_err(|error| SpecError::BadValue {
+            option: info.name,
+            found: value.to_owned(),
+            form: info.unit.form(),
+            max: error.max,
+        })?;
+        self.given.push((info.name, info.scope));
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<DeviceSpec, SpecError> {
-        let (zoned, scopes) = match &self.kind {
-            Kind::Null(config) => (config.zoned, NULL_SCOPES),
-            Kind::Hdd(config) => (config.recording == Recording::Smr, HDD_SCOPES),
-            // All of its options apply.
-            Kind::Zns(_) => (true, NULL_SCOPES),
+    fn once(&self, option: &'static str) -> Result<(), SpecError> {
+        match self.given.iter().any(|(given, _)| *given == option) {
+            true => Err(SpecError::Duplicate { option }),
+            false => Ok(()),
+        }
+    }
+
+    /// A profile to start from. Options that were given already would be undone.
+    fn profile(&self, name: &str) -> Result<Box<dyn DeviceConfig>, SpecError> {
+        let profiles = self.config.kind().profiles;
+        let bad = |form| SpecError::BadValue {
+            option: "profile",
+            found: name.to_owned(),
+            form,
+            max: None,
         };
-        let (found, expected) = (scopes[usize::from(!zoned)], scopes[usize::from(zoned)]);
-        let other = if zoned { Scope::Regular } else { Scope::Zoned };
+        if !self.given.is_empty() {
+            return Err(bad("it before all other options".to_owned()));
+        }
+        let known = profiles.iter().find(|(profile, _)| *profile == name);
+        let (_, text) = known.ok_or_else(|| {
+            let names: Vec<&str> = profiles.iter().map(|(name, _)| *name).collect();
+            bad(format!("one of {}", names.join(", ")))
+        })?;
+        Ok(parse_profile(name, text)?.0)
+    }
+
+    pub(super) fn finish(self) -> Result<DeviceSpec, SpecError> {
+        let is_zoned = self.config.is_zoned();
+        let scopes = self.config.kind().scopes;
+        let (found, expected) = (scopes[usize::from(!is_zoned)], scopes[usize::from(is_zoned)]);
+        let other = if is_zoned { Scope::Regular } else { Scope::Zoned };
         if let Some(&(option, _)) = self.given.iter().find(|(_, scope)| *scope == other) {
             return Err(SpecError::WrongScope { option, found, expected });
         }
-        let spec = match self.kind {
-            Kind::Null(config) => DeviceSpec::Null(config),
-            Kind::Hdd(config) => DeviceSpec::Hdd(Box::new(config)),
-            Kind::Zns(config) => DeviceSpec::Zns(Box::new(config)),
-        };
-        spec.validate()?;
-        Ok(spec)
+        self.config.validate()?;
+        Ok(DeviceSpec(self.config))
     }
-}
-
-/// Sets one option of a configuration. `once` fails if it was given before.
-fn set<C>(
-    options: &'static [OptionInfo<C>],
-    config: &mut C,
-    name: &str,
-    value: &str,
-    once: impl FnOnce(&'static str) -> Result<(), SpecError>,
-) -> Result<(&'static str, Scope), SpecError> {
-    let known = options.iter().find(|option| option.name == name);
-    let info = known.ok_or_else(|| SpecError::UnknownOption {
-        found: name.to_owned(),
-        nearest: zonal_blk::nearest(name, options.iter().map(|option| option.name)),
-        known: options.iter().map(|option| option.name).collect(),
-    })?;
-    let option = info.name;
-    once(option)?;
-    let bad =
-        |max| SpecError::BadValue { option, found: value.to_owned(), form: info.unit.form(), max };
-    match info.unit.parse(value) {
-        Ok(number) if number <= info.max => (info.set)(config, number),
-        Ok(_) | Err(QuantityError::TooLarge) => return Err(bad(Some(info.max))),
-        Err(QuantityError::Malformed) => return Err(bad(None)),
-    }
-    Ok((option, info.scope))
-}
-
-/// Starts from a profile; `late` if options were given already, which it would undo.
-fn apply_profile(to: &mut HddConfig, name: &str, late: bool) -> Result<(), SpecError> {
-    let known = HDD_PROFILES.iter().find(|(profile, _)| *profile == name);
-    let Some((_, text)) = known.filter(|_| !late) else {
-        let form = if late {
-            "it before all other options".to_owned()
-        } else {
-            let names: Vec<&str> = HDD_PROFILES.iter().map(|(name, _)| *name).collect();
-            format!("one of {}", names.join(", "))
-        };
-        let found = name.to_owned();
-        return Err(SpecError::BadValue { option: "profile", found, form, max: None });
-    };
-    if let DeviceSpec::Hdd(config) = parse_profile(name, text)? {
-        *to = *config;
-    }
-    Ok(())
 }
 
 /// Parses a profile: a TOML table with `device`, the options of the device as integers, booleans or
@@ -224,14 +174,9 @@ fn line_of(text: &str, position: usize) -> usize {
 
 /// The name and unit of an option of a kind of device or of the device of a built-in profile.
 pub fn option_unit(device: &str, name: &str) -> Option<(&'static str, Unit)> {
-    fn find<C>(options: &'static [OptionInfo<C>], name: &str) -> Option<(&'static str, Unit)> {
-        let option = options.iter().find(|option| option.name == name)?;
-        Some((option.name, option.unit))
-    }
-    match device {
-        "null" => find(NULL_OPTIONS, name),
-        "hdd" => find(HDD_OPTIONS, name),
-        "zns" => find(ZNS_OPTIONS, name),
-        profile => option_unit(parse_profile(profile, profile_text(profile)?).ok()?.kind(), name),
-    }
+    let kind = match kind(device) {
+        Some(kind) => kind,
+        None => parse_profile(device, profile_text(device)?).ok()?.0.kind(),
+    };
+    kind.option(name).map(|option| (option.name, option.unit))
 }

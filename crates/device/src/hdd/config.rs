@@ -1,174 +1,102 @@
 //! The configuration of a rotating disk, its validation and the limits that follow from it.
 use super::seek::SeekCurve;
-use crate::device_spec::Written;
-use crate::null::{ConfigError, NullConfig, rule};
+use crate::config::{ConfigError, check_ranges, device_options, option_words, rule};
+use crate::null::NullConfig;
 use crate::quantity::{format_rate, format_size, format_time};
 use zonal_blk::{Bytes, Limits, Nanos};
 
-/// How tracks are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recording {
-    /// Conventional: any sector can be written.
-    Cmr,
-    /// Shingled: tracks overlap in bands, which are sequential zones.
-    Smr,
+option_words! {
+    /// How tracks are recorded.
+    pub enum Recording {
+        /// Conventional: any sector can be written.
+        Cmr = "cmr",
+        /// Shingled: tracks overlap in bands, which are sequential zones.
+        Smr = "smr",
+    }
 }
 
-/// The host interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostInterface {
-    /// One command at a time.
-    Ata,
-    /// Native command queuing: up to 32 commands.
-    Ahci,
+option_words! {
+    /// The host interface.
+    pub enum HostInterface {
+        /// One command at a time.
+        Ata = "ata",
+        /// Native command queuing: up to 32 commands.
+        Ahci = "ahci",
+    }
 }
 
-/// The order in which the drive serves reads and writes its buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Oldest first.
-    Fifo,
-    /// Shortest access time first.
-    Satf,
+option_words! {
+    /// The order in which the drive serves reads and writes its buffer.
+    pub enum Order {
+        /// Oldest first.
+        Fifo = "fifo",
+        /// Shortest access time first.
+        Satf = "satf",
+    }
 }
 
 /// Largest disk: times within a ring are counted in 64 bits.
 const MAX_CAPACITY: Bytes = Bytes(256 << 40);
+/// Longest time of a command or a seek, in nanoseconds.
+const MAX_TIME: u64 = 1_000_000_000;
 
-/// The configuration of a rotating disk. `Default` is a small conventional disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HddConfig {
-    /// The recording method.
-    pub recording: Recording,
-    /// Number of zones (SMR).
-    pub zones: u32,
-    /// Zone size (SMR).
-    pub zone_size: Bytes,
-    /// Leading conventional zones (SMR).
-    pub conventional: u32,
-    /// Maximum open zones, 0 for no limit (SMR).
-    pub max_open: u32,
-    /// Size of a conventional disk (CMR).
-    pub size: Bytes,
-    /// Logical block size in bytes: 512 or 4096.
-    pub lba: u32,
-    /// The host interface.
-    pub host: HostInterface,
-    /// Queue depth with [`HostInterface::Ahci`].
-    pub depth: u16,
-    /// Longest command that the host adapter sends.
-    pub max_io: Bytes,
-    /// Bytes per second on the link.
-    pub link_rate: u64,
-    /// Controller time of each command.
-    pub command: Nanos,
-    /// Revolutions per minute.
-    pub rpm: u32,
-    /// Recording surfaces, each with a head.
-    pub heads: u32,
-    /// Rings of tracks of one size (the recording zones of a data sheet).
-    pub rings: u32,
-    /// Bytes of the outermost tracks.
-    pub track_outer: Bytes,
-    /// Bytes of the innermost tracks.
-    pub track_inner: Bytes,
-    /// Time from the end of a track to the start of the next in sequence.
-    pub skew: Nanos,
-    /// The sustained rate at the outer edge in bytes per second, from a data sheet; only checked
-    /// against tracks and rotation. 0 for none.
-    pub rate: u64,
-    /// Time of the shortest seek and of a head switch.
-    pub settle: Nanos,
-    /// Average seek time between random locations.
-    pub seek_average: Nanos,
-    /// Seek time from edge to edge.
-    pub seek_full: Nanos,
-    /// How much longer a seek takes if the head is to write at its end.
-    pub write_settle: Nanos,
-    /// Size of the write buffer.
-    pub cache: Bytes,
-    /// Write commands that the buffer holds.
-    pub cache_commands: u32,
-    /// Whether a write completes when it is in the buffer.
-    pub write_cache: bool,
-    /// Bytes that move between link and buffer, or buffer and medium, at a time.
-    pub piece: Bytes,
-    /// How long the head keeps writing one run before it leaves for another, in percent of the seek
-    /// time to that.
-    pub stay: u32,
-    /// What the head writes of one run at least before it leaves for another, if the run has as much.
-    pub min_run: Bytes,
-    /// Buffer reserved for each command that waits behind the first.
-    pub reserve: Bytes,
-    /// The order of reads and of writes from the buffer.
-    pub order: Order,
-    /// Requests older than this go first.
-    pub max_age: Nanos,
-    /// Read-ahead; 0 for none.
-    pub read_ahead: Bytes,
-    /// Segments of the read cache.
-    pub segments: u32,
-    /// Time of a zone reset.
-    pub reset: Nanos,
-    /// Time of opening, closing or finishing a zone.
-    pub finish: Nanos,
-    /// Accesses in a million that need a retry.
-    pub error_rate: u32,
-    /// Retries after which the drive gives up.
-    pub retries: u32,
-    /// Seed of the errors.
-    pub seed: u64,
-    /// Whether data are kept.
-    pub memory: bool,
-    /// The zones that a new device has written to their end.
-    pub written: Written,
-}
-
-impl Default for HddConfig {
-    fn default() -> Self {
-        HddConfig {
-            recording: Recording::Cmr,
-            zones: 4096,
-            zone_size: Bytes(256 << 20),
-            conventional: 0,
-            max_open: 128,
-            size: Bytes(1 << 40),
-            lba: 512,
-            host: HostInterface::Ahci,
-            depth: 32,
-            max_io: Bytes(1 << 20),
-            link_rate: 550_000_000,
-            command: Nanos(20_000),
-            rpm: 7200,
-            heads: 8,
-            rings: 24,
-            track_outer: Bytes(1536 << 10),
-            track_inner: Bytes(768 << 10),
-            skew: Nanos(800_000),
-            rate: 0,
-            settle: Nanos(1_200_000),
-            seek_average: Nanos(8_500_000),
-            seek_full: Nanos(16_000_000),
-            write_settle: Nanos(0),
-            cache: Bytes(16 << 20),
-            cache_commands: 1024,
-            write_cache: true,
-            piece: Bytes(512 << 10),
-            stay: 200,
-            min_run: Bytes(0),
-            reserve: Bytes(0),
-            order: Order::Satf,
-            max_age: Nanos(10_000_000_000),
-            read_ahead: Bytes(256 << 10),
-            segments: 16,
-            reset: Nanos(100_000),
-            finish: Nanos(100_000),
-            error_rate: 0,
-            retries: 8,
-            seed: 0,
-            memory: false,
-            written: Written::default(),
-        }
+device_options! {
+    /// The configuration of a rotating disk: by default a small conventional one.
+    pub struct HddConfig {
+        Any recording: Recording = Words("cmr"),
+            "tracks apart, or shingled in zones that are written in order";
+        Zoned zones: u32 = Count("4096"), "number of zones";
+        Zoned zone_size: Bytes = Size("256M"), "size of a zone";
+        Zoned conventional: u32 = Count("0"), "leading zones that are conventional";
+        Zoned max_open: u32 = Count("128"), "zones that may be open at once; 0 for no limit";
+        Regular size: Bytes = Size("1T"), "size of the disk";
+        Any lba: u32 = Size("512"), "logical block size, 512 or 4096";
+        Any host: HostInterface = Words("ahci"),
+            "one command at a time, or native command queueing";
+        Any depth: u16 = Count("32") in 1..=32, "commands in flight with host=ahci";
+        Any max_io: Bytes = Size("1M"), "longest command that the host adapter sends";
+        Any link_rate: u64 = Rate("550MB/s") in 1_000_000..=u64::MAX, "speed of the link";
+        Any command: Nanos = Time("20us") in 0..=MAX_TIME,
+            "what the controller spends on a command";
+        Any rpm: u32 = Count("7200") in 1000..=30_000, "revolutions a minute";
+        Any heads: u32 = Count("8") in 1..=64, "recording surfaces";
+        Any rings: u32 = Count("24") in 1..=1024, "recording zones: rings of tracks of one size";
+        Any track_outer: Bytes = Size("1536K") in 0..=1 << 30, "size of the outermost tracks";
+        Any track_inner: Bytes = Size("768K"), "size of the innermost tracks";
+        Any skew: Nanos = Time("800us"), "from the end of a track to the start of the next";
+        /// From a data sheet; nothing else depends on it.
+        Any rate: u64 = Rate("0B/s"),
+            "sustained rate at the outer edge, checked against tracks and rpm; 0B/s for none";
+        Any settle: Nanos = Time("1200us") in 0..=MAX_TIME, "shortest seek, and a change of heads";
+        Any write_settle: Nanos = Time("0") in 0..=MAX_TIME,
+            "what a seek before a write takes longer";
+        Any seek_average: Nanos = Time("8500us") in 0..=MAX_TIME,
+            "seek between random places, on average";
+        Any seek_full: Nanos = Time("16ms") in 0..=MAX_TIME, "seek from edge to edge";
+        Any cache: Bytes = Size("16M"), "buffer that writes pass through";
+        Any cache_commands: u32 = Count("1024") in 1..=1 << 20,
+            "write commands that the buffer holds";
+        Any write_cache: bool = Flag("true"), "whether a write is done when it is in the buffer";
+        Any piece: Bytes = Size("512K"), "what moves into or out of the buffer at a time";
+        Any stay: u32 = Count("200"),
+            "how long the head writes in a place before it leaves, in percent of the seek";
+        Any min_run: Bytes = Size("0"),
+            "what the head writes in a place at least before it leaves, if it is there";
+        Any reserve: Bytes = Size("0"),
+            "buffer kept free for each command that waits behind the first";
+        Any order: Order = Words("satf"),
+            "the drive takes the oldest first, or the shortest access time";
+        Any max_age: Nanos = Time("10s"), "what has waited so long goes first";
+        Any read_ahead: Bytes = Size("256K"),
+            "what is read behind a read when there is nothing else to do";
+        Any segments: u32 = Count("16") in 1..=1024, "ranges that the drive remembers having read";
+        Any reset: Nanos = Time("100us") in 0..=MAX_TIME, "what a zone reset takes";
+        Any finish: Nanos = Time("100us") in 0..=MAX_TIME,
+            "what opening, closing or finishing a zone takes";
+        Any error_rate: u32 = Count("0") in 0..=1_000_000,
+            "accesses in a million that need another turn";
+        Any retries: u32 = Count("8") in 1..=u64::MAX, "turns after which the drive gives up";
+        Any seed: u64 = Count("0"), "seed of the errors";
     }
 }
 
@@ -225,12 +153,13 @@ impl HddConfig {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let depth_ok = (1..=32).contains(&self.depth);
-        rule("depth", depth_ok, self.depth, || "from 1 to 32".to_owned())?;
+        check_ranges(self, self.recording == Recording::Smr)?;
         self.null_config().validate()?;
         self.validate_geometry()?;
         self.validate_times()?;
-        self.validate_cache()
+        self.validate_cache()?;
+        let smr = self.recording == Recording::Smr;
+        self.written.check(if smr { self.zones } else { 0 })
     }
 
     fn validate_geometry(&self) -> Result<(), ConfigError> {
@@ -238,18 +167,10 @@ impl HddConfig {
         let smr = self.recording == Recording::Smr;
         let max_open_ok = !smr || self.max_open <= self.zones;
         rule("max_open", max_open_ok, self.max_open, || format!("at most zones={}", self.zones))?;
-        let rpm_ok = (1000..=30_000).contains(&self.rpm);
-        rule("rpm", rpm_ok, self.rpm, || "from 1000 to 30000".to_owned())?;
-        let heads_ok = (1..=64).contains(&self.heads);
-        rule("heads", heads_ok, self.heads, || "from 1 to 64".to_owned())?;
-        let rings_ok = (1..=1024).contains(&self.rings);
-        rule("rings", rings_ok, self.rings, || "from 1 to 1024".to_owned())?;
         let inner_ok = (4096..=self.track_outer.0).contains(&self.track_inner.0);
         rule("track_inner", inner_ok, size(self.track_inner), || {
             format!("from 4KiB to track_outer={}", size(self.track_outer))
         })?;
-        let outer_ok = self.track_outer.0 <= 1 << 30;
-        rule("track_outer", outer_ok, size(self.track_outer), || "at most 1GiB".to_owned())?;
         let option = if smr { "zones" } else { "size" };
         let capacity = self.capacity();
         rule(option, capacity <= MAX_CAPACITY, size(capacity), || {
@@ -271,18 +192,6 @@ impl HddConfig {
 
     fn validate_times(&self) -> Result<(), ConfigError> {
         let time = |nanos: Nanos| format_time(nanos.0);
-        let second = Nanos(1_000_000_000);
-        for (option, value) in [
-            ("command", self.command),
-            ("settle", self.settle),
-            ("write_settle", self.write_settle),
-            ("seek_average", self.seek_average),
-            ("seek_full", self.seek_full),
-            ("reset", self.reset),
-            ("finish", self.finish),
-        ] {
-            rule(option, value <= second, time(value), || "at most 1s".to_owned())?;
-        }
         let revolution = self.revolution();
         rule("skew", self.skew < revolution, time(self.skew), || {
             format!("less than a turn, {} with rpm={}", time(revolution), self.rpm)
@@ -303,10 +212,6 @@ impl HddConfig {
 
     fn validate_cache(&self) -> Result<(), ConfigError> {
         let size = |bytes: Bytes| format_size(bytes.0);
-        let at_least_1 = || "at least 1".to_owned();
-        rule("link_rate", self.link_rate >= 1_000_000, format_rate(self.link_rate), || {
-            "at least 1MB/s".to_owned()
-        })?;
         let piece_ok = self.piece.0 >= 4096 && self.piece.0.is_multiple_of(4096);
         rule("piece", piece_ok && self.piece.0 <= 1 << 30, size(self.piece), || {
             "a multiple of 4KiB up to 1GiB".to_owned()
@@ -315,21 +220,10 @@ impl HddConfig {
         rule("cache", cache_ok, size(self.cache), || {
             format!("from piece={} to 1TiB", size(self.piece))
         })?;
-        let commands_ok = (1..=1 << 20).contains(&self.cache_commands);
-        rule("cache_commands", commands_ok, self.cache_commands, || {
-            format!("from 1 to {}", 1 << 20)
-        })?;
         let read_ahead_ok = self.read_ahead.0.is_multiple_of(self.lba.into());
         rule("read_ahead", read_ahead_ok, size(self.read_ahead), || {
             format!("a multiple of lba={}", self.lba)
-        })?;
-        rule("segments", (1..=1024).contains(&self.segments), self.segments, || {
-            "from 1 to 1024".to_owned()
-        })?;
-        rule("error_rate", self.error_rate <= 1_000_000, self.error_rate, || {
-            "at most 1000000".to_owned()
-        })?;
-        rule("retries", self.retries > 0, self.retries, at_least_1)
+        })
     }
 
     /// The seek curve of a valid configuration.

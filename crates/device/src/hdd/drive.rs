@@ -11,7 +11,8 @@
 use super::config::HddConfig;
 use super::head::Head;
 use super::link::Link;
-use super::state::{Counters, HeadState, HeadTraceSink, Medium, Shared, TraceEntry, byte_range};
+use super::state::{Counters, Medium, Shared, byte_range};
+use super::trace::{HeadState, HeadTraceSink, TraceEntry};
 use crate::control::Lateness;
 use zonal_blk::{Nanos, Op, Request};
 

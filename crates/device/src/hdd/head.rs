@@ -13,9 +13,8 @@ use super::buffer::{Run, RunId};
 use super::config::{HddConfig, Order};
 use super::geometry::{DiskLocation, Geometry, Track};
 use super::seek::SeekCurve;
-use super::state::{
-    Counters, HeadActivity, HeadState, HeadTraceSink, Shared, Trace, TraceEntry, byte_range,
-};
+use super::state::{Counters, Shared, byte_range};
+use super::trace::{HeadActivity, HeadState, HeadTraceSink, Trace, TraceEntry};
 use crate::rng::Rng;
 use std::cell::RefCell;
 use zonal_blk::{Nanos, Request, Status};

@@ -14,25 +14,28 @@ mod config;
 mod drive;
 mod geometry;
 mod head;
+pub(crate) mod kind;
 mod link;
 mod seek;
 mod state;
+mod trace;
 
+use crate::config::ConfigError;
 use crate::control::{
     CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad, Lateness, Level,
     MediumAccess,
 };
-use crate::null::ConfigError;
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 pub use config::{HddConfig, HostInterface, Order, Recording};
 use drive::{Drive, Upcoming};
 pub use geometry::{DiskLocation, Geometry};
 pub use seek::SeekCurve;
+pub use state::Counters;
 use state::Medium;
-pub use state::{Counters, HeadActivity, HeadState, HeadTraceSink, TraceEntry};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+pub use trace::{HeadActivity, HeadState, HeadTraceSink, TraceEntry};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{
     Bytes, Device, HwQueue, Limits, Nanos, ReadBufs, Request, Status, Wake, Zone, ZoneCondition,

@@ -1,134 +1,55 @@
 //! The configuration of a null device, its validation and the limits that follow from it.
-use crate::device_spec::Written;
+use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
 use crate::quantity::format_size;
 use crate::storage::Storage;
 use crate::zns_options::{ZrwaOptions, validate_extension, validate_zrwa};
 use crate::zones::ZoneLayout;
 use zonal_blk::{Bytes, Limits, Nanos, Sector, ZrwaLimits};
 
-/// A configuration that is not valid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// An option has an invalid value.
-    #[error("option `{option}`: found {found}, expected {expected}")]
-    Value {
-        /// The option's name.
-        option: &'static str,
-        /// Its value.
-        found: String,
-        /// The values that are allowed.
-        expected: String,
-    },
-    /// The capacity does not fit in 64 bits.
-    #[error(
-        "option `zones`: {zones} zones of {zone_size} each are more than 2^64 bytes, \
-         expected fewer or smaller ones"
-    )]
-    CapacityOverflow {
-        /// Number of zones.
-        zones: u32,
-        /// Their size, as text.
-        zone_size: String,
-    },
-}
-
-impl ConfigError {
-    /// The option that the error is about.
-    pub fn option(&self) -> &'static str {
-        match self {
-            ConfigError::Value { option, .. } => option,
-            ConfigError::CapacityOverflow { .. } => "zones",
-        }
-    }
-}
-
 /// Most zones of a device: 1 GiB of zone states.
-const MAX_ZONES: u32 = 1 << 24;
-/// Largest device that keeps data: 512 MiB of locks before anything is written.
-const MAX_MEMORY: Bytes = Bytes(256 << 40);
+const MAX_ZONES: u64 = 1 << 24;
 /// Longest command; far beyond what hardware takes.
 const MAX_IO: Bytes = Bytes(1 << 30);
 /// Default of `max_open`: what Linux assumes of a device without limits.
 const DEFAULT_MAX_OPEN: u32 = 128;
 
-/// The configuration of a null device. `Default` has the defaults of the device spec.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NullConfig {
-    /// Whether the device has zones.
-    pub zoned: bool,
-    /// Number of zones; ignored, as are all zone options, if `zoned` is false.
-    pub zones: u32,
-    /// Zone size; need not be a power of two.
-    pub zone_size: Bytes,
-    /// Zone capacity; `None` for the zone size.
-    pub zone_capacity: Option<Bytes>,
-    /// Leading zones that are conventional.
-    pub conventional: u32,
-    /// Maximum open zones, 0 for no limit; `None` for 128 or `max_active`, whichever is less.
-    pub max_open: Option<u32>,
-    /// Maximum active zones; 0 for no limit.
-    pub max_active: u32,
-    /// Longest native zone append; 0 to have the block layer emulate it. The default of Linux's
-    /// null_blk is its longest command.
-    pub append_max: Bytes,
-    /// Size of a regular device.
-    pub size: Bytes,
-    /// Logical block size in bytes: 512 or 4096.
-    pub lba: u32,
-    /// Hardware queues on offer.
-    pub queues: u16,
-    /// Queue depth of a hardware queue. The default is 1024, about what NVMe drives have; that of
-    /// null_blk is 64.
-    pub depth: u16,
-    /// Latency of a command.
-    pub latency: Nanos,
-    /// Upper bound of the random latency that is added.
-    pub jitter: Nanos,
-    /// Seed of the jitter.
-    pub seed: u64,
-    /// Longest command. The default is 1 MiB; that of null_blk is its kernel's, of the same order.
-    pub max_io: Bytes,
-    /// Size of the random write area that a zone can be opened with, from the write pointer on; 0 for
-    /// none.
-    pub zrwa: Bytes,
-    /// Flush granularity of the random write area.
-    pub zrwa_granularity: Bytes,
-    /// Zones that may have a random write area at once; 0 for as many as may be active.
-    pub max_zrwa: u32,
-    /// Bytes of the descriptor extension of a zone, a multiple of 64; 0 for none.
-    pub descriptor_extension: u32,
-    /// Whether data are kept. If not, writes are discarded and reads leave buffers as they are.
-    pub memory: bool,
-    /// The zones that a new device has written to their end.
-    pub written: Written,
-}
-
-impl Default for NullConfig {
-    fn default() -> Self {
-        NullConfig {
-            zoned: true,
-            zones: 4096,
-            zone_size: Bytes(256 << 20),
-            zone_capacity: None,
-            conventional: 0,
-            max_open: None,
-            max_active: 0,
-            append_max: Bytes(0),
-            size: Bytes(1 << 40),
-            lba: 512,
-            queues: u16::MAX,
-            depth: 1024,
-            latency: Nanos(0),
-            jitter: Nanos(0),
-            seed: 0,
-            max_io: Bytes(1 << 20),
-            zrwa: Bytes(0),
-            zrwa_granularity: Bytes(16 << 10),
-            max_zrwa: 0,
-            descriptor_extension: 0,
-            memory: false,
-            written: Written::default(),
-        }
+device_options! {
+    /// The configuration of a null device. Without `zoned`, the options of zones are ignored. Without
+    /// `memory`, writes are discarded and reads leave buffers as they are.
+    pub struct NullConfig {
+        Any zoned: bool = Flag("true"), "whether the device has zones";
+        Zoned zones: u32 = Count("4096") in 1..=MAX_ZONES, "number of zones";
+        Zoned zone_size: Bytes = Size("256M"),
+            "distance between zone starts; need not be a power of two";
+        Zoned zone_capacity: Option<Bytes> = Size("zone_size"),
+            "writable part of a sequential zone";
+        Zoned conventional: u32 = Count("0"), "leading zones that are conventional";
+        Zoned max_open: Option<u32> = Count("128, or max_active if less"),
+            "zones that may be open at once; 0 for no limit";
+        Zoned max_active: u32 = Count("0"),
+            "zones that may be open or closed at once; 0 for no limit";
+        /// The default of Linux's null_blk is its longest command.
+        Zoned append_max: Bytes = Size("0"), "longest native zone append; 0 to have it emulated";
+        Regular size: Bytes = Size("1T"), "size of the device";
+        Any lba: u32 = Size("512"), "logical block size, 512 or 4096";
+        Any queues: u16 = Count("65535") in 1..=u64::MAX,
+            "hardware queues on offer, opened as they are needed";
+        /// The default is about what NVMe drives have; that of null_blk is 64.
+        Any depth: u16 = Count("1024") in 1..=u64::MAX, "commands in flight on one hardware queue";
+        Any latency: Nanos = Time("0"), "how long a command takes";
+        Any jitter: Nanos = Time("0"),
+            "what a command takes longer, at random, less than this much";
+        Any seed: u64 = Count("0"), "seed of the jitter";
+        Any max_io: Bytes = Size("1M"), "longest command";
+        /// The area begins at the write pointer.
+        Zoned zrwa: Bytes = Size("0"),
+            "random write area that a zone can be opened with; 0 for none";
+        Zoned zrwa_granularity: Bytes = Size("16K"),
+            "what the write pointer moves by where there is such an area";
+        Zoned max_zrwa: u32 = Count("0"),
+            "zones that may have such an area; 0 for as many as may be active";
+        Zoned descriptor_extension: u32 = Count("0"),
+            "bytes that a host can keep with a zone, a multiple of 64";
     }
 }
 
@@ -155,12 +76,7 @@ impl NullConfig {
         if !self.zoned {
             return Ok(self.size);
         }
-        let capacity = u64::from(self.zones).checked_mul(self.zone_size.0);
-        let error = || ConfigError::CapacityOverflow {
-            zones: self.zones,
-            zone_size: format_size(self.zone_size.0),
-        };
-        capacity.map(Bytes).ok_or_else(error)
+        Rules::capacity(self.zones, self.zone_size)
     }
 
     /// Validates the configuration.
@@ -168,39 +84,23 @@ impl NullConfig {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| format_size(bytes.0);
-        let at_least_1 = || "at least 1".to_owned();
-        let lba_ok = matches!(self.lba, 512 | 4096);
-        rule("lba", lba_ok, self.lba, || "512 or 4096".to_owned())?;
-        rule("queues", self.queues > 0, self.queues, at_least_1)?;
-        rule("depth", self.depth > 0, self.depth, at_least_1)?;
-        let max_io_ok = self.is_lbas(self.max_io) && self.max_io <= MAX_IO;
-        rule("max_io", max_io_ok, size(self.max_io), || {
-            format!("{} up to {}", self.lbas(), size(MAX_IO))
-        })?;
+        let rules = Rules { lba: self.lba };
+        check_ranges(self, self.zoned)?;
+        rules.commands(self.max_io, MAX_IO)?;
         if self.zoned {
-            self.validate_zones()?;
+            self.validate_zones(rules)?;
         } else {
-            rule("size", self.is_lbas(self.size), size(self.size), || self.lbas())?;
+            let size = format_size(self.size.0);
+            rule("size", rules.is_lbas(self.size), size, || rules.lbas())?;
         }
-        let capacity = self.capacity()?;
-        let capacity_ok = !self.memory || capacity <= MAX_MEMORY;
-        rule("memory", capacity_ok, format!("true for {}", size(capacity)), || {
-            format!("a device of at most {}", size(MAX_MEMORY))
-        })
+        let nr_zones = if self.zoned { self.zones } else { 0 };
+        self.written.check(nr_zones)?;
+        Rules::memory(self.memory, self.capacity()?)
     }
 
-    fn validate_zones(&self) -> Result<(), ConfigError> {
-        let size = |bytes: Bytes| format_size(bytes.0);
-        let zones_ok = (1..=MAX_ZONES).contains(&self.zones);
-        rule("zones", zones_ok, self.zones, || format!("from 1 to {MAX_ZONES}"))?;
-        let zone_size_ok = self.is_lbas(self.zone_size);
-        rule("zone_size", zone_size_ok, size(self.zone_size), || self.lbas())?;
+    fn validate_zones(&self, rules: Rules) -> Result<(), ConfigError> {
         let capacity = self.effective_zone_capacity();
-        let capacity_ok = self.is_lbas(capacity) && capacity <= self.zone_size;
-        rule("zone_capacity", capacity_ok, size(capacity), || {
-            format!("{} up to zone_size={}", self.lbas(), size(self.zone_size))
-        })?;
+        rules.zones(self.zone_size, capacity)?;
         let conventional_ok = self.conventional <= self.zones;
         rule("conventional", conventional_ok, self.conventional, || {
             format!("at most zones={}", self.zones)
@@ -212,20 +112,7 @@ impl NullConfig {
         })?;
         validate_zrwa(self.zrwa(), self.lba, capacity)?;
         validate_extension(self.descriptor_extension)?;
-        let append_ok = self.append_max.0.is_multiple_of(self.lba.into());
-        let append_ok = append_ok && self.append_max <= self.max_io;
-        rule("append_max", append_ok, size(self.append_max), || {
-            format!("a multiple of lba={} up to max_io={}", self.lba, size(self.max_io))
-        })
-    }
-
-    /// Whether a length is a non-zero multiple of the logical block size.
-    fn is_lbas(&self, length: Bytes) -> bool {
-        length.0 > 0 && length.0.is_multiple_of(self.lba.into())
-    }
-
-    fn lbas(&self) -> String {
-        format!("a non-zero multiple of lba={}", self.lba)
+        rules.append(self.append_max, self.max_io)
     }
 
     /// The zone layout of a valid configuration with zones.
@@ -279,17 +166,4 @@ impl NullConfig {
         let layout = self.zoned.then(|| self.layout());
         Storage::new(limits, layout.as_ref(), self.memory)
     }
-}
-
-/// An error for `option` unless the rule `holds`.
-pub(crate) fn rule(
-    option: &'static str,
-    holds: bool,
-    found: impl ToString,
-    expected: impl FnOnce() -> String,
-) -> Result<(), ConfigError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ConfigError::Value { option, found: found.to_string(), expected: expected() })
 }

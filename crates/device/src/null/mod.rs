@@ -4,14 +4,15 @@
 //! return zeroes, flushes succeed, and data are kept only with `memory=true`. A command takes effect
 //! at one moment between its start and its completion.
 mod config;
+pub(crate) mod kind;
 mod queue;
 
+use crate::config::ConfigError;
 use crate::control::{DeviceControl, Lateness, MediumAccess};
 use crate::rng::Rng;
 use crate::storage::{Storage, Stored};
 use crate::zones::Zones;
-pub(crate) use config::rule;
-pub use config::{ConfigError, NullConfig};
+pub use config::NullConfig;
 use queue::{Constant, Immediate, Jittered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

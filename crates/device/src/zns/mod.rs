@@ -25,16 +25,17 @@ mod config;
 mod drive;
 mod event_queue;
 mod flash;
+pub(crate) mod kind;
 mod medium;
 mod slots;
 mod stream;
 mod stripe;
 mod trace;
 
+use crate::config::{ConfigError, rule};
 use crate::control::{
     CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, Level, MediumAccess,
 };
-use crate::null::{ConfigError, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 use crate::zones::Zones;

@@ -1,11 +1,12 @@
 //! The built-in profiles, and the errors for parameters that contradict each other.
 use zonal_blk::ZoneWrite;
-use zonal_device::DeviceSpec;
-use zonal_device::device_spec::{HDD_OPTIONS, HDD_PROFILES, build, help, parse, parse_profile};
+use zonal_device::HddConfig;
+use zonal_device::device_spec::{build, help, kinds, parse, parse_profile};
 
 #[test]
 fn every_profile_makes_a_rotating_device_by_each_of_its_names() {
-    for (name, text) in HDD_PROFILES {
+    let hdd = kinds().find(|kind| kind.name == "hdd").unwrap();
+    for (name, text) in hdd.profiles {
         let spec = parse(name).unwrap();
         assert_eq!(spec, parse(&format!("hdd:profile={name}")).unwrap());
         assert_eq!(spec, parse_profile(name, text).unwrap());
@@ -29,33 +30,15 @@ fn the_disk_behind_the_other_adapter_differs_in_the_longest_command_alone() {
 
 #[test]
 fn every_option_of_a_profile_can_be_overridden() {
-    let DeviceSpec::Hdd(config) = parse("smr-30t:order=fifo,cache=4M,heads=20").unwrap() else {
-        panic!("a disk");
-    };
+    let spec = parse("smr-30t:order=fifo,cache=4M,heads=20").unwrap();
+    let config = spec.config_of::<HddConfig>().expect("a disk");
     assert_eq!((config.cache.0, config.heads), (4 << 20, 20));
     let in_file = "cache = \"4M\"\nheads = 20\norder = \"fifo\"\nprofile = \"smr-30t\"\n";
     let from_file = parse_profile("p", &format!("device = \"hdd\"\n{in_file}")).unwrap();
-    assert_eq!(from_file, DeviceSpec::Hdd(config));
+    assert_eq!(from_file, spec);
     let help = help();
-    for option in HDD_OPTIONS {
+    for option in HddConfig::OPTIONS {
         assert!(help.contains(&format!("\n  {} ", option.name)), "{}", option.name);
-    }
-}
-
-#[test]
-fn every_default_in_the_table_is_the_configurations() {
-    let plain = parse("hdd").unwrap();
-    for option in HDD_OPTIONS {
-        let given = match option.name {
-            "zones" | "zone_size" | "conventional" | "max_open" | "written" => "recording=smr,",
-            _ => "",
-        };
-        let spec = parse(&format!("hdd:{given}{}={}", option.name, option.default));
-        let expected = if given.is_empty() { &plain } else { &parse("hdd:recording=smr").unwrap() };
-        match option.name {
-            "recording" => assert_eq!(&spec.unwrap(), &plain),
-            name => assert_eq!(&spec.unwrap(), expected, "{name}"),
-        }
     }
 }
 

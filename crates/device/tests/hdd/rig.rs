@@ -5,7 +5,7 @@ use zonal_blk::{
     ZoneWrite,
 };
 use zonal_device::device_spec::parse;
-use zonal_device::{DeviceSpec, HddConfig, HddDevice};
+use zonal_device::{HddConfig, HddDevice};
 
 /// A conventional disk on which little goes on but what a test looks at.
 pub const PLAIN: &str =
@@ -17,7 +17,7 @@ pub const SMR: &str = "hdd:recording=smr,zones=64,zone_size=16M,max_open=8,heads
 /// The configuration that a spec says.
 pub fn config(spec: &str) -> HddConfig {
     match parse(spec) {
-        Ok(DeviceSpec::Hdd(config)) => *config,
+        Ok(spec) if spec.kind() == "hdd" => spec.config_of::<HddConfig>().expect("a disk").clone(),
         other => panic!("{spec}: {other:?}"),
     }
 }

@@ -113,10 +113,7 @@ pub struct Fitted {
 /// The ramp and the measured time of a load in seconds: shorter than in a validation, since a fit
 /// runs each load many times.
 pub fn run_length(spec: &DeviceSpec, measured: Option<f64>) -> (f64, f64) {
-    let (ramp, default): (f64, f64) = match spec {
-        DeviceSpec::Hdd(_) => (4.0, 20.0),
-        DeviceSpec::Null(_) | DeviceSpec::Zns(_) => (0.05, 0.05),
-    };
+    let (ramp, default): (f64, f64) = if spec.is_rotational() { (4.0, 20.0) } else { (0.05, 0.05) };
     (ramp.min(measured.unwrap_or(ramp)), measured.unwrap_or(default))
 }
 

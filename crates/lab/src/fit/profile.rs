@@ -164,6 +164,7 @@ fn calibrated(document: &DocumentMut) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zonal_device::NullConfig;
 
     const TEXT: &str = "# Mine.\ndevice = \"null\"\nlatency = \"10us\" # measured\nzones = 64\n";
 
@@ -187,9 +188,8 @@ mod tests {
         let point = [1.23454_f64.ln(), (71.6_f64 / 64.0).ln()];
         let expected = TEXT.replace("10us", "12350ns").replace("64", "72");
         assert_eq!(profile.text(&point), expected);
-        let DeviceSpec::Null(config) = profile.spec(&point).unwrap() else {
-            panic!("a null device")
-        };
+        let spec = profile.spec(&point).unwrap();
+        let config = spec.config_of::<NullConfig>().expect("a null device");
         assert_eq!((config.latency.0, config.zones), (12_350, 72));
     }
 

@@ -54,7 +54,7 @@ pub struct Assume {
 impl Assume {
     /// For a drive of this kind, about which nothing is assumed.
     pub fn of(spec: &DeviceSpec) -> Self {
-        Assume { rotational: matches!(spec, DeviceSpec::Hdd(_)), ..Assume::default() }
+        Assume { rotational: spec.is_rotational(), ..Assume::default() }
     }
 
     /// What the kernel does: zone write locking by mq-deadline, which zoned devices had to have,

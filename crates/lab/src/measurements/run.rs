@@ -71,20 +71,19 @@ const READS_OF_A_ZONE: f64 = 40e3;
 
 impl Pace {
     fn of(spec: &DeviceSpec) -> Self {
-        match spec {
-            DeviceSpec::Hdd(_) => Pace { ramp: 6.0, measured: 60.0, slow: 50e6, least: 0.0 },
-            DeviceSpec::Null(_) | DeviceSpec::Zns(_) => {
-                Pace { ramp: 0.2, measured: 1.0, slow: 1e9, least: 0.0 }
-            }
+        if spec.is_rotational() {
+            Pace { ramp: 6.0, measured: 60.0, slow: 50e6, least: 0.0 }
+        } else {
+            Pace { ramp: 0.2, measured: 1.0, slow: 1e9, least: 0.0 }
         }
     }
 
     /// The same for a load by name: reads fill no buffer.
     fn of_named(spec: &DeviceSpec, load: &NamedLoad) -> Self {
         let pace = Pace::of(spec);
-        match (spec, &load.kind) {
-            (DeviceSpec::Zns(config), LoadKind::Read { random, .. }) => {
-                let reads = UNITS * config.unit().0 as f64 / load.block as f64;
+        match (spec.config().program_unit(), &load.kind) {
+            (Some(unit), LoadKind::Read { random, .. }) => {
+                let reads = UNITS * unit.0 as f64 / load.block as f64;
                 let least = reads / READS_OF_A_ZONE;
                 Pace { ramp: 0.02, least: if *random { 0.0 } else { least }, ..pace }
             }
@@ -229,7 +228,7 @@ fn run_named(
     let length = Pace::of_named(&spec, load).length(options, load.bytes_in_flight());
     let device_options = DeviceOptions {
         device: Some(options.device.clone()),
-        spec: Some(spec.with_written(Written::all())?),
+        spec: Some(spec.with_written(&Written::all())?),
         queue: QueueOptions {
             zone_write: scheduled.then_some(ZoneWrite::Lock),
             merge,
@@ -249,11 +248,7 @@ fn run_in_turns(
     costs: CostModel,
     options: &RunOptions,
 ) -> Result<Predicted> {
-    let capacity = match spec {
-        DeviceSpec::Null(config) => config.effective_zone_capacity(),
-        DeviceSpec::Hdd(config) => config.zone_size,
-        DeviceSpec::Zns(config) => config.zone_capacity,
-    };
+    let capacity = spec.config().zone_capacity();
     let ios = u64::from(load.zones) * (capacity.0 / load.block);
     let phase = |merge| -> Result<Phase> {
         let stats = run_named(load, spec.clone(), costs, options, merge)?;
@@ -280,7 +275,7 @@ fn run_jobs(
     // There has to be something to read.
     let reads = jobs.iter().any(|job| matches!(job.rw, Rw::Read | Rw::Mixed));
     let spec = match spec.written().is_empty() && reads {
-        true => spec.clone().with_written(Written::all())?,
+        true => spec.clone().with_written(&Written::all())?,
         false => spec.clone(),
     };
     let device_options = DeviceOptions {

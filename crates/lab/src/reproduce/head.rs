@@ -11,7 +11,6 @@ use crate::experiment::{self, RunLength};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use zonal_blk::{Nanos, QueueOptions};
-use zonal_device::device_spec::DeviceSpec;
 use zonal_device::hdd::{HddDevice, HeadActivity, TraceEntry};
 use zonal_fio::jobfile::{self, SystemEnvironment};
 
@@ -61,7 +60,7 @@ fn trace(cell: &Cell, settings: &MeasureSettings) -> Result<(Vec<TraceEntry>, u6
     let name = phases.iter().flatten().find_map(|task| task.job.filename.as_deref());
     let name = name.context("a cell's job names its device")?.to_owned();
     let spec = devices::load(&name)?.with_seed(settings.seed);
-    let DeviceSpec::Hdd(config) = &spec else { bail!("{name}: expected a rotating disk") };
+    let Some(config) = spec.config_of() else { bail!("{name}: expected a rotating disk") };
     let disk = Arc::new(HddDevice::with_trace(config, Some(ENTRIES))?);
     let options = QueueOptions {
         zone_write: setup.zone_write,

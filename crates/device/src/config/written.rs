@@ -1,13 +1,10 @@
 //! The zones that a new device has written to their end (`written=`): the state of a drive after
 //! preconditioning.
-use super::SpecError;
-use crate::null::ConfigError;
+use super::error::{ConfigError, rule};
+use super::option::{OptionValue, Unit, ValueError};
 use std::fmt;
 use std::ops::RangeInclusive;
 use zonal_blk::ZoneNo;
-
-/// The form of a value, for error messages.
-pub(super) const FORM: &str = "`100%`, another share of the zones, or zones such as 0-99+200";
 
 /// The zones that are written to their end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,32 +35,25 @@ impl Written {
     }
 
     /// Parses `100%`, or zones such as `0-99+200`.
-    pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
+    fn from_text(text: &str) -> Option<Self> {
         let choice = match text.strip_suffix('%') {
             Some(share) => number(share)
                 .filter(|share| *share <= 100)
                 .map(|share| Choice::Share(u8::try_from(share).expect("at most 100"))),
             None => text.split('+').map(range).collect::<Option<_>>().map(Choice::Zones),
         };
-        choice.map(Written).ok_or_else(|| SpecError::BadValue {
-            option: "written",
-            found: text.to_owned(),
-            form: FORM.to_owned(),
-            max: None,
-        })
+        choice.map(Written)
     }
 
     /// Checks that the zones exist.
-    pub(super) fn check(&self, nr_zones: u32) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, nr_zones: u32) -> Result<(), ConfigError> {
         let Choice::Zones(ranges) = &self.0 else { return Ok(()) };
         let beyond = ranges.iter().find(|range| *range.end() >= nr_zones);
-        crate::null::rule("written", beyond.is_none(), self, || {
-            format!("zones below zones={nr_zones}")
-        })
+        rule("written", beyond.is_none(), self, || format!("zones below zones={nr_zones}"))
     }
 
     /// The zones of a device that has `nr_zones`. A zone may come twice.
-    pub(super) fn zones(&self, nr_zones: u32) -> Vec<ZoneNo> {
+    pub(crate) fn zones(&self, nr_zones: u32) -> Vec<ZoneNo> {
         match &self.0 {
             Choice::Share(share) => {
                 let zones = u64::from(nr_zones) * u64::from(*share) / 100;
@@ -71,6 +61,22 @@ impl Written {
             }
             Choice::Zones(ranges) => ranges.iter().cloned().flatten().map(ZoneNo).collect(),
         }
+    }
+}
+
+impl OptionValue for Written {
+    const MAX: u64 = 0;
+
+    fn from_number(_number: u64) -> Self {
+        Written::default()
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
+
+    fn parse(_unit: Unit, text: &str) -> Result<Self, ValueError> {
+        Written::from_text(text).ok_or(ValueError { max: None })
     }
 }
 
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     fn zones(text: &str, nr_zones: u32) -> Vec<u32> {
-        let written = Written::parse(text).expect(text);
+        let written = Written::from_text(text).expect(text);
         written.check(nr_zones).expect(text);
         written.zones(nr_zones).into_iter().map(|zone| zone.0).collect()
     }
@@ -119,9 +125,8 @@ mod tests {
     #[test]
     fn other_texts_and_zones_that_do_not_exist_are_errors() {
         for text in ["", "all", "101%", "-1%", "3-1", "1+", "1,2", "+1"] {
-            let error = Written::parse(text).expect_err(text).to_string();
-            assert!(error.starts_with(&format!("option `written`: found `{text}`")), "{error}");
+            assert_eq!(Written::from_text(text), None, "{text}");
         }
-        assert!(Written::parse("0-8").unwrap().check(8).is_err());
+        assert!(Written::from_text("0-8").unwrap().check(8).is_err());
     }
 }

@@ -1,0 +1,154 @@
+//! The declaration of a device's options: one entry each makes the field, its default, its help and
+//! its check.
+
+/// Declares a configuration. An entry is
+///
+/// ```text
+/// /// More than the help says, for readers of the source.
+/// Zoned zones: u32 = Count("4096") in 1..=MAX_ZONES, "number of zones";
+/// ```
+///
+/// with the [`Scope`](super::Scope), the field's name and type, which is an
+/// [`OptionValue`](super::OptionValue), the [`Unit`](super::Unit) with the default as it is written in
+/// a spec, the range of numbers if the type holds others, and the help. `Words` stands for the words
+/// of an [`option_words!`] type. A field of type `Option` has its default in words and is `None`
+/// unless it is given.
+///
+/// Each kind has `memory` and `written`, which are added, and has to have `lba`.
+macro_rules! device_options {
+    ($(#[$outer:meta])* pub struct $config:ident { $($entries:tt)* }) => {
+        $crate::config::device_options! {
+            @all $(#[$outer])* $config {
+                $($entries)*
+                Any memory: bool = Flag("false"), "whether data are kept, in memory";
+                Zoned written: $crate::config::Written = Zones("0%"),
+                    "zones that are written to their end, such as 100% or 0-99+200";
+            }
+        }
+    };
+    (@all $(#[$outer:meta])* $config:ident {
+        $(
+            $(#[$doc:meta])*
+            $scope:ident $name:ident: $type:ty = $unit:ident($default:literal)
+                $(in $range:expr)?, $help:literal;
+        )*
+    }) => {
+        $(#[$outer])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $config {
+            $(
+                #[doc = $help]
+                $(#[$doc])*
+                pub $name: $type,
+            )*
+        }
+
+        impl $config {
+            /// The options, in the order of the help text.
+            pub const OPTIONS: &'static [$crate::config::OptionInfo] = &[$(
+                $crate::config::OptionInfo {
+                    name: stringify!($name),
+                    unit: $crate::config::device_options!(@unit $unit $type),
+                    default: $default,
+                    scope: $crate::config::Scope::$scope,
+                    help: $help,
+                    range: $crate::config::device_options!(@range $($range)?),
+                },
+            )*];
+        }
+
+        /// No option is given.
+        impl Default for $config {
+            fn default() -> Self {
+                use $crate::config::OptionValue;
+                $config {
+                    $($name: OptionValue::by_default(
+                        $crate::config::device_options!(@unit $unit $type),
+                        $default,
+                    ),)*
+                }
+            }
+        }
+
+        impl $crate::config::Options for $config {
+            fn options(&self) -> &'static [$crate::config::OptionInfo] {
+                Self::OPTIONS
+            }
+
+            fn set(&mut self, name: &str, text: &str) -> Result<(), $crate::config::ValueError> {
+                use $crate::config::OptionValue;
+                match name {
+                    $(stringify!($name) => {
+                        let unit = $crate::config::device_options!(@unit $unit $type);
+                        self.$name = OptionValue::parse(unit, text)?;
+                    })*
+                    _ => panic!("no option {name}"),
+                }
+                Ok(())
+            }
+
+            fn get(&self, name: &str) -> Option<u64> {
+                use $crate::config::OptionValue;
+                match name {
+                    $(stringify!($name) => self.$name.number(),)*
+                    _ => None,
+                }
+            }
+
+            fn keeps_data(&self) -> bool {
+                self.memory
+            }
+
+            fn written(&self) -> &$crate::config::Written {
+                &self.written
+            }
+
+            fn boxed(&self) -> Box<dyn $crate::config::DeviceConfig> {
+                Box::new(self.clone())
+            }
+
+            fn equals(&self, other: &dyn $crate::config::DeviceConfig) -> bool {
+                let other: &dyn std::any::Any = other;
+                other.downcast_ref() == Some(self)
+            }
+        }
+    };
+    (@unit Words $type:ty) => { $crate::config::Unit::Choice(<$type>::WORDS) };
+    (@unit $unit:ident $type:ty) => { $crate::config::Unit::$unit };
+    (@range) => { 0..=u64::MAX };
+    (@range $range:expr) => { $range };
+}
+
+/// Declares an enum whose variants are the words that an option can have.
+macro_rules! option_words {
+    ($(#[$outer:meta])* pub enum $name:ident {
+        $($(#[$doc:meta])* $variant:ident = $word:literal,)*
+    }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// The words, in the order of the variants.
+            pub const WORDS: &'static [&'static str] = &[$($word,)*];
+            const ALL: &'static [$name] = &[$($name::$variant,)*];
+        }
+
+        impl $crate::config::OptionValue for $name {
+            const MAX: u64 = Self::ALL.len() as u64 - 1;
+
+            fn from_number(number: u64) -> Self {
+                usize::try_from(number).ok().and_then(|at| Self::ALL.get(at).copied())
+                    .expect("at most MAX")
+            }
+
+            fn number(&self) -> Option<u64> {
+                Some(*self as u64)
+            }
+        }
+    };
+}
+
+pub(crate) use {device_options, option_words};

@@ -1,0 +1,48 @@
+//! The help text on devices, which `docs/devices.md` shows.
+use super::kinds::{kinds, names, profile_names};
+use crate::config::{Kind, OptionInfo, Scope};
+
+/// The help text on devices: a line for each option.
+pub fn help() -> String {
+    let mut help = format!(
+        "A device is {} or the name of a profile below, alone or with \
+         `:option=value,...` behind it, or a file `NAME.toml` with `device = \"null\"` or another and \
+         its options.\n\
+         Sizes take K, M, G, T (powers of 1024); times need ns, us, ms or s; rates take kB/s, \
+         MB/s, GB/s (powers of 1000).\n",
+        names()
+    );
+    help.push_str(&format!("Profiles: {}.\n", profile_names()));
+    for kind in kinds() {
+        let profile =
+            if kind.profiles.is_empty() { "" } else { ", and `profile=NAME` before all others" };
+        help.push_str(&format!("\nOptions of {}{profile}:\n\n", kind.name));
+        add_options(&mut help, kind);
+    }
+    help
+}
+
+/// Adds a line for each option.
+fn add_options(help: &mut String, kind: &Kind) {
+    let width = |text: fn(&OptionInfo) -> &str| {
+        let widths = kind.options.iter().map(|option| text(option).len());
+        widths.max().unwrap_or(0)
+    };
+    let names = width(|option| option.name);
+    let defaults = width(|option| option.default);
+    for option in kind.options {
+        let scope = match option.scope {
+            Scope::Zoned => kind.scopes[0],
+            Scope::Regular => kind.scopes[1],
+            Scope::Any => "",
+        };
+        let scope = if scope.is_empty() { String::new() } else { format!(" ({scope})") };
+        help.push_str(&format!(
+            "  {:names$}  {:5}  {:defaults$}  {}{scope}\n",
+            option.name,
+            option.unit.name(),
+            option.default,
+            option.help,
+        ));
+    }
+}
