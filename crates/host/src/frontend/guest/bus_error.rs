@@ -4,6 +4,9 @@
 //! whole mapping instead, and marks it as lost: the access goes on, and the client is disconnected. That
 //! costs nothing while nothing happens, and needs no seals, which clients may lack. A SIGBUS elsewhere is
 //! left to the handler of before.
+//!
+//! mmap in the handler can fail for one reason: the process has as many mappings as the kernel allows
+//! (`vm.max_map_count`). A reserve of mappings is kept for that, and removed then.
 use libc::{c_int, c_void, siginfo_t};
 use std::ptr;
 use std::sync::Once;
@@ -15,6 +18,11 @@ const SLOTS: usize = 4096;
 static MAPPINGS: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 /// Mappings that are lost.
 static LOST: AtomicUsize = AtomicUsize::new(0);
+/// Where the reserve of mappings is; 0 while there is none.
+static RESERVE: AtomicUsize = AtomicUsize::new(0);
+/// Mappings of the reserve. To replace a part of a mapping, which it is if the kernel has merged
+/// neighbours, takes two.
+const RESERVE_MAPPINGS: usize = 64;
 /// What SIGBUS did before.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
@@ -46,10 +54,13 @@ impl Guard {
     ///
     /// # Safety
     /// Until the guard is dropped, the memory is a mapping of the caller's, of which only raw pointers
-    /// exist: it may be replaced by another at any time.
+    /// exist: it may be replaced by another at any time. It consists of whole pages of its file.
     pub unsafe fn new(start: usize, len: usize) -> Option<Self> {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(install);
+        if !has_reserve() {
+            return None;
+        }
         let found = MAPPINGS.iter().position(|slot| {
             slot.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })?;
@@ -89,8 +100,48 @@ fn install() {
     // SAFETY: asks for the present action; both pointers are valid or null.
     unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) };
     BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
-    // SAFETY: the handler does what a handler may: it reads atomics, calls mmap and sigaction.
+    // SAFETY: the handler does what a handler may: it reads atomics, calls mmap, munmap and sigaction.
     unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
+}
+
+/// Makes the reserve unless it is there. Returns whether it is.
+fn has_reserve() -> bool {
+    if RESERVE.load(Ordering::Acquire) != 0 {
+        return true;
+    }
+    let page = rustix::param::page_size();
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let len = RESERVE_MAPPINGS * page;
+    // SAFETY: a new mapping, which nobody accesses.
+    let start = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return false;
+    }
+    // Neighbours that can be accessed in different ways are mappings of their own.
+    let made = (0..RESERVE_MAPPINGS).step_by(2).all(|number| {
+        let address = (start as usize + number * page) as *mut c_void;
+        // SAFETY: a page of the new mapping.
+        unsafe { libc::mprotect(address, page, libc::PROT_READ) == 0 }
+    });
+    let first = || {
+        let (order, start) = (Ordering::AcqRel, start as usize);
+        RESERVE.compare_exchange(0, start, order, Ordering::Acquire).is_ok()
+    };
+    if !made || !first() {
+        // SAFETY: the mapping of above, of which nobody knows.
+        unsafe { libc::munmap(start, len) };
+    }
+    made
+}
+
+/// Removes the reserve if there is one.
+fn use_reserve() {
+    let start = RESERVE.swap(0, Ordering::AcqRel);
+    if start != 0 {
+        let len = RESERVE_MAPPINGS * rustix::param::page_size();
+        // SAFETY: the reserve, which nobody accesses.
+        unsafe { libc::munmap(start as *mut c_void, len) };
+    }
 }
 
 extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
@@ -116,7 +167,12 @@ fn replace(address: usize) -> bool {
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // SAFETY: `Guard::new` was promised that the mapping may be replaced.
-        let mapped = unsafe { libc::mmap(start as *mut c_void, len, prot, flags, -1, 0) };
+        let map = || unsafe { libc::mmap(start as *mut c_void, len, prot, flags, -1, 0) };
+        let mut mapped = map();
+        if mapped == libc::MAP_FAILED {
+            use_reserve();
+            mapped = map();
+        }
         if mapped == libc::MAP_FAILED {
             return false;
         }

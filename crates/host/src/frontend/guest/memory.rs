@@ -1,8 +1,9 @@
 //! Memory that a client shares: mappings of its files, by guest address.
 use super::bus_error::Guard;
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{fcntl_get_seals, fstat, fstatfs};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::param::page_size;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -43,11 +44,15 @@ struct Region {
     mapping: Option<Mapping>,
 }
 
-/// A shared mapping.
+/// A shared mapping of whole pages of the file, which may be larger than those of the guest. The kernel
+/// replaces and removes no part of a huge page.
 #[derive(Debug)]
 struct Mapping {
     start: *mut u8,
+    /// In bytes, a multiple of the file's page size.
     len: usize,
+    /// Where the region begins in it, in bytes.
+    region: usize,
     guard: Option<Guard>,
 }
 
@@ -58,22 +63,22 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn new(file: OwnedFd, request: &RegionRequest) -> Result<Self, Errno> {
+        let unit = page_size_of(&file)?;
         let stat = fstat(&file)?;
         let end = request.offset.checked_add(request.size).ok_or(Errno::INVAL)?;
-        // Anything else could block an access, or do more than keep bytes.
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
-            || u64::try_from(stat.st_size).is_ok_and(|size| end > size)
-        {
+        if u64::try_from(stat.st_size).is_ok_and(|size| end > size) {
             return Err(Errno::INVAL);
         }
-        let len = usize::try_from(request.size).map_err(|_| Errno::INVAL)?;
+        let first = request.offset - request.offset % unit;
+        let end = end.checked_next_multiple_of(unit).ok_or(Errno::INVAL)?;
+        let len = usize::try_from(end - first).map_err(|_| Errno::INVAL)?;
+        let region = usize::try_from(request.offset - first).map_err(|_| Errno::INVAL)?;
         let mut prot = ProtFlags::READ;
         prot.set(ProtFlags::WRITE, request.writable);
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: a new mapping, of which only raw pointers exist.
-        let start =
-            unsafe { mmap(ptr::null_mut(), len, prot, flags, file.as_fd(), request.offset)? };
-        let mut mapping = Mapping { start: start.cast(), len, guard: None };
+        let start = unsafe { mmap(ptr::null_mut(), len, prot, flags, file.as_fd(), first)? };
+        let mut mapping = Mapping { start: start.cast(), len, region, guard: None };
         // SAFETY: the mapping is this object's, which hands out no references.
         let guard = unsafe { Guard::new(start as usize, len) };
         mapping.guard = Some(guard.ok_or(Errno::NOSPC)?);
@@ -89,6 +94,21 @@ impl Drop for Mapping {
     }
 }
 
+/// The page size of a file in memory (memfd, tmpfs, hugetlbfs), in bytes.
+///
+/// # Errors
+/// `EINVAL` for all other files: an access to memory that a file system or a device has to supply may wait
+/// for that without end.
+fn page_size_of(file: &OwnedFd) -> Result<u64, Errno> {
+    // Only files in memory have seals. Unlike fstat and fstatfs this does not ask the file system, which
+    // may be one of FUSE that does not answer.
+    fcntl_get_seals(file).map_err(|_| Errno::INVAL)?;
+    let statistics = fstatfs(file)?;
+    let pages = page_size() as u64;
+    // The block size of hugetlbfs is its page size.
+    Ok(u64::try_from(statistics.f_bsize).map_or(pages, |size| size.max(pages)))
+}
+
 impl Region {
     fn end(&self) -> u64 {
         self.address + self.size
@@ -99,8 +119,8 @@ impl GuestMemory {
     /// Adds memory; without a file it is known and cannot be reached.
     ///
     /// # Errors
-    /// `EINVAL` for an address, a size or a file that memory cannot have, `EEXIST` where there is memory
-    /// already, `ENOSPC` for too many regions; those of mmap.
+    /// `EINVAL` for an address, a size or a file that memory cannot have (it must be of memfd, tmpfs or
+    /// hugetlbfs), `EEXIST` where there is memory already, `ENOSPC` for too many regions; those of mmap.
     pub fn map(&mut self, request: &RegionRequest, file: Option<OwnedFd>) -> Result<(), Errno> {
         let RegionRequest { address, size, offset, readable, writable } = *request;
         let end = address.checked_add(size).ok_or(Errno::INVAL)?;
@@ -151,9 +171,9 @@ impl GuestMemory {
         let allowed = if writes { region.writable } else { region.readable };
         let mapping = region.mapping.as_ref().filter(|_| allowed).ok_or(error)?;
         let offset = usize::try_from(address - region.address).map_err(|_| error)?;
-        let len = len.min(mapping.len - offset);
-        // SAFETY: the offset is less than the mapping's length, which is the region's.
-        Ok((unsafe { mapping.start.add(offset) }, len))
+        let len = usize::try_from(region.size).map_or(len, |size| len.min(size - offset));
+        // SAFETY: the offset is less than the region's size, and the region is inside the mapping.
+        Ok((unsafe { mapping.start.add(mapping.region + offset) }, len))
     }
 
     /// Where a number of `size` bytes is, at an address that is a multiple of that.
@@ -316,5 +336,108 @@ mod tests {
         memory.write(2 * PAGE, &[3; 8192]).expect("the address is still there");
         memory.clear();
         assert!(!memory.is_lost());
+    }
+
+    /// A file of huge pages, of which there need not be any.
+    fn huge_memfd(pages: u64) -> OwnedFd {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        let file = memfd_create(HUGE, flags).expect("a memfd of huge pages");
+        ftruncate(&file, pages << 21).expect("a size");
+        file
+    }
+
+    const HUGE: &str = "zonal-guest-of-huge-pages";
+
+    fn mappings_of(name: &str) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
+        maps.lines().filter(|line| line.contains(name)).count()
+    }
+
+    #[test]
+    fn part_of_a_huge_page_that_is_not_there_reads_as_zeroes_and_is_lost() {
+        for (offset, size) in [(0, PAGE), (5 * PAGE, PAGE), ((2 << 20) - PAGE, 2 * PAGE)] {
+            let mut memory = GuestMemory::default();
+            let file = huge_memfd(2);
+            let again = file.try_clone().expect("one more");
+            memory.map(&request(0x1000, size, offset), Some(again)).expect("a part of huge pages");
+            let mut last = [1; 8];
+            // No huge page is free, or there is none any more.
+            ftruncate(&file, 0).expect("it is the client's");
+            memory.read(0x1000 + size - 8, &mut last).expect("the address is still there");
+            assert_eq!((last, memory.is_lost()), ([0; 8], true));
+            assert!(memory.read(0x1000 + size - 7, &mut last).is_err(), "beyond the region");
+            memory.clear();
+            assert_eq!(mappings_of(HUGE), 0, "nothing is left of it");
+        }
+    }
+
+    #[test]
+    fn removed_parts_of_huge_pages_leave_no_mapping() {
+        let name = "zonal-guest-mapped-again";
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        let file = memfd_create(name, flags).expect("a memfd of huge pages");
+        ftruncate(&file, 2 << 20).expect("a size");
+        let mut memory = GuestMemory::default();
+        for number in 0..64 {
+            let request = request(0, PAGE, number * PAGE);
+            memory.map(&request, Some(file.try_clone().expect("one more"))).expect("memory");
+            memory.unmap(0, PAGE).expect("it is there");
+        }
+        assert_eq!(mappings_of(name), 0);
+    }
+
+    #[test]
+    fn files_that_need_not_answer_are_no_memory() {
+        let mut memory = GuestMemory::default();
+        let map =
+            |memory: &mut GuestMemory, file: OwnedFd| memory.map(&request(0, PAGE, 0), Some(file));
+        // The root is on a disk, procfs has no pages, a directory is no file.
+        for path in ["/proc/self/maps", "/proc/self", "/dev/zero"] {
+            let file = std::fs::File::open(path).expect("a file");
+            assert_eq!(map(&mut memory, file.into()), Err(Errno::INVAL), "{path}");
+        }
+        let program = std::env::current_exe().expect("a program");
+        let program = std::fs::File::open(program).expect("a file");
+        assert_eq!(map(&mut memory, program.into()), Err(Errno::INVAL), "a file on a disk");
+    }
+
+    /// Maps pages until there may be no more mappings.
+    fn use_up_mappings() {
+        let protections = [ProtFlags::READ, ProtFlags::WRITE];
+        for prot in protections.into_iter().cycle() {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            // SAFETY: a new mapping, which nobody accesses.
+            let mapped =
+                unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), page_size(), prot, flags) };
+            if mapped.is_err() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_lost_without_harm_when_there_may_be_no_more_mappings() {
+        const CHILD: &str = "ZONAL_TEST_USE_UP_MAPPINGS";
+        if std::env::var_os(CHILD).is_some() {
+            let mut memory = GuestMemory::default();
+            let file = memfd(8 * PAGE);
+            // Neighbours in the file, whose mappings the kernel may merge.
+            for page in 0..8 {
+                let file = file.try_clone().expect("one more");
+                memory.map(&request(page * PAGE, PAGE, page * PAGE), Some(file)).expect("memory");
+            }
+            use_up_mappings();
+            ftruncate(&file, 0).expect("it is the client's");
+            (0..8).for_each(|page| memory.write(page * PAGE, &[1; 8]).expect("it is there"));
+            assert!(memory.is_lost());
+            return;
+        }
+        let test = "memory_is_lost_without_harm_when_there_may_be_no_more_mappings";
+        let name = format!("{}::{test}", module_path!().split_once("::").expect("a crate").1);
+        let program = std::env::current_exe().expect("a program");
+        let mut child = std::process::Command::new(program);
+        let ended = child.args(["--exact", &name]).env(CHILD, "1").output().expect("it runs");
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{ended:?}");
     }
 }

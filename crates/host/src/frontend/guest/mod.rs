@@ -6,11 +6,13 @@
 //!  GuestMemory    memory that the client shares, by guest address; every access is checked
 //!  bus_error      survives that a client takes shared memory away
 //!  Eventfd        by which guests and servers wake each other
+//!  Signals        how the server does that without blocking
 //! ```
 pub mod bus_error;
 pub mod eventfd;
 pub mod memory;
 pub mod server;
+mod signals;
 pub mod socket;
 
 /// Structures of a protocol, to the byte, each with its size.

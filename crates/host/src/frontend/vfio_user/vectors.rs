@@ -3,13 +3,16 @@ use super::super::guest::eventfd::Eventfd;
 use super::wire::{IRQ_ERROR, IRQ_MSIX, IRQ_REQUEST};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+
+/// An interrupt: the eventfd that the client has given for it.
+type Vector = Mutex<Option<Arc<Eventfd>>>;
 
 /// The interrupts of a function.
 pub struct Vectors {
-    msix: Vec<Mutex<Option<Eventfd>>>,
+    msix: Vec<Vector>,
     /// Of errors and requests, which are never signalled.
-    others: [Mutex<Option<Eventfd>>; 2],
+    others: [Vector; 2],
 }
 
 impl Vectors {
@@ -19,7 +22,7 @@ impl Vectors {
     }
 
     /// The interrupts with this VFIO index.
-    fn of(&self, index: u32) -> &[Mutex<Option<Eventfd>>] {
+    fn of(&self, index: u32) -> &[Vector] {
         match index {
             IRQ_MSIX => &self.msix,
             IRQ_ERROR => &self.others[..1],
@@ -33,12 +36,7 @@ impl Vectors {
         u32::try_from(self.of(index).len()).expect("no more than 65536")
     }
 
-    fn range(
-        &self,
-        index: u32,
-        start: u32,
-        count: u32,
-    ) -> Result<&[Mutex<Option<Eventfd>>], Errno> {
+    fn range(&self, index: u32, start: u32, count: u32) -> Result<&[Vector], Errno> {
         let (start, count) = (start as usize, count as usize);
         let end = start.checked_add(count).ok_or(Errno::INVAL)?;
         self.of(index).get(start..end).ok_or(Errno::INVAL)
@@ -60,7 +58,10 @@ impl Vectors {
             return Err(Errno::INVAL);
         }
         let eventfds = eventfds.into_iter().map(Eventfd::new).collect::<Result<Vec<_>, _>>()?;
-        let eventfds = eventfds.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        let eventfds = eventfds
+            .into_iter()
+            .map(|one| Some(Arc::new(one)))
+            .chain(std::iter::repeat_with(|| None));
         for (vector, eventfd) in vectors.iter().zip(eventfds) {
             *vector.lock().expect("vector lock") = eventfd;
         }
@@ -99,8 +100,9 @@ impl Vectors {
     }
 }
 
-fn signal(vector: &Mutex<Option<Eventfd>>) {
-    if let Some(eventfd) = &*vector.lock().expect("vector lock") {
+fn signal(vector: &Vector) {
+    let eventfd = vector.lock().expect("vector lock").clone();
+    if let Some(eventfd) = eventfd {
         eventfd.signal();
     }
 }
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn guest_is_interrupted_by_eventfds_and_nothing_else() {
         let vectors = Vectors::new(2);
-        let event = eventfd(0, EventfdFlags::empty()).expect("an eventfd");
+        let event = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
         let again = event.try_clone().expect("a descriptor");
         vectors.set(IRQ_MSIX, 1, 1, vec![again]).expect("a vector");
         vectors.interrupt(0);
@@ -133,7 +135,7 @@ mod tests {
         fcntl_setfl(&event, OFlags::empty()).expect("it is the client's, too");
         vectors.interrupt(0);
         rustix::io::read(&event, &mut count).expect("an interrupt");
-        assert_eq!(u64::from_ne_bytes(count), u64::MAX - 1);
+        assert_eq!(u64::from_ne_bytes(count), u64::MAX);
         let (pipe, _other) = std::io::pipe().expect("a pipe");
         assert_eq!(vectors.set(IRQ_MSIX, 0, 1, vec![pipe.into()]), Err(Errno::INVAL));
         let event = || event.try_clone().expect("a descriptor");

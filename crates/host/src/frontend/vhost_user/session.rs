@@ -442,7 +442,7 @@ impl Session {
     fn set_eventfd(&mut self, code: u32, value: u64, fds: Vec<OwnedFd>) -> Result<Answer, Refusal> {
         let index = self.ring(value & RING_NUMBER)?;
         let eventfd = if value & NO_FD == 0 {
-            Some(Eventfd::new(one(fds)?).map_err(Refusal::Eventfd)?)
+            Some(Arc::new(Eventfd::new(one(fds)?).map_err(Refusal::Eventfd)?))
         } else if fds.is_empty() {
             None
         } else {

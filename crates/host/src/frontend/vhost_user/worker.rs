@@ -41,8 +41,8 @@ pub struct RingControl {
     pub enabled: AtomicBool,
     stop: AtomicU8,
     kick: Mutex<Option<Arc<Eventfd>>>,
-    pub call: Mutex<Option<Eventfd>>,
-    pub error: Mutex<Option<Eventfd>>,
+    pub call: Mutex<Option<Arc<Eventfd>>>,
+    pub error: Mutex<Option<Arc<Eventfd>>>,
 }
 
 impl RingControl {
@@ -70,13 +70,14 @@ impl RingControl {
         self.stop.load(Ordering::Acquire) == how as u8
     }
 
-    pub fn set_kick(&self, kick: Option<Eventfd>) {
-        *self.kick.lock().expect("kick lock") = kick.map(Arc::new);
+    pub fn set_kick(&self, kick: Option<Arc<Eventfd>>) {
+        *self.kick.lock().expect("kick lock") = kick;
     }
 }
 
-fn signal(eventfd: &Mutex<Option<Eventfd>>) {
-    if let Some(eventfd) = &*eventfd.lock().expect("eventfd lock") {
+fn signal(eventfd: &Mutex<Option<Arc<Eventfd>>>) {
+    let eventfd = eventfd.lock().expect("eventfd lock").clone();
+    if let Some(eventfd) = eventfd {
         eventfd.signal();
     }
 }
