@@ -50,6 +50,8 @@ pub(super) struct Output<T> {
     long: VecDeque<LongData<T>>,
     /// Bytes of long data that have not been sent.
     long_unsent: usize,
+    /// All bytes that were ever sent.
+    total_sent: u64,
 }
 
 #[derive(Debug)]
@@ -63,7 +65,7 @@ struct LongData<T> {
 
 impl<T> Default for Output<T> {
     fn default() -> Self {
-        Output { copied: Vec::new(), sent: 0, long: VecDeque::new(), long_unsent: 0 }
+        Output { copied: Vec::new(), sent: 0, long: VecDeque::new(), long_unsent: 0, total_sent: 0 }
     }
 }
 
@@ -79,9 +81,14 @@ impl<T> Output<T> {
         self.long_unsent += len;
     }
 
-    /// The long data that have not been sent as a whole.
-    pub fn places(&mut self) -> impl Iterator<Item = &mut T> {
-        self.long.iter_mut().map(|long| &mut long.place)
+    /// The position in the output of the next byte that is sent.
+    pub fn sent_until(&self) -> u64 {
+        self.total_sent
+    }
+
+    /// The position in the output of the next byte that is appended.
+    pub fn end(&self) -> u64 {
+        self.total_sent + self.unsent() as u64
     }
 
     pub fn unsent(&self) -> usize {
@@ -118,6 +125,7 @@ impl<T> Output<T> {
 
     /// As [`Outgoing::sent`]; `done` gets long data that have been sent as a whole.
     pub fn sent(&mut self, mut len: usize, mut done: impl FnMut(T)) {
+        self.total_sent += len as u64;
         while let Some(long) = self.long.front_mut() {
             let before = len.min(long.after - self.sent);
             self.sent += before;

@@ -437,6 +437,7 @@ fn target_that_breaks_a_rule_is_told_which() {
         assert_eq!(told, (fatal as u16, information, header_of(&pdu)), "{pdu:?}");
     }
     let mut host = begin();
+    host.take_unsent();
     let ended = host_receives(&mut host, &incoming(7, 0, true, true, 100));
     let [HostEvent::Completed { cqe, data }] = &ended[..] else { panic!("no response follows") };
     assert_eq!((*cqe, data.received()), (Cqe::new(7, NvmeStatus::SUCCESS), &[1; 100][..]));
@@ -483,16 +484,90 @@ fn requested(len: usize) -> (HostConnection, Vec<u8>) {
 }
 
 #[test]
-fn write_that_ends_before_its_data_were_sent_gives_its_buffer_back() {
+fn write_that_ends_before_its_data_were_sent_gives_its_buffer_back_when_they_are() {
     let (mut host, data) = requested(100_000);
     host.sent(24 + 5000);
-    let cqe = Cqe::new(3, NvmeStatus::INTERNAL);
-    let ended = host_receives(&mut host, &Pdu::Response(cqe));
+    let response = Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL));
+    assert!(host_receives(&mut host, &response).is_empty(), "its data are being sent");
+    let reused = host.submit(Sqe::new(1, 3, 1), Some(Buf::zeroed(100_000)));
+    assert_eq!(reused.map_err(|refused| refused.error), Err(SubmitError::CidInUse(3)));
+    // The PDU that was begun goes on as it was.
+    assert_eq!(host.take_unsent(), data[5000..]);
+    let mut ended = Vec::new();
+    host.receive(&[], &mut ended);
     let [HostEvent::Completed { data: ended, .. }] = &ended[..] else { panic!("it has ended") };
     assert_eq!(ended.buf.as_ref().unwrap()[..], data[..]);
-    // The command's number may be used again, and the PDU that was begun goes on as it was.
     host.submit(Sqe::new(1, 3, 1), Some(Buf::zeroed(100_000))).unwrap();
-    assert_eq!(host.take_unsent()[..95_000], data[5000..]);
+    assert_eq!(host.outstanding(), 1);
+}
+
+#[test]
+fn target_that_completes_a_command_twice_before_its_data_were_sent_breaks_a_rule() {
+    let (mut host, _) = requested(100_000);
+    let response = Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL));
+    host_receives(&mut host, &response);
+    assert!(host_receives(&mut host, &response).is_empty());
+    assert!(host.close_reason().is_some());
+}
+
+/// What a host does with R2Ts of a write of 100,000 bytes: its error, and the bytes that it sends at most.
+fn after_r2ts(r2ts: &[(u32, u32)], sends: bool) -> (Option<u16>, usize) {
+    let (mut host, _) = writing(100_000, 8192);
+    host.take_unsent();
+    let mut most = 0;
+    for &(offset, length) in r2ts {
+        host_receives(&mut host, &Pdu::ReadyToTransfer { cid: 3, ttag: 1, offset, length });
+        most = most.max(host.unsent());
+        if host.close_reason().is_some() {
+            let all = host.take_unsent();
+            let last = &all[all.len() - 48..];
+            return (Some(termination(last, Role::Host).0), most);
+        }
+        if sends {
+            host.take_unsent();
+        }
+    }
+    (None, most)
+}
+
+#[test]
+fn target_gets_the_data_of_a_write_in_order_and_once() {
+    let honest: Vec<_> = (0..10).map(|number| (number * 10_000, 10_000)).collect();
+    assert_eq!(after_r2ts(&honest, true), (None, 10_024));
+    let limit = Some(FatalError::LimitExceeded as u16);
+    let range = Some(FatalError::OutOfRange as u16);
+    let most = 100_024 + 48;
+    for (r2ts, sends, fatal) in [
+        (&[(0, 100_000), (0, 100_000)][..], false, limit),
+        (&[(0, 10_000), (10_000, 10_000)], false, limit),
+        (&[(0, 100_000), (0, 100_000)], true, range),
+        (&[(0, 10_000), (0, 10_000)], true, range),
+        (&[(0, 10_000), (20_000, 10_000)], true, range),
+        (&[(10_000, 10_000)], true, range),
+    ] {
+        let (found, unsent) = after_r2ts(r2ts, sends);
+        assert_eq!(found, fatal, "{r2ts:?}");
+        assert!(unsent <= most, "{unsent} bytes after {r2ts:?}");
+    }
+    // In its capsule.
+    let (mut host, _) = writing(4096, 8192);
+    host.take_unsent();
+    host_receives(&mut host, &Pdu::ReadyToTransfer { cid: 3, ttag: 1, offset: 0, length: 4096 });
+    assert!(host.close_reason().is_some(), "its data have been sent");
+}
+
+#[test]
+fn target_that_never_reads_cannot_make_the_host_keep_more_than_is_in_flight() {
+    let (mut host, _) = writing(100_000, 8192);
+    let mut ended = Vec::new();
+    for _ in 0..1000 {
+        // Each command is completed once the target has requested its data, of which it reads none.
+        let r2t = Pdu::ReadyToTransfer { cid: 3, ttag: 1, offset: 0, length: 100_000 };
+        host_receives(&mut host, &r2t);
+        ended.extend(host_receives(&mut host, &Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL))));
+        let _ = host.submit(Sqe::new(1, 3, 1), Some(Buf::zeroed(100_000)));
+    }
+    assert!(ended.is_empty() && host.unsent() < 200_000, "{} bytes", host.unsent());
 }
 
 #[test]
@@ -508,12 +583,14 @@ fn long_data_in_a_capsule_are_sent_from_where_they_are() {
     let decoded = decoder.decode(&mut &slices[1][..]).unwrap();
     let Some(Pdu::Command { data: sent, .. }) = decoded else { panic!("{decoded:?}") };
     assert_eq!(sent.bytes, data);
-    // The command ends early: its buffer is given back, and the rest of the capsule is sent.
+    // The command ends early: the rest of the capsule is sent, and its buffer is given back.
     host.sent(72 + 5000);
-    let ended = host_receives(&mut host, &Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL)));
+    assert!(host_receives(&mut host, &Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL))).is_empty());
+    assert_eq!(host.take_unsent(), data[5000..]);
+    let mut ended = Vec::new();
+    host.receive(&[], &mut ended);
     let [HostEvent::Completed { data: ended, .. }] = &ended[..] else { panic!("it has ended") };
     assert_eq!(ended.buf.as_ref().unwrap().as_ptr(), place, "the data were never copied");
-    assert_eq!(host.take_unsent(), data[5000..]);
 }
 
 #[test]

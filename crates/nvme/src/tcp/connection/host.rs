@@ -8,6 +8,7 @@ use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Pdu, Role};
 use crate::wire::queue::Transfer;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::io::IoSlice;
+use std::mem::take;
 use zonal_blk::Buf;
 
 /// Limits and preferences of a host.
@@ -93,6 +94,8 @@ pub struct NotSubmitted {
 pub struct HostConnection {
     config: HostConfig,
     link: Endpoint<Place>,
+    /// Commands that have completed and wait until their data have been sent, which are in their buffers.
+    completed: Vec<Cqe>,
     /// MAXH2CDATA, once the connection is initialized.
     max_data: Option<u32>,
     /// By CID.
@@ -112,6 +115,12 @@ struct PendingCommand {
     buf: Option<Buf>,
     received: usize,
     damaged: bool,
+    /// Bytes of the buffer that the target has requested, or that are in the capsule.
+    requested: usize,
+    /// Where in the output the last of them end.
+    sent_at: u64,
+    /// The target has completed it.
+    completed: bool,
 }
 
 impl PendingCommand {
@@ -126,13 +135,11 @@ impl PendingCommand {
     }
 }
 
-/// Where long data are that wait to be sent.
+/// Where long data are that wait to be sent: in the buffer of a command in flight.
 #[derive(Debug)]
-enum Place {
-    /// In the buffer of a command in flight.
-    Command { cid: u16, offset: usize },
-    /// Here, because the command has completed before its data were sent.
-    Copied(Vec<u8>),
+struct Place {
+    cid: u16,
+    offset: usize,
 }
 
 impl HostConnection {
@@ -146,6 +153,7 @@ impl HostConnection {
             config,
             link,
             max_data: None,
+            completed: Vec::new(),
             commands: Vec::new(),
             outstanding: 0,
             long_reads: 0,
@@ -199,16 +207,28 @@ impl HostConnection {
         let output = &mut self.link.output;
         let data = in_capsule.unwrap_or_default();
         let digest = command(&sqe, data, self.link.format, output.copied());
-        push_data(output, data, Place::Command { cid, offset: 0 }, digest);
-        let pending = PendingCommand { transfer, buf, received: 0, damaged: false };
+        push_data(output, data, Place { cid, offset: 0 }, digest);
+        let (requested, sent_at) = (data.len(), output.end());
+        let pending = PendingCommand {
+            transfer,
+            buf,
+            received: 0,
+            damaged: false,
+            requested,
+            sent_at,
+            completed: false,
+        };
         self.long_reads += usize::from(pending.is_long_read());
         self.commands[place] = Some(pending);
         self.outstanding += 1;
         Ok(())
     }
 
-    /// Takes received bytes. Appends the events that they complete to `events`.
+    /// Takes received bytes, of which there may be none. Appends the events that they complete to
+    /// `events`, and those of commands whose data have been sent since. To be called after each call of
+    /// [`sent`](Outgoing::sent).
     pub fn receive(&mut self, mut bytes: &[u8], events: &mut Vec<HostEvent>) {
+        self.end_completed(events);
         while self.link.closed.is_none() {
             if self.receiving.is_none() {
                 let Some((pdu, len)) = self.link.header(&mut bytes) else { return };
@@ -352,7 +372,8 @@ impl HostConnection {
         Ok(())
     }
 
-    /// Sends the data of an R2T, in PDUs of at most MAXH2CDATA bytes.
+    /// Sends the data of an R2T, in PDUs of at most MAXH2CDATA bytes. ICReq allows one R2T of a command at
+    /// a time; they request its data in order and once.
     fn send_data(
         &mut self,
         cid: u16,
@@ -361,43 +382,69 @@ impl HostConnection {
         length: u32,
     ) -> Result<(), CloseReason> {
         let max = self.max_data.unwrap_or_default() as usize;
+        let output = &mut self.link.output;
         let pending = pending(&mut self.commands, cid, 8)?;
+        if pending.sent_at > output.sent_until() {
+            let what = "R2T before the data of the last one were sent, expected one at a time";
+            return Err(protocol_error(FatalError::LimitExceeded, what));
+        }
         let (start, end) = (offset as usize, (offset as usize).saturating_add(length as usize));
         let outgoing =
             pending.buf.as_deref().filter(|_| pending.transfer == Transfer::ToController);
-        let range =
-            outgoing.and_then(|data| data.get(start..end)).filter(|range| !range.is_empty());
-        let range =
-            range.ok_or(protocol_error(FatalError::OutOfRange, "R2T beyond the command's data"))?;
-        let output = &mut self.link.output;
+        let range = outgoing
+            .filter(|_| start == pending.requested)
+            .and_then(|data| data.get(start..end))
+            .filter(|range| !range.is_empty());
+        let what = "R2T beyond the command's data, or out of order";
+        let range = range.ok_or(protocol_error(FatalError::OutOfRange, what))?;
         let mut at = offset;
         for piece in range.chunks(max) {
             let last = at as usize + piece.len() == end;
             let digest = host_data(cid, ttag, at, last, piece, self.link.format, output.copied());
-            push_data(output, piece, Place::Command { cid, offset: at as usize }, digest);
+            push_data(output, piece, Place { cid, offset: at as usize }, digest);
             at += u32::try_from(piece.len()).expect("a piece of 32-bit length");
+        }
+        (pending.requested, pending.sent_at) = (end, output.end());
+        Ok(())
+    }
+
+    /// Completes a command when its data have been sent. A target may complete it before, but may not
+    /// make this side keep the data of more commands than are in flight.
+    fn complete(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
+        let cid = cqe.cid.get();
+        // CID is after twelve bytes of the completion; the one of C2HData has been checked.
+        let pending = pending(&mut self.commands, cid, 20)?;
+        if pending.sent_at > self.link.output.sent_until() {
+            pending.completed = true;
+            self.completed.push(cqe);
+        } else {
+            self.end(cqe, events);
         }
         Ok(())
     }
 
-    fn complete(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) -> Result<(), CloseReason> {
-        let cid = cqe.cid.get();
-        // CID is behind twelve bytes of the completion; the one of C2HData has been checked.
-        pending(&mut self.commands, cid, 20)?;
-        let pending = self.commands[usize::from(cid)].take().expect("just seen");
+    /// Ends the completed commands whose data have been sent since.
+    fn end_completed(&mut self, events: &mut Vec<HostEvent>) {
+        if self.completed.is_empty() {
+            return;
+        }
+        let sent = self.link.output.sent_until();
+        let (ended, waiting) = take(&mut self.completed).into_iter().partition(|cqe| {
+            let pending = self.commands[usize::from(cqe.cid.get())].as_ref();
+            pending.is_some_and(|pending| pending.sent_at <= sent)
+        });
+        self.completed = waiting;
+        Vec::into_iter(ended).for_each(|cqe| self.end(cqe, events));
+    }
+
+    /// Ends a command in flight.
+    fn end(&mut self, cqe: Cqe, events: &mut Vec<HostEvent>) {
+        let pending = self.commands[usize::from(cqe.cid.get())].take();
+        let pending = pending.expect("a command in flight");
         self.outstanding -= 1;
         self.long_reads -= usize::from(pending.is_long_read());
         let PendingCommand { buf, received, damaged, .. } = pending;
-        for place in self.link.output.places() {
-            if let Place::Command { cid: of, offset } = *place
-                && of == cid
-            {
-                let data = buf.as_deref().unwrap_or_default();
-                *place = Place::Copied(data[offset..].to_vec());
-            }
-        }
         events.push(HostEvent::Completed { cqe, data: CommandData { buf, received, damaged } });
-        Ok(())
     }
 
     /// Ends the connection. Gives back the buffers of the commands in flight, by their identifiers.
@@ -423,13 +470,10 @@ impl Outgoing for HostConnection {
     }
 
     fn next_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        self.link.output.next_slices(slices, |place| match place {
-            Place::Copied(data) => data,
-            Place::Command { cid, offset } => {
-                let pending = self.commands[usize::from(*cid)].as_ref();
-                let buf = pending.and_then(|pending| pending.buf.as_deref());
-                &buf.expect("a command in flight with data")[*offset..]
-            }
+        self.link.output.next_slices(slices, |Place { cid, offset }| {
+            let pending = self.commands[usize::from(*cid)].as_ref();
+            let buf = pending.and_then(|pending| pending.buf.as_deref());
+            &buf.expect("a command in flight with data")[*offset..]
         })
     }
 
@@ -448,14 +492,15 @@ fn push_data(output: &mut Output<Place>, data: &[u8], place: Place, digest: Data
     }
 }
 
-/// A command in flight. `offset` is that of its identifier in the header.
+/// A command in flight that has not completed. `offset` is that of its identifier in the header.
 fn pending(
     commands: &mut [Option<PendingCommand>],
     cid: u16,
     offset: u32,
 ) -> Result<&mut PendingCommand, CloseReason> {
     let pending = commands.get_mut(usize::from(cid)).and_then(Option::as_mut);
-    let what = "a PDU for a command that was not sent";
+    let pending = pending.filter(|pending| !pending.completed);
+    let what = "a PDU for a command that is not in flight";
     pending.ok_or(invalid_field(FatalError::HeaderField, offset, what))
 }
 
