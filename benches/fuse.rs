@@ -23,8 +23,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use zonal_blk::{Buf, Device, Queue, QueueOptions};
 use zonal_device::device_spec;
-use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{Mount, Options, WorkerPool, ZoneFs};
+use zonal_frontend::zonefs::{Mount, Options, WorkerPool, ZoneFs};
+use zonal_os::RealClock;
 
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(400);

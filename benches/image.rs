@@ -37,10 +37,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use zonal_backend::image::{self, ImageName};
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status};
 use zonal_device::image::Profile;
 use zonal_device::rng::Rng;
-use zonal_host::backend::image::{self, ImageName};
 
 /// Pairs of each case.
 const ROUNDS: usize = 9;

@@ -35,15 +35,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use zonal_backend::nvme_tcp::NvmeTcpDevice;
 use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Status,
 };
 use zonal_device::device_spec;
-use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
-use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
-use zonal_host::poll::WaitPolicy;
-use zonal_host::poll::socket::{End, SocketCalls, pause_for};
+use zonal_frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
+use zonal_os::poll::WaitPolicy;
+use zonal_os::poll::socket::{End, SocketCalls, pause_for};
 
 const NQN: &str = "nqn.2026-11.org.example:bench";
 const ROUNDS: usize = 5;

@@ -11,13 +11,13 @@
 //! rounds are taken in turn, and a row shows its best round and the median of all. CPU is the processor
 //! time of the queues' threads for an I/O, which they have also spent on looking for work. With two
 //! queues the guest wants a third core: on two, compare that CPU time.
-#[path = "../crates/host/tests/vfio_user/client.rs"]
+#[path = "../crates/frontend/tests/vfio_user/client.rs"]
 #[allow(dead_code, reason = "this guest uses a part of it")]
 mod client;
-#[path = "../crates/host/tests/vfio_user/guest.rs"]
+#[path = "../crates/frontend/tests/vfio_user/guest.rs"]
 #[allow(dead_code, reason = "this guest uses a part of it")]
 mod guest;
-#[path = "../crates/host/tests/guest_memory/mod.rs"]
+#[path = "../crates/frontend/tests/guest_memory/mod.rs"]
 #[allow(dead_code, reason = "this guest uses a part of it")]
 mod guest_memory;
 #[path = "support/start.rs"]
@@ -28,11 +28,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zonal_blk::{Device, Queue, QueueOptions};
 use zonal_device::device_spec;
-use zonal_host::RealClock;
-use zonal_host::frontend::vfio_user::{Server, ServerConfig};
-use zonal_host::poll::WaitPolicy;
+use zonal_frontend::vfio_user::{Server, ServerConfig};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::wire::opcode::IoOpcode;
+use zonal_os::RealClock;
+use zonal_os::poll::WaitPolicy;
 
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(400);

@@ -32,7 +32,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use tracing::Level;
-use zonal_host::control::log::{Format, LogOptions};
+use zonal_serve::control::log::{Format, LogOptions};
 
 /// A parsed command line.
 pub struct Invocation {

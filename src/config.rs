@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use zonal_fio::text_file;
+use zonal_os::text_file;
 
 /// Names the file; none is read if it is empty.
 const VARIABLE: &str = "ZONAL_CONFIG";

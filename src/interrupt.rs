@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use zonal_host::control::log::Log;
+use zonal_serve::control::log::Log;
 
 const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 /// Exit code of a process that a signal ended, less the signal's number.

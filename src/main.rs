@@ -16,8 +16,8 @@ use std::io;
 use std::process::ExitCode;
 use terminal::print_error;
 use zonal_fio::jobfile::{JobError, Origin};
-use zonal_host::control::log::Log;
 use zonal_lab::describe;
+use zonal_serve::control::log::Log;
 
 /// Exit code for bad input: arguments, job files, device specs.
 const EXIT_BAD_INPUT: u8 = 2;

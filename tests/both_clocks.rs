@@ -7,7 +7,8 @@ use zonal_fio::job::{DataDir, Job, ZoneMode};
 use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 use zonal_fio::plan;
 use zonal_fio::runner::Outcome;
-use zonal_host::{JobThread, RealClock};
+use zonal_lab::jobs::{self, JobThread};
+use zonal_os::RealClock;
 use zonal_sim::{BoxedRunner, CostModel};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +58,7 @@ fn run(clock_kind: ClockKind, device: &str, policy: ZoneWrite, text: &str) -> Ru
             let threads = runners.map(thread).collect();
             let clock = RealClock::start();
             let outcomes =
-                zonal_host::run(threads, &clock, &AtomicBool::new(false), || {}).expect("threads");
+                jobs::run(threads, &clock, &AtomicBool::new(false), || {}).expect("threads");
             (outcomes, zonal_blk::Clock::now(&clock))
         }
     };

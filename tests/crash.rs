@@ -7,12 +7,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use zonal_backend::image::{self, ImageName};
 use zonal_blk::{
     Bio, BioFlags, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status, Zone, ZoneNo,
 };
 use zonal_device::image::{Finding, Profile};
 use zonal_device::rng::Rng;
-use zonal_host::backend::image::{self, ImageName};
 
 /// The path of the child's image, and its seed.
 const IMAGE: &str = "ZONAL_CRASH_IMAGE";

@@ -13,7 +13,7 @@ use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Prio, PrioClass, Queue, QueueOptions,
     Request, Sector, Status, Wake,
 };
-use zonal_host::RealClock;
+use zonal_os::RealClock;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ClockKind {

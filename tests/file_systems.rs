@@ -6,7 +6,8 @@ use zonal_blk::{Nanos, Queue, QueueOptions, ZoneWrite};
 use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 use zonal_fio::runner::Outcome;
 use zonal_fsmodel::{self as fs, Disk};
-use zonal_host::{JobThread, RealClock};
+use zonal_lab::jobs::{self, JobThread};
+use zonal_os::RealClock;
 use zonal_sim::CostModel;
 
 const ZONED: &str = "null:zones=64,zone_size=1M,max_open=0,memory=true,latency=20us";
@@ -27,8 +28,7 @@ fn run(real: bool, device: &str, policy: Option<ZoneWrite>, text: &str) -> Vec<O
     let runner = Box::new(runner);
     if real {
         let threads = vec![JobThread { runner, cpus: Vec::new() }];
-        zonal_host::run(threads, &RealClock::start(), &AtomicBool::new(false), || {})
-            .expect("threads")
+        jobs::run(threads, &RealClock::start(), &AtomicBool::new(false), || {}).expect("threads")
     } else {
         let costs = CostModel::Flat(Nanos(1000));
         zonal_sim::run(vec![runner], Nanos(0), costs).expect("no stall").0

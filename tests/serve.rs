@@ -1,15 +1,15 @@
 //! `zonal serve`, with `zonal run` and `zonal zone` as hosts, and a virtual machine.
 #[path = "serve/attacks.rs"]
 mod attacks;
-#[path = "../crates/host/tests/vfio_user/client.rs"]
+#[path = "../crates/frontend/tests/vfio_user/client.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod client;
 #[path = "serve/control.rs"]
 mod control;
-#[path = "../crates/host/tests/vfio_user/guest.rs"]
+#[path = "../crates/frontend/tests/vfio_user/guest.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod guest;
-#[path = "../crates/host/tests/guest_memory/mod.rs"]
+#[path = "../crates/frontend/tests/guest_memory/mod.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod guest_memory;
 #[path = "hostile/mod.rs"]

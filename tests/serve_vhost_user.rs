@@ -1,11 +1,11 @@
 //! `zonal serve --vhost-user`, with a virtual machine monitor and its guest in this process.
-#[path = "../crates/host/tests/vhost_user/client.rs"]
+#[path = "../crates/frontend/tests/vhost_user/client.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod client;
-#[path = "../crates/host/tests/vhost_user/guest.rs"]
+#[path = "../crates/frontend/tests/vhost_user/guest.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod guest;
-#[path = "../crates/host/tests/guest_memory/mod.rs"]
+#[path = "../crates/frontend/tests/guest_memory/mod.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod guest_memory;
 

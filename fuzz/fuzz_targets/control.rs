@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_host::control::Command;
+use zonal_serve::control::Command;
 
 fuzz_target!(|text: &str| {
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_host::backend::nvme_tcp::Address;
+use zonal_backend::nvme_tcp::Address;
 
 fuzz_target!(|text: &str| {
     let Ok(address) = text.parse::<Address>() else { return };

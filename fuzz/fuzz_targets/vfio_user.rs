@@ -13,7 +13,7 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Nanos, Queue, QueueOptions};
 use zonal_device::device_spec;
-use zonal_host::frontend::vfio_user::Stepped;
+use zonal_frontend::vfio_user::Stepped;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode};
 use zonal_nvme::wire::pcie::{CreateCq, CreateSq, prp_pointer};

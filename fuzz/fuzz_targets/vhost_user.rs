@@ -13,7 +13,7 @@ use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_blk::{Nanos, Queue, QueueOptions};
 use zonal_device::device_spec;
-use zonal_host::frontend::vhost_user::Stepped;
+use zonal_frontend::vhost_user::Stepped;
 
 /// Guest memory has a page for each ring of 64 entries: descriptors, available and used ring; then headers
 /// of requests, their status, requests in flight, indirect tables; the rest is data.

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_host::web::{Recording, standalone};
+use zonal_serve::web::{Recording, standalone};
 
 fuzz_target!(|file: &[u8]| {
     if let Ok(recording) = Recording::read(file) {

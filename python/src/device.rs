@@ -10,7 +10,7 @@ use zonal_blk::{Bio, BioFlags, Buf, Completion, Limits, Op, Queue, QueueOptions}
 use zonal_blk::{Sector, Status, ZoneCondition, ZoneCounters, ZoneKind, ZoneNo, meant};
 use zonal_device::device_spec;
 use zonal_device::image::Profile;
-use zonal_host::backend::image::{self, ImageName};
+use zonal_backend::image::{self, ImageName};
 use zonal_lab::devices::{self, AttachedDevice, Notices, named_scheduler};
 use zonal_lab::zone::SyncChannel;
 

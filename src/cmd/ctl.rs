@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zonal_host::control::{Command, ControlClient};
+use zonal_serve::control::{Command, ControlClient};
 
 /// The commands, for help.
 pub const COMMANDS: &str = "\

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use zonal_host::doctor::{self, Check};
+use zonal_serve::doctor::{self, Check};
 
 /// Options of `zonal doctor`.
 #[derive(Args, Debug)]

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use zonal_backend::image::{self, ImageName, OpenError};
 use zonal_device::image::{Finding, ImageError, Profile, Superblock};
-use zonal_host::backend::image::{self, ImageName, OpenError};
-use zonal_host::uuid;
 use zonal_lab::devices;
 use zonal_lab::progress::StepProgress;
+use zonal_os::uuid;
 
 /// Options of `zonal create`.
 #[derive(Args, Debug)]

@@ -349,7 +349,7 @@ fn warn(run: &Run, jobs: &[Arc<Job>], clock: ClockKind) {
 
 /// Warns about CPUs of `cpus_allowed` that this machine does not have.
 fn report_missing_cpus(jobs: &[Arc<Job>]) {
-    let allowed = zonal_host::allowed_cpus();
+    let allowed = zonal_os::allowed_cpus();
     let wanted = jobs.iter().flat_map(|job| &job.cpus_allowed);
     let missing: BTreeSet<usize> = wanted.copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if !missing.is_empty() {

@@ -37,13 +37,13 @@ use tempfile::TempPath;
 use zonal_blk::QueueOptions;
 use zonal_crash::Recorder;
 use zonal_device::control::Lateness;
-use zonal_host::RealClock;
-use zonal_host::control::Power;
-use zonal_host::control::log::Log;
-use zonal_host::frontend::zonefs::ZoneFs;
+use zonal_frontend::zonefs::ZoneFs;
 use zonal_lab::devices::{self, AttachedDevice, Recording};
 use zonal_lab::io_trace::IoTrace;
 use zonal_nvme::controller::PutMark;
+use zonal_os::RealClock;
+use zonal_serve::control::Power;
+use zonal_serve::control::log::Log;
 
 /// An export of devices. Dropping it ends it.
 trait Export {

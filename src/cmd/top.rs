@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use zonal_host::control::{ControlClient, DeviceManager};
+use zonal_serve::control::{ControlClient, DeviceManager};
 
 /// How soon a view is drawn once it has come.
 const NEWS_INTERVAL: Duration = Duration::from_millis(50);

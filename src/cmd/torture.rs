@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use zonal_fio::text_file;
 use zonal_lab::experiment::available_cpus;
+use zonal_os::text_file;
 use zonal_torture::report::{Report, Seeds, marks};
 use zonal_torture::{self as torture, Failure, History, Outcome, Profile};
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use zonal_host::web::{self, Recording, WebServer};
+use zonal_serve::web::{self, Recording, WebServer};
 
 /// Most recordings at once.
 const MAX_FILES: usize = 4;

@@ -105,15 +105,18 @@ pub fn pure(text: &str) -> Vec<Fault> {
     })
 }
 
-/// Where host may wait outside `poll/`, and why.
+/// The crates that run in real time, and may wait in `os/poll` only.
+const REAL_TIME: [&str; 5] = ["os", "backend", "frontend", "serve", "lab"];
+
+/// Where they may wait outside of it, and why.
 const WAITS: &[(&str, &str)] = &[
     // A progress line ten times a second, while threads run that are joined.
-    ("crates/host/src/jobs.rs", "park_timeout"),
+    ("crates/lab/src/jobs.rs", "park_timeout"),
     // The keep-alive thread, between two commands.
-    ("crates/host/src/backend/nvme_tcp/connections.rs", "Condvar"),
+    ("crates/backend/src/nvme_tcp/connections.rs", "Condvar"),
 ];
 
-/// Host sleeps in its folder `poll` and in [`WAITS`], all of which are needed.
+/// Threads sleep in `os/poll` and in [`WAITS`], all of which are needed.
 pub fn waits(files: &[(String, String)]) -> Vec<String> {
     let calls = [
         "thread::sleep",
@@ -123,15 +126,19 @@ pub fn waits(files: &[(String, String)]) -> Vec<String> {
         "poll(&mut [",
         "ppoll(",
         "epoll::wait",
-        "submit_and_wait",
+        "submitter.submit_and_wait",
+        "submitter().submit_and_wait",
         "submit_with_args",
     ];
-    let in_host = |path: &str| {
-        let source = path.strip_prefix("crates/host/src/");
-        source.is_some_and(|rest| !rest.starts_with("poll/") && !rest.contains("tests"))
+    let runs = |path: &str| {
+        let inside = path.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"));
+        inside.is_some_and(|(member, rest)| {
+            let poll = member == "os" && rest.starts_with("poll/");
+            REAL_TIME.contains(&member) && !poll && !rest.contains("tests")
+        })
     };
     let mut found = Vec::new();
-    for (path, text) in files.iter().filter(|(path, _)| in_host(path)) {
+    for (path, text) in files.iter().filter(|(path, _)| runs(path)) {
         let code = text.split("\nmod tests {").next().unwrap_or_default();
         for call in calls {
             let waits = |line: &str| without_comment(line).contains(call).then(String::new);
@@ -143,7 +150,7 @@ pub fn waits(files: &[(String, String)]) -> Vec<String> {
     let is_excused = |(path, call, _): &&(&str, &str, usize)| WAITS.contains(&(path, call));
     let mut faults: Vec<String> = Vec::new();
     for (path, call, line) in found.iter().filter(|wait| !is_excused(wait)) {
-        faults.push(format!("{path}:{line}: {call} outside crates/host/src/poll"));
+        faults.push(format!("{path}:{line}: {call} outside crates/os/src/poll"));
     }
     for &(path, call) in WAITS {
         if !found.iter().any(|wait| (wait.0, wait.1) == (path, call)) {

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "# Page\n\n## What may use what\n\nText.\n\n```text\nblk    ->\ndevice -> \
-                        blk\nsim    -> blk\nhost   -> blk, device\n```\n";
+                        blk\nsim    -> blk\nos     -> blk, device\n```\n";
 
     fn member(name: &str, manifest: &str) -> (String, String) {
         (name.to_owned(), manifest.to_owned())
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn arrows_are_read_from_the_page() {
         let arrows = arrows(PAGE);
-        assert_eq!(arrows["host"], ["blk", "device"]);
+        assert_eq!(arrows["os"], ["blk", "device"]);
         assert!(arrows["blk"].is_empty());
         assert_eq!(arrows.len(), 4);
     }
@@ -167,7 +167,7 @@ mod tests {
         assert!(check("blk", "[dependencies]\nthiserror = \"2\"\n").is_empty());
         let dev = "[dev-dependencies]\nzonal-device.workspace = true\n";
         assert!(check("blk", dev).is_empty());
-        for (user, used) in [("sim", "host"), ("host", "sim"), ("blk", "device")] {
+        for (user, used) in [("sim", "os"), ("os", "sim"), ("blk", "device")] {
             let manifest = format!("[dependencies.zonal-{used}]\npath = \"../{used}\"\n");
             assert_eq!(check(user, &manifest), [format!("{user}: must not depend on {used}")]);
         }
@@ -178,20 +178,20 @@ mod tests {
         let tree = |lines: &str| {
             format!("each of which uses only parts listed below it:\n```text\n{lines}```\n")
         };
-        let names = ["src/main.rs", "crates/host/src/poll/mod.rs", "crates/blk/src/lib.rs"];
+        let names = ["src/main.rs", "crates/os/src/poll/mod.rs", "crates/blk/src/lib.rs"];
         let names = names.map(str::to_owned);
         let arrows: Arrows = [
-            ("host".to_owned(), vec!["blk".to_owned()]),
-            ("zonal".to_owned(), vec!["host".to_owned(), "blk".to_owned()]),
+            ("os".to_owned(), vec!["blk".to_owned()]),
+            ("zonal".to_owned(), vec!["os".to_owned(), "blk".to_owned()]),
         ]
         .into();
         let check = |page: &str| pictured(page, page, &arrows, &names).len();
-        let good = tree("src/  main\ncrates/\n  host/  real time\n    poll/  sleeps\n  blk/\n");
+        let good = tree("src/  main\ncrates/\n  os/  real time\n    poll/  sleeps\n  blk/\n");
         assert_eq!(check(&good), 0);
         assert_eq!(pictured(&good, &tree("src/\n"), &arrows, &names).len(), 4);
-        let turned = tree("src/\ncrates/\n  blk/\n  host/\n");
+        let turned = tree("src/\ncrates/\n  blk/\n  os/\n");
         assert_eq!(check(&turned), 1);
-        let gone = tree("src/\ncrates/\n  host/\n    wait/\n  blk/\n");
+        let gone = tree("src/\ncrates/\n  os/\n    wait/\n  blk/\n");
         assert_eq!(check(&gone), 1);
     }
 
@@ -214,12 +214,12 @@ mod tests {
     fn use_against_the_arrows_is_found() {
         let arrows = arrows(PAGE);
         let path = "crates/sim/src/lib.rs";
-        assert!(uses(&arrows, path, "use zonal_blk::Nanos;\n// as zonal_host::run\n").is_empty());
+        assert!(uses(&arrows, path, "use zonal_blk::Nanos;\n// as zonal_os::run\n").is_empty());
         for tests in ["crates/sim/tests/x.rs", "crates/sim/src/run/tests.rs"] {
-            assert!(uses(&arrows, tests, "use zonal_host::run;\n").is_empty());
+            assert!(uses(&arrows, tests, "use zonal_os::run;\n").is_empty());
         }
-        let bad = uses(&arrows, path, "//! Doc.\nuse zonal_host::run;\n");
-        assert_eq!(bad, [fault(2, "sim must not use host")]);
+        let bad = uses(&arrows, path, "//! Doc.\nuse zonal_os::run;\n");
+        assert_eq!(bad, [fault(2, "sim must not use os")]);
         let inline =
             uses(&arrows, "crates/blk/src/plug/mod.rs", "fn f() -> zonal_device::Zones {}\n");
         assert_eq!(inline, [fault(1, "blk must not use device")]);

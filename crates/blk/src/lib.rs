@@ -73,6 +73,7 @@ pub mod limits;
 #[doc(hidden)]
 pub mod lock;
 mod names;
+mod outgoing;
 mod plug;
 #[cfg(not(torture))]
 mod probe;
@@ -103,6 +104,7 @@ pub use failure::Failure;
 pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
 pub use limits::{Limits, ZrwaLimits};
 pub use names::{meant, nearest};
+pub use outgoing::Outgoing;
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
 };

@@ -3,10 +3,8 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use std::convert::Infallible;
 use zonal_blk::{Bio, BioFlags, Buf, Channel, Clock, Completion, Nanos, Op, Sector, Status, Wake};
-use zonal_host::RealClock;
-use zonal_host::poll::{
-    Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve,
-};
+use zonal_os::RealClock;
+use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
 
 /// Memory of the C program, or null.
 #[derive(Clone, Copy)]

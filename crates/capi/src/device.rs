@@ -6,8 +6,8 @@ use anyhow::Context;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
 use std::sync::{Arc, Mutex, PoisonError};
 use zonal_blk::{BioFlags, Op, QueueOptions, Status};
-use zonal_host::RealClock;
 use zonal_lab::devices::{self, AttachedDevice, Notices, named_scheduler};
+use zonal_os::RealClock;
 
 /// Queues to ask for, of a device that one connects to.
 const QUEUES: usize = 8;

@@ -4,8 +4,8 @@ use std::ffi::{CString, c_char};
 use std::fmt::Display;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use zonal_backend::{image, linux};
 use zonal_blk::Status;
-use zonal_host::backend::{image, linux};
 
 /// Why a function failed.
 #[derive(Debug)]

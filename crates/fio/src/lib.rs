@@ -11,6 +11,5 @@ pub mod report;
 pub mod rng;
 pub mod runner;
 pub mod stats;
-pub mod text_file;
 pub mod trace;
 pub mod verify;

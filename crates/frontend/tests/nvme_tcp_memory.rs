@@ -6,12 +6,12 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use zonal_backend::nvme_tcp::NvmeTcpDevice;
 use zonal_blk::{
     Bio, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneNo,
 };
 use zonal_device::device_spec;
-use zonal_host::backend::nvme_tcp::NvmeTcpDevice;
-use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
 #[global_allocator]

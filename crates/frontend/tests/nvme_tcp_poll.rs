@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 use support::{Served, ZONED};
 use zonal_blk::Status;
-use zonal_host::frontend::nvme_tcp::ServerConfig;
-use zonal_host::poll::WaitPolicy;
+use zonal_frontend::nvme_tcp::ServerConfig;
+use zonal_os::poll::WaitPolicy;
 
 /// The states of the target's threads (proc(5), `/proc/pid/stat`).
 fn states() -> Vec<char> {

@@ -1,5 +1,6 @@
 //! Runs phases of tasks, in real or in virtual time.
 use crate::devices::{AttachedDevice, Devices};
+use crate::jobs::{self, JobThread};
 use crate::progress::{JobProgress, PhaseProgress};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use zonal_fio::logs::Logs;
 use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::{Flow, FlowTotals, Outcome, SteppedBy};
 use zonal_fsmodel as fs;
-use zonal_host::{JobThread, RealClock};
+use zonal_os::RealClock;
 use zonal_sim::CostModel;
 
 /// The time in which jobs run.
@@ -120,7 +121,7 @@ impl Executor {
             }
             Executor::Real { clock, stop, progress } => {
                 let runners = make_runners(&phase, devices, seed)?;
-                let allowed = zonal_host::allowed_cpus();
+                let allowed = zonal_os::allowed_cpus();
                 let start = Clock::now(clock);
                 progress.start(phase_progress(&runners, start));
                 let leaders = phase.iter().filter(|task| leads(task));
@@ -129,7 +130,7 @@ impl Executor {
                     .zip(leaders)
                     .map(|(runner, task)| JobThread { runner, cpus: task.cpus(&allowed) })
                     .collect();
-                let outcomes = zonal_host::run(threads, clock, stop, || {
+                let outcomes = jobs::run(threads, clock, stop, || {
                     progress.update(Clock::now(clock) - start);
                 })
                 .context("cannot start the threads of the jobs")?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use toml_edit::DocumentMut;
 use zonal_blk::Nanos;
-use zonal_fio::text_file;
+use zonal_os::text_file;
 use zonal_sim::HostCost;
 
 /// Longest time of a host: a second.

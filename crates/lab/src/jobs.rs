@@ -1,9 +1,7 @@
 //! Runs each runner on a thread of its own, on the CPUs that its job asks for.
-use crate::RealClock;
-use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::{TimeVal, TimeValLike};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +10,8 @@ use std::time::Duration;
 use zonal_blk::{Channel, Nanos, Wake};
 use zonal_fio::runner::{Outcome, Step, SteppedBy};
 use zonal_fio::stats::Usage;
+use zonal_os::RealClock;
+use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
 
 /// How many steps a busy runner takes between two looks at the stop flag.
 const STEPS_PER_STOP_CHECK: u32 = 64;
@@ -29,12 +29,6 @@ pub struct JobThread {
     pub runner: Box<dyn SteppedBy<RealClock>>,
     /// CPUs that the thread may use; empty for all.
     pub cpus: Vec<usize>,
-}
-
-/// The CPUs in the affinity mask of this process.
-pub fn allowed_cpus() -> Vec<usize> {
-    let allowed = sched_getaffinity(None).unwrap_or_default();
-    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
 /// Runs all threads until the last job is done, and calls `watch` ten times a second meanwhile. When

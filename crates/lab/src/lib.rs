@@ -41,6 +41,7 @@ pub mod fio_verify;
 pub mod fit;
 pub mod host_cost;
 pub mod io_trace;
+pub mod jobs;
 pub mod measurements;
 pub mod page;
 pub mod progress;

@@ -13,7 +13,7 @@ use crate::NvmeStatus;
 use crate::ana::Port;
 use crate::auth::AuthState;
 use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
-use crate::tcp::{CloseReason, Outgoing, TargetConfig, TargetConnection, TargetEvent};
+use crate::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
 use crate::wire::auth::Explanation;
 use crate::wire::fabrics::{ConnectCommand, ConnectData, DISABLE_SQ_FLOW, DISCOVERY_NQN};
 use crate::wire::{Cqe, Sqe, nqn};
@@ -23,7 +23,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::FromBytes;
-use zonal_blk::{Channel, Nanos, Wake, WakeUp};
+use zonal_blk::{Channel, Nanos, Outgoing, Wake, WakeUp};
 
 /// Bytes that the host has not taken from which on no command is started.
 const MAX_UNSENT: usize = 4 << 20;

@@ -8,7 +8,8 @@ const SEQUENTIAL_REQUIRED: u8 = 2;
 /// `struct blk_zone`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct BlkZone {
+#[allow(missing_docs, reason = "the kernel's names")]
+pub struct BlkZone {
     pub start: u64,
     pub len: u64,
     pub wp: u64,

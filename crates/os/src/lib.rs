@@ -1,45 +1,35 @@
-//! Real time for the block layer: threads that serve devices and jobs, storage that is reached through
-//! the operating system, and ways to offer a device to other programs.
+//! What Zonal needs of the operating system: the clock, waiting, rings, sockets, TLS, files of secrets.
 //!
 //! ```text
-//!  frontend   what a device is offered as: ublk, NVMe/TCP target, a virtual machine's controller
-//!             (vfio-user), files (zonefs over FUSE)
-//!  poll       the loop that drives any frontend over any backend, and the only code that sleeps
-//!  backend    what storage is reached through: block devices, NVMe pass-through, images, NVMe/TCP
-//!  control    a running server: its socket, metrics, log
-//!  tls        pre-shared keys and encryption, under NVMe/TCP
-//!  web        devices while they work, and recordings of that, as a page
-//!  doctor     what of this machine can be used
+//!  poll         the loop that drives any frontend over any backend, and the only code that sleeps;
+//!               io_uring and sockets, which never block
+//!  tls          pre-shared keys and encryption, under NVMe/TCP
+//!  secrets      files of secrets and keys; random numbers
+//!  text_file    small files that people write
+//!  unix_socket  sockets at a path
+//!  blk_zone     the kernel's zone descriptors
+//!  uuid, cpus, memory
 //! ```
 //!
 //! The most important types:
 //! - [`poll::Frontend`]: takes requests in and gives completions out; [`poll::serve`] drives it.
 //! - [`poll::Poller`]: how one thread waits, by a [`poll::WaitPolicy`].
 //! - [`RealClock`]: the clock that all who use a device share.
-//! - [`frontend::nvme_tcp::Server`] and [`frontend::ublk::Server`]: exports of a device.
-//! - [`JobThread`]: a fio job on a thread of its own, for [`run`].
-//!
-//! The crate that uses `unsafe` for io_uring, memory that is shared with the kernel and OpenSSL; the C library does
-//! for pointers of C.
 #![warn(clippy::undocumented_unsafe_blocks)]
-// What nobody may be reading: see `control::log`.
+// A server's log has lines of its own.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod backend;
-mod blk_zone;
-pub mod control;
-pub mod doctor;
-pub mod frontend;
-mod jobs;
+pub mod blk_zone;
+mod cpus;
 mod memory;
 pub mod poll;
 pub mod secrets;
+pub mod text_file;
 pub mod tls;
-mod unix_socket;
+pub mod unix_socket;
 pub mod uuid;
-pub mod web;
 
-pub use jobs::{JobThread, allowed_cpus, run};
+pub use cpus::allowed_cpus;
 pub use memory::return_freed_buffers;
 
 use quanta::{Clock as Counter, Instant};

@@ -1,10 +1,9 @@
 //! Secrets for authentication and keys for TLS, from files, and the system's random numbers for it.
+use crate::text_file;
+use std::error::Error;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use zonal_fio::text_file;
-use zonal_nvme::auth::{AuthConfig, SecretsError};
-use zonal_nvme::tls::{Psks, PsksError};
+use std::str::FromStr;
 
 /// Why a file of secrets cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,49 +16,39 @@ pub enum SecretsFileError {
         /// Why not.
         source: io::Error,
     },
-    /// It is not a list of secrets.
-    #[error("{file} is not a list of secrets")]
+    /// It is not the list that it is taken for.
+    #[error("{file} is not a list of {expected}")]
     Content {
         /// The file.
         file: String,
+        /// What it is taken for.
+        expected: &'static str,
         /// What is wrong with it.
-        source: SecretsError,
-    },
-    /// It is not a list of pre-shared keys.
-    #[error("{file} is not a list of pre-shared keys")]
-    Keys {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        source: PsksError,
+        source: Box<dyn Error + Send + Sync>,
     },
 }
 
-fn read(path: &Path) -> Result<(String, String), SecretsFileError> {
+/// Reads a file with a list of secrets; `expected` says which, for errors.
+///
+/// # Errors
+/// The file cannot be read or parsed.
+pub fn load<T: FromStr<Err: Error + Send + Sync + 'static>>(
+    path: &Path,
+    expected: &'static str,
+) -> Result<T, SecretsFileError> {
     let file = path.display().to_string();
-    match text_file::read_string(path) {
-        Ok(text) => Ok((file, text)),
-        Err(source) => Err(SecretsFileError::Read { file, source }),
-    }
+    let text = match text_file::read_string(path) {
+        Ok(text) => text,
+        Err(source) => return Err(SecretsFileError::Read { file, source }),
+    };
+    let failed = |source| SecretsFileError::Content { file, expected, source: Box::new(source) };
+    text.parse().map_err(failed)
 }
 
-/// Reads a file of secrets. Challenges and exponents will be random numbers of the system.
+/// Fills `bytes` with random numbers of the system.
 ///
-/// # Errors
-/// The file cannot be read or parsed.
-pub fn load_secrets(path: &Path) -> Result<AuthConfig, SecretsFileError> {
-    let (file, text) = read(path)?;
-    let secrets = text.parse();
-    let secrets = secrets.map_err(|source| SecretsFileError::Content { file, source })?;
-    let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("getrandom(2)");
-    Ok(AuthConfig::new(secrets, Arc::new(random)))
-}
-
-/// Reads a file of pre-shared keys for TLS.
-///
-/// # Errors
-/// The file cannot be read or parsed.
-pub fn load_psks(path: &Path) -> Result<Psks, SecretsFileError> {
-    let (file, text) = read(path)?;
-    text.parse().map_err(|source| SecretsFileError::Keys { file, source })
+/// # Panics
+/// If the system has none.
+pub fn random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("getrandom(2)");
 }

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 /// A listening socket. Dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct BoundSocket {
+pub struct BoundSocket {
+    /// The socket.
     pub listener: UnixListener,
+    /// Where it is.
     pub path: PathBuf,
 }
 

@@ -1,10 +1,10 @@
 //! Which frontends and backends this machine can use, and what provides those that it cannot.
-use crate::frontend::ublk;
 use nix::sys::resource::{Resource, getrlimit};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use zonal_frontend::ublk;
 
 /// Descriptors that thousands of jobs or connections need.
 const DESCRIPTORS: u64 = 8192;
@@ -84,7 +84,7 @@ fn fuse(root: &Path) -> Check {
 fn tls() -> Check {
     let purpose = "NVMe/TCP over TLS, as a target and as a host";
     let check = |usable, found, remedy| Check { name: "tls", purpose, usable, found, remedy };
-    match crate::tls::version() {
+    match zonal_os::tls::version() {
         Some(version) => check(true, version.to_owned(), None),
         None => {
             let remedy = "cargo build --release --locked --features tls".to_owned();
@@ -94,7 +94,7 @@ fn tls() -> Check {
 }
 
 fn io_uring() -> Check {
-    let (usable, found, remedy) = match io_uring::IoUring::new(1) {
+    let (usable, found, remedy) = match <zonal_os::poll::uring::Uring>::new(1) {
         Ok(_) => (true, "the kernel has it".to_owned(), None),
         Err(error) => {
             let remedy = "sysctl kernel.io_uring_disabled=0, or a container that allows io_uring";

@@ -4,11 +4,11 @@ use super::RunArgs;
 use crate::cmd::top::RunScreen;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
-#[cfg(feature = "top")]
-use zonal_host::control::DeviceManager;
-use zonal_host::web::WebServer;
 use zonal_lab::executor::ClockKind;
 use zonal_lab::run::{self, Run, ViewRecording};
+#[cfg(feature = "top")]
+use zonal_serve::control::DeviceManager;
+use zonal_serve::web::WebServer;
 
 /// Whether the devices are shown in the terminal.
 pub fn in_terminal(args: &RunArgs) -> bool {

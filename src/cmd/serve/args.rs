@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing::Level;
-use zonal_host::control::log::{Format, LogOptions};
 use zonal_nvme::auth::{Group, Hash};
 use zonal_nvme::controller::MAX_NAMESPACES;
+use zonal_serve::control::log::{Format, LogOptions};
 
 /// Options of `zonal serve`.
 #[derive(Args, Debug)]

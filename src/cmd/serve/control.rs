@@ -7,11 +7,11 @@ use std::sync::Arc;
 use zonal_blk::Device;
 use zonal_device::image::Profile;
 use zonal_device::power::PowerDevice;
-use zonal_host::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer, Power};
-use zonal_host::web::WebServer;
 use zonal_lab::devices::{AttachedDevice, OpenDevice};
 use zonal_lab::run;
 use zonal_nvme::controller::PutMark;
+use zonal_serve::control::{ControlServer, DeviceManager, ManagedDevice, MetricsServer, Power};
+use zonal_serve::web::WebServer;
 
 impl Export for ControlServer {
     fn location(&self) -> String {
@@ -64,7 +64,7 @@ pub fn wrap(mut opened: OpenDevice, args: &ServeArgs) -> Result<(OpenDevice, Opt
 fn save_image(device: &PowerDevice, profile: &Profile, path: &Path) -> Result<(), String> {
     let mut zones = Vec::new();
     device.zones_inside(&mut zones).map_err(|status| format!("the zones: {status}"))?;
-    let uuid = zonal_host::uuid::random().map_err(|error| format!("a UUID: {error}"))?;
+    let uuid = zonal_os::uuid::random().map_err(|error| format!("a UUID: {error}"))?;
     let read = |sector, to: &mut [u8]| device.peek(sector, to);
     let of = (uuid, profile.clone());
     let saved = zonal_crash::image::save(device.limits(), &zones, of, &read, path);

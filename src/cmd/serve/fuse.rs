@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{Mount, Options, WorkerPool, ZoneFs};
+use zonal_frontend::zonefs::{Mount, Options, WorkerPool, ZoneFs};
 use zonal_lab::devices::AttachedDevice;
+use zonal_os::RealClock;
 
 impl Export for Mount {
     fn location(&self) -> String {

@@ -2,9 +2,9 @@
 //! paths to the same data.
 use super::args::NvmeTcpArgs;
 use anyhow::{Context, Result, ensure};
-use zonal_host::backend::nvme_tcp::check_nqn;
-use zonal_host::uuid;
+use zonal_backend::nvme_tcp::check_nqn;
 use zonal_lab::devices::AttachedDevice;
+use zonal_os::uuid;
 
 /// The identifiers of a subsystem.
 pub struct Identity {

@@ -6,13 +6,13 @@ use super::subsystem::warn_if_readable;
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use zonal_host::RealClock;
-use zonal_host::backend::nvme_tcp::check_nqn;
-pub use zonal_host::frontend::nvme_tcp::Path;
-use zonal_host::frontend::nvme_tcp::{Server, ServerConfig, TargetTls};
-use zonal_host::poll::WaitPolicy;
-use zonal_host::secrets::load_psks;
+use zonal_backend::nvme_tcp::check_nqn;
+use zonal_backend::nvme_tcp::load_psks;
+pub use zonal_frontend::nvme_tcp::Path;
+use zonal_frontend::nvme_tcp::{Server, ServerConfig, TargetTls};
 use zonal_nvme::controller::Subsystem;
+use zonal_os::RealClock;
+use zonal_os::poll::WaitPolicy;
 
 /// A subsystem whose namespaces are the devices.
 pub struct NvmeTcp {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use zonal_host::secrets::load_secrets;
+use zonal_backend::nvme_tcp::load_secrets;
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 
@@ -45,7 +45,7 @@ pub fn of(args: &ServeArgs, attached: &Attached) -> Result<Arc<Subsystem>> {
         let told = Arc::downgrade(&subsystem);
         power.device.on_loss(move || told.upgrade().iter().for_each(|told| told.power_lost()));
     }
-    zonal_host::return_freed_buffers();
+    zonal_os::return_freed_buffers();
     Ok(subsystem)
 }
 

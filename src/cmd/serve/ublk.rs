@@ -4,9 +4,9 @@ use super::{Event, Export};
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use zonal_host::frontend::ublk::{Server, ServerConfig};
-use zonal_host::{RealClock, allowed_cpus};
+use zonal_frontend::ublk::{Server, ServerConfig};
 use zonal_lab::devices::AttachedDevice;
+use zonal_os::{RealClock, allowed_cpus};
 
 /// A ublk device.
 pub struct Ublk(Server);

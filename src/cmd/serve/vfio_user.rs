@@ -4,10 +4,10 @@ use super::ServeArgs;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::Arc;
-use zonal_host::RealClock;
-use zonal_host::frontend::vfio_user::{Server, ServerConfig};
-use zonal_host::poll::WaitPolicy;
+use zonal_frontend::vfio_user::{Server, ServerConfig};
 use zonal_nvme::controller::Subsystem;
+use zonal_os::RealClock;
+use zonal_os::poll::WaitPolicy;
 
 /// A controller for a virtual machine.
 pub struct VfioUser(Server);

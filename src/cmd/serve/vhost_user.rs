@@ -4,10 +4,10 @@ use super::ServeArgs;
 use super::identity::Identity;
 use anyhow::{Context, Result};
 use std::path::Path;
-use zonal_host::RealClock;
-use zonal_host::frontend::vhost_user::{Server, ServerConfig};
-use zonal_host::poll::WaitPolicy;
+use zonal_frontend::vhost_user::{Server, ServerConfig};
 use zonal_lab::devices::AttachedDevice;
+use zonal_os::RealClock;
+use zonal_os::poll::WaitPolicy;
 
 /// A virtio device for a virtual machine.
 pub struct VhostUser(Server);

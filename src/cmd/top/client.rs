@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
-use zonal_host::control::{Command, ControlClient, DeviceManager, MapRange, View};
+use zonal_serve::control::{Command, ControlClient, DeviceManager, MapRange, View};
 
 /// Executes a command on a device, counted from 1. The result is what became of it, the error that
 /// nothing can be executed any more.

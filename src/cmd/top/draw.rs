@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Sparkline};
 use zonal_device::quantity::format_time;
-use zonal_host::control::{Cell, MapRange, Plug, View};
+use zonal_serve::control::{Cell, MapRange, Plug, View};
 
 const KEYS: &str =
     "q quit, d device, space freeze, +- zoom, p plugs, s sched, w policy, f c faults";
@@ -277,7 +277,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Duration;
-    use zonal_host::control::ZoneMap;
+    use zonal_serve::control::ZoneMap;
 
     fn view(at: u64) -> View {
         let named = |entries: &[(&str, u64)]| {

@@ -3,7 +3,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use zonal_blk::IoHistograms;
-use zonal_host::control::{MAX_CELLS, MapRange, View};
+use zonal_serve::control::{MAX_CELLS, MapRange, View};
 
 /// Rates that are remembered: more than a terminal has columns.
 const HISTORY: usize = 512;
@@ -295,7 +295,7 @@ fn words(words: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use zonal_host::control::ZoneMap;
+    use zonal_serve::control::ZoneMap;
 
     fn view(millis: u64, writes: u64) -> View {
         let requests = [("writes", writes), ("sectors_written", writes * 8), ("failures", 0)];

@@ -2,7 +2,6 @@
 //! I/O where the file system has it.
 use super::OpenError;
 use super::ring::ImageRing;
-use crate::poll::retry;
 use rustix::fs::{
     FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_setfl, fdatasync, flock,
 };
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use zonal_blk::Buf;
 use zonal_device::image::{ImageStore, ReadAt, Ring};
+use zonal_os::poll::retry;
 
 /// An alignment in memory that is enough for direct I/O, in bytes.
 const PAGE: usize = 4096;

@@ -6,7 +6,6 @@ mod ring;
 pub use file::ImageFile;
 pub use name::{ImageName, Latency, NameError};
 
-use crate::uuid;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use zonal_device::image::{
     self, Finding, ImageError, ImageGeometry, ImageStore, Profile, Recovered, Superblock, ZoneEntry,
 };
 use zonal_device::{ImageDevice, image::check};
+use zonal_os::uuid;
 
 /// Why an image cannot be created or opened.
 #[derive(Debug, thiserror::Error)]

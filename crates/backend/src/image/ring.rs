@@ -3,7 +3,6 @@
 //! Long transfers are split into parts that are in flight together: the kernel hands a command that
 //! takes the drive several requests to a worker thread, which is slower. A transfer is complete when
 //! all of its parts are. Nothing is allocated once the slots have their lists.
-use crate::poll::uring::Uring;
 use io_uring::types::Fixed;
 use io_uring::{opcode, squeue};
 use std::fs::File;
@@ -13,6 +12,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use zonal_blk::{Buf, Tag};
 use zonal_device::image::{Ring, Transfer};
+use zonal_os::poll::uring::Uring;
 
 /// The longest part of a transfer, in bytes.
 const MAX_PART_BYTES: usize = 512 << 10;

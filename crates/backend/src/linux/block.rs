@@ -3,8 +3,6 @@
 //!
 //! The ioctls block until the device is done. io_uring has no zone management.
 use super::queue::{Commands, Failure, data_len};
-use crate::blk_zone::BlkZone;
-use crate::poll::fixed_buffers::FixedBuffers;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::ffi::c_void;
 use std::fs::File;
@@ -14,6 +12,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zonal_blk::{BioFlags, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneKind};
+use zonal_os::blk_zone::BlkZone;
+use zonal_os::poll::fixed_buffers::FixedBuffers;
 
 /// Flags of a write, which with FUA is durable when it completes.
 fn durability(request: &Request) -> i32 {

@@ -15,7 +15,7 @@ pub mod passthrough;
 mod queue;
 mod sysfs;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 pub use device::{LinuxDevice, OpenError};
 pub use sysfs::LimitsError;

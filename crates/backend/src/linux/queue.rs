@@ -4,13 +4,13 @@
 //! when the queue is dropped. External buffers are transferred in place, and copied if the kernel or
 //! the device cannot do that.
 use super::chain::{Chain, Outcome, Step};
-use crate::backend::segments::{gather, scatter};
-use crate::backend::tags::TagTable;
-use crate::poll::uring::Uring;
+use crate::segments::{gather, scatter};
+use crate::tags::TagTable;
 use io_uring::{cqueue, squeue};
 use std::os::fd::RawFd;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Buf, HwQueue, Nanos, Op, Request, Status, Tag, Wake};
+use zonal_os::poll::uring::Uring;
 
 /// A request that is with the kernel.
 struct InFlight {

@@ -2,8 +2,6 @@
 use super::block::BlockCommands;
 use super::passthrough::testing;
 use super::queue::{Commands, Failure, Queue};
-use crate::poll::fixed_buffers::{FixedBuffers, RegisterBuffer};
-use crate::poll::uring::Uring;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -14,10 +12,11 @@ use zonal_blk::{
     Bio, BioFlags, Buf, Completion, Device, ExternalBuf, ExternalMemory, HwQueue, Limits, Nanos,
     Op, QueueOptions, Request, Sector, Status, Zone, ZoneNo,
 };
+use zonal_os::poll::fixed_buffers::{FixedBuffers, RegisterBuffer};
+use zonal_os::poll::uring::Uring;
 
 /// The limits of 1 MiB without zones.
-pub(crate) const LIMITS: Limits =
-    Limits { max_sectors: 256, queue_depth: 4, ..Limits::regular(Sector(2048)) };
+const LIMITS: Limits = Limits { max_sectors: 256, queue_depth: 4, ..Limits::regular(Sector(2048)) };
 
 /// A device without zones, with commands for some file.
 struct Files<C> {

@@ -3,13 +3,14 @@
 //! A host that has a secret of the controller refuses one that does not authenticate.
 use super::address::Address;
 use super::queue_connection::{ConnectError, QueueConnection};
-use crate::secrets::{SecretsFileError, load_secrets};
+use super::secrets::load_secrets;
 use std::sync::Arc;
 use zonal_nvme::auth::{AwaitChallenge, HostAuthError};
 use zonal_nvme::wire::auth::{AuthCommand, SECURITY_PROTOCOL};
 use zonal_nvme::wire::fabrics::{AUTH_SECURE_CHANNEL, AUTH_TRANSACTION};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::queue::PSDT_SGL;
+use zonal_os::secrets::SecretsFileError;
 
 /// Allocation length for a message, in bytes: longer than any.
 const MAX_MESSAGE: u32 = 4096;

@@ -7,12 +7,12 @@ use super::queue::Queue;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{ScanResult, scan};
 use super::zones::Reported;
-use crate::Notify;
 use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
 use zonal_device::multipath::{Path, PathState, ReconnectConfig};
 use zonal_nvme::ns::NamespaceHead;
+use zonal_os::Notify;
 
 /// A namespace of an NVMe/TCP target, over one path.
 pub struct NvmeTcpDevice {

@@ -17,7 +17,6 @@ use super::device::NvmeTcpDevice;
 use super::queue_connection::{ConnectError, QueueConnection};
 use super::scan::{ScanResult, scan};
 use super::zones::{Reported, contradiction};
-use crate::Notify;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use zonal_blk::{Device, Limits, Nanos, Zone, ZoneNo};
 use zonal_device::multipath::{Path, Reconnect, ReconnectAction, check_compatible};
 use zonal_nvme::ana::AnaState;
 use zonal_nvme::ns::NamespaceHead;
+use zonal_os::Notify;
 
 /// The paths of a namespace; `None` if there is one only.
 pub(super) type Siblings = Arc<Mutex<Option<Vec<Weak<NvmeTcpDevice>>>>>;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  QueueConnection   a connection to one queue; commands that are waited for
+//!  secrets           files of secrets and keys
 //!  secure            TLS, before anything else
 //!  authenticate      DH-HMAC-CHAP, after Connect
 //!  Controller        the admin queue: Keep Alive, the ANA state of the namespace
@@ -25,6 +26,7 @@ mod keep_alive;
 mod queue;
 mod queue_connection;
 mod scan;
+mod secrets;
 mod secure;
 mod zones;
 
@@ -33,13 +35,14 @@ pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
 use keep_alive::Siblings;
 pub use queue_connection::ConnectError;
+pub use secrets::{load_psks, load_secrets};
 pub use secure::TlsKeyError;
 
-use crate::Notify;
 use std::sync::Arc;
 use zonal_blk::Nanos;
 use zonal_device::control::DeviceControl;
 use zonal_device::multipath::{MultipathConfig, MultipathDevice, Path};
+use zonal_os::Notify;
 
 /// Connects to a namespace over all paths of the address, with up to `queues` hardware queues, 1 or
 /// more. Returns the device and its description. If at least one path can be connected, others are

@@ -5,16 +5,16 @@
 use super::connections::ActiveConnection;
 use super::device::NvmeTcpDevice;
 use super::scan::DEPTH;
-use crate::backend::segments::{gather, scatter};
-use crate::backend::tags::TagTable;
+use crate::segments::{gather, scatter};
+use crate::tags::TagTable;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
-use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Request, Status, Tag, Wake};
+use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Outgoing, Request, Status, Tag, Wake};
 use zonal_nvme::ns::NamespaceLayout;
 use zonal_nvme::ns::{SpecialPayload, setup};
-use zonal_nvme::tcp::{CommandData, HostEvent, Outgoing};
+use zonal_nvme::tcp::{CommandData, HostEvent};
 use zonal_nvme::wire::opcode::IoOpcode;
 use zonal_nvme::wire::{Cqe, Sqe};
 

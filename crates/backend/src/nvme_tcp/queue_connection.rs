@@ -2,22 +2,22 @@
 use super::address::{Address, HOST_ID};
 use super::authenticate::AuthError;
 use super::secure::{TlsKeyError, secure};
-use crate::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
-use crate::tls::TlsError;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
-use zonal_blk::{Buf, Zone, ZoneNo};
+use zonal_blk::{Buf, Outgoing, Zone, ZoneNo};
 use zonal_device::multipath::{LimitError, MultipathError};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::ns::{NamespaceMismatch, ScanError};
-use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, Outgoing, SubmitError};
+use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, SubmitError};
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, DISABLE_SQ_FLOW};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Cqe, Sqe, terminated};
+use zonal_os::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
+use zonal_os::tls::TlsError;
 
 /// How long connect(2) may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -2,7 +2,6 @@
 use super::address::Address;
 use super::controller::Controller;
 use super::queue_connection::{ConnectError, ConnectParams, QueueConnection};
-use crate::poll::retry;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_blk::Limits;
@@ -13,6 +12,7 @@ use zonal_nvme::wire::identify::{IndependentNamespace, NamespaceList, ZnsControl
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType, FeatureId};
 use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Sqe, text};
+use zonal_os::poll::retry;
 
 /// Depth of an I/O queue, if the target allows it.
 pub(super) const DEPTH: u16 = 128;

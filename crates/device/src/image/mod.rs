@@ -13,7 +13,7 @@
 //!   error       why a file is not an image
 //! ```
 //!
-//! The format is described in `docs/images.md`. Files are opened in `zonal-host`.
+//! The format is described in `docs/images.md`. Files are opened in `zonal-backend`.
 mod block;
 mod device;
 mod error;

@@ -1,11 +1,11 @@
 //! The environment of a job file: other files, environment variables and the machine. It is a trait
 //! so that the parser can be tested and fuzzed without a file system.
-use crate::text_file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use zonal_os::text_file;
 
 /// What a job file can refer to.
 pub trait Environment {

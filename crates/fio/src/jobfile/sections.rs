@@ -5,10 +5,10 @@
 //! suffixes of numbers.
 use super::environment::Environment;
 use super::error::{JobError, Origin};
-use crate::text_file;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use zonal_os::text_file;
 
 /// A line of a job file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,6 @@ use std::str::FromStr;
 use zonal_blk::Status;
 
 pub use normal::announce;
-pub use units::date;
 
 /// The contents of a report.
 #[derive(Clone, Debug)]

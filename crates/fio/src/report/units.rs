@@ -164,23 +164,10 @@ const MONTHS: [&str; 12] =
 pub(super) fn ctime(seconds: u64) -> String {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let weekday = DAYS[(day % 7) as usize];
-    let (year, month, day_of_month) = date(day);
+    let (year, month, day_of_month) = zonal_blk::units::date(day);
     let month = MONTHS[month as usize - 1];
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{weekday} {month} {day_of_month:2} {hour:02}:{minute:02}:{second:02} {year}")
-}
-
-/// Year, month and day of the day `days` days after 1970-01-01. Counts from 0000-03-01, so that a
-/// leap day is the last of its year.
-pub fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let january = u64::from(month >= 10);
-    (era * 400 + year + january, if month < 10 { month + 3 } else { month - 9 }, day_of_month)
 }
 
 #[cfg(test)]

@@ -1,7 +1,4 @@
 //! A server of virtual machines: a listening socket, and a thread that has one client at a time.
-use crate::RealClock;
-use crate::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
-use crate::unix_socket::BoundSocket;
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -11,6 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
+use zonal_os::RealClock;
+use zonal_os::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
+use zonal_os::unix_socket::BoundSocket;
 
 /// Messages that a client may have sent just before it went.
 const MAX_LAST: usize = 1024;

@@ -1,5 +1,4 @@
 //! A client's Unix socket: messages with their descriptors in, bytes out. Nothing blocks.
-use crate::poll::WaitSet;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -9,6 +8,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, take};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use zonal_os::poll::WaitSet;
 
 /// Descriptors that a message may have.
 pub const MAX_FDS: usize = 8;

@@ -5,8 +5,6 @@
 use super::connection::Connection;
 use super::registry::to_evict;
 use super::server::Shared;
-use crate::RealClock;
-use crate::poll::{Frontend, Poller, Progress, WaitSet, serve};
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -15,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use zonal_blk::{Channel, Clock, Nanos, Wake};
+use zonal_os::RealClock;
+use zonal_os::poll::{Frontend, Poller, Progress, WaitSet, serve};
 
 /// How long nothing is accepted after an error.
 const RETRY_INTERVAL: Nanos = Nanos(50_000_000);

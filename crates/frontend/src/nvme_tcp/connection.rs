@@ -6,20 +6,16 @@
 use super::opening::{Opened, Opening, OpeningTimeouts};
 use super::registry::{Registration, RegistryError};
 use super::server::{ServerConfig, Shared};
-use crate::RealClock;
-use crate::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
-use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
-use crate::tls::TlsError;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use zonal_blk::{Channel, Clock, Nanos, Wake};
+use zonal_blk::{Channel, Clock, Nanos, Outgoing, Wake};
 use zonal_nvme::ana::Port;
 use zonal_nvme::controller::Subsystem;
-use zonal_nvme::tcp::{Outgoing, TargetConfig};
+use zonal_nvme::tcp::TargetConfig;
 use zonal_nvme::tls::TlsPsk;
 use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
 use zonal_nvme::wire::log::{
@@ -29,6 +25,10 @@ use zonal_nvme::wire::{padded, terminated};
 use zonal_nvme::{
     Admission, NvmeStatus, QueueIdentity, Refusal, Session, SessionConfig, SessionError,
 };
+use zonal_os::RealClock;
+use zonal_os::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
+use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
+use zonal_os::tls::TlsError;
 
 /// The longest transfer in bytes: MDTS of the emulated controllers.
 const MAX_TRANSFER: u32 = 1 << 20;

@@ -1,14 +1,14 @@
 //! The beginning of a connection to a target with TLS: the first byte says whether the host uses it
 //! (TCP, Transport Layer Security), then comes the handshake.
 use super::connection::DisconnectReason;
-use crate::poll::socket::Socket;
-use crate::tls::{Acceptor, TlsError};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use zonal_blk::Nanos;
 use zonal_nvme::SessionError;
-use zonal_nvme::tls::{Psks, TlsPsk};
+use zonal_nvme::tls::{CipherSuite, PskTable, Psks, TlsPsk};
+use zonal_os::poll::socket::Socket;
+use zonal_os::tls::{Acceptor, Psk, TlsError};
 
 /// The first byte of a TLS handshake: ContentType of a record (RFC 8446, section 5.1). That of NVMe/TCP
 /// is 0, the type of ICReq.
@@ -17,6 +17,7 @@ const HANDSHAKE: u8 = 0x16;
 /// TLS of a target.
 pub struct TargetTls {
     acceptor: Acceptor,
+    table: Arc<PskTable>,
     psks: Psks,
     required: bool,
 }
@@ -28,7 +29,20 @@ impl TargetTls {
     /// # Errors
     /// The program or the system has no TLS.
     pub fn new(psks: Psks, subsystem: &str, required: bool) -> Result<Self, TlsError> {
-        Ok(TargetTls { acceptor: Acceptor::new(&psks, subsystem)?, psks, required })
+        let table = Arc::new(PskTable::new(&psks, subsystem));
+        let offered = Arc::clone(&table);
+        let find = move |extension: &[u8]| {
+            offered.find(extension).map(|psk| {
+                Arc::new(Psk {
+                    identity: psk.identity.clone(),
+                    suite: psk.suite.name(),
+                    suite_value: psk.suite.value(),
+                    key: psk.key.clone(),
+                })
+            })
+        };
+        let acceptor = Acceptor::new(&CipherSuite::ALL.map(CipherSuite::name), find)?;
+        Ok(TargetTls { acceptor, table, psks, required })
     }
 
     /// Whether all hosts must use it.
@@ -107,7 +121,8 @@ impl Opening {
         if let Some(stream) = socket.tls()
             && let Some(psk) = stream.handshake()?
         {
-            return Ok(Some(Opened::Tls(psk)));
+            let proven = tls.table.get(&psk.identity).expect("the table has what it was found in");
+            return Ok(Some(Opened::Tls(Arc::clone(proven))));
         }
         if now <= self.due {
             return Ok(None);

@@ -2,8 +2,6 @@
 use super::acceptor::Acceptor;
 use super::opening::TargetTls;
 use super::registry::{Limits, Registry};
-use crate::RealClock;
-use crate::poll::{Poller, WaitPolicy, Waker};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -13,6 +11,8 @@ use std::time::Duration;
 use zonal_blk::WakeUp;
 use zonal_nvme::ana::{AnaState, Port};
 use zonal_nvme::controller::Subsystem;
+use zonal_os::RealClock;
+use zonal_os::poll::{Poller, WaitPolicy, Waker};
 
 /// Limits and settings of a server.
 #[derive(Clone)]

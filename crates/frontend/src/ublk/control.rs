@@ -1,7 +1,6 @@
 //! Commands to `/dev/ublk-control`. Each blocks until the driver has completed it, which for starting
 //! and stopping a device takes threads that serve its queues.
 use super::abi::{ANY_ID, CtrlCmd, DevInfo, NO_QUEUE, Params, ctrl, feature};
-use crate::poll::uring::Uring;
 use io_uring::squeue::Entry128;
 use io_uring::{cqueue, opcode, types};
 use std::fs::File;
@@ -10,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::thread;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+use zonal_os::poll::uring::Uring;
 
 /// Where the driver takes commands.
 pub const PATH: &str = "/dev/ublk-control";

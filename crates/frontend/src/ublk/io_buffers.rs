@@ -1,6 +1,5 @@
 //! The pages of the driver's requests: copied, or registered as fixed buffers of an io_uring.
 use super::abi::{self, IoCmd, io};
-use crate::poll::fixed_buffers::RegisterBuffer;
 use io_uring::{opcode, squeue, types};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::IntoBytes;
 use zonal_blk::{ExternalMemory, Status};
+use zonal_os::poll::fixed_buffers::RegisterBuffer;
 
-pub use crate::Notify;
+pub use zonal_os::Notify;
 
 /// The pages of a queue's requests. The token of an external buffer is the tag.
 pub struct IoBuffers {

@@ -35,7 +35,7 @@ pub enum ParamsError {
 
 /// The longest zone append of a queue in sectors: the device's own limit, or that of a write where the
 /// block layer emulates appends; 0 where there are none.
-pub(in crate::frontend) fn append_max(queue: &Queue, max_request_sectors: u32) -> u32 {
+pub(crate) fn append_max(queue: &Queue, max_request_sectors: u32) -> u32 {
     let limits = queue.limits();
     let zone = u32::try_from(limits.zone_size.0).unwrap_or(u32::MAX);
     match limits.append_max_sectors {

@@ -11,13 +11,13 @@
 use super::abi::IoDesc;
 use super::request::{BioDesc, DecodedRequest, decode};
 use super::tags::{FetchResult, ProtocolError, Tags};
-use crate::RealClock;
-use crate::blk_zone::BlkZone;
-use crate::poll::{Frontend, Progress, WaitSet};
 use std::io;
 use std::os::fd::RawFd;
 use zerocopy::IntoBytes;
 use zonal_blk::{Bio, BioFlags, Buf, Channel, Clock, Completion, Nanos, Op, Status, ZoneNo};
+use zonal_os::RealClock;
+use zonal_os::blk_zone::BlkZone;
+use zonal_os::poll::{Frontend, Progress, WaitSet};
 
 /// Zones that are reported at a time, which bounds the memory for a report of a large device.
 const REPORT_BATCH: usize = 1024;

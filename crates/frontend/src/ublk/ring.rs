@@ -3,8 +3,6 @@
 use super::abi::{self, IoCmd, IoDesc, io};
 use super::io_buffers::{IoBuffers, Notify};
 use super::queue::{Command, Driver};
-use crate::poll::fixed_buffers::FixedBuffers;
-use crate::poll::uring::Uring;
 use io_uring::{opcode, types};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
@@ -14,6 +12,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_blk::{Buf, ExternalBuf, Status};
+use zonal_os::poll::fixed_buffers::FixedBuffers;
+use zonal_os::poll::uring::Uring;
 
 /// The descriptors of a queue, in memory that the driver writes.
 struct Descriptors {

@@ -8,8 +8,6 @@ use super::io_buffers::Notify;
 use super::params::{ParamsError, params};
 use super::queue::{Driver, Queue};
 use super::ring::Ring;
-use crate::RealClock;
-use crate::poll::{Poller, WaitPolicy, retry, serve};
 use rustix::process::configure_io_flusher_behavior;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -21,6 +19,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use zerocopy::FromZeros;
 use zonal_blk::Channel;
+use zonal_os::RealClock;
+use zonal_os::poll::{Poller, WaitPolicy, retry, serve};
 
 /// How long the device's file may take to appear, and a killed server to exit.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,9 +4,6 @@ mod lending;
 
 use super::abi::{IoDesc, io};
 use super::queue::{Command, Driver, Queue};
-use crate::RealClock;
-use crate::blk_zone::BlkZone;
-use crate::poll::{Frontend, Poller, WaitPolicy, serve};
 use lending::Lending;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -18,6 +15,9 @@ use zerocopy::FromBytes;
 use zonal_blk::{Buf, ExternalBuf, Nanos, QueueOptions, Status};
 use zonal_device::device_spec;
 use zonal_device::inject::InjectDevice;
+use zonal_os::RealClock;
+use zonal_os::blk_zone::BlkZone;
+use zonal_os::poll::{Frontend, Poller, WaitPolicy, serve};
 
 /// The block layer over the device of a spec.
 pub fn attach(device: &str, options: QueueOptions) -> Arc<zonal_blk::Queue> {

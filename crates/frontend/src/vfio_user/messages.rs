@@ -1,11 +1,11 @@
 //! A client's messages.
 use super::super::guest::socket::{MessageSocket, SocketError};
 use super::wire::{ERROR, Header, NO_REPLY, TYPE, TYPE_COMMAND, TYPE_REPLY};
-use crate::poll::WaitSet;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use zerocopy::{FromBytes, IntoBytes};
+use zonal_os::poll::WaitSet;
 
 /// Data of a region access, in bytes.
 pub const MAX_DATA: usize = 16 << 10;

@@ -2,8 +2,6 @@
 use super::super::guest::server::{RunningServer, Served};
 use super::endpoint::Endpoint;
 use super::worker::Worker;
-use crate::RealClock;
-use crate::poll::{Poller, WaitPolicy, WaitSet, Waker};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,6 +10,8 @@ use std::thread::{self, JoinHandle};
 use zonal_blk::{Clock, Nanos};
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::controller::pcie::IoWorker;
+use zonal_os::RealClock;
+use zonal_os::poll::{Poller, WaitPolicy, WaitSet, Waker};
 
 /// Settings of a server.
 #[derive(Clone, Debug)]

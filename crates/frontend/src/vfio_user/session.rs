@@ -4,7 +4,6 @@ use super::super::guest::socket::MAX_FDS;
 use super::messages::{Disconnect, MAX_DATA, Message, Messages};
 use super::vectors::Vectors;
 use super::wire::{self, *};
-use crate::poll::WaitSet;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
@@ -12,6 +11,7 @@ use std::sync::{Arc, RwLock};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use zonal_blk::Nanos;
 use zonal_nvme::controller::pcie::{BAR_SIZE, CONFIG_SIZE, Function};
+use zonal_os::poll::WaitSet;
 
 type Reply = Result<Vec<u8>, Errno>;
 

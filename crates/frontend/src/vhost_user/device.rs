@@ -1,6 +1,6 @@
 //! What a guest sees of a device: features and configuration space, from the limits of its queue.
 use super::wire::{BlkConfig, HOST_MANAGED, ID_LEN, feature, protocol};
-use crate::frontend::ublk::append_max;
+use crate::ublk::append_max;
 use std::sync::Arc;
 use zerocopy::FromZeros;
 use zonal_blk::{Limits, Queue, Sector};
@@ -123,7 +123,7 @@ fn max_zeroes(limits: &Limits) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontend::ublk::tests::attach;
+    use crate::ublk::tests::attach;
     use zonal_blk::{QueueOptions, ZoneWrite};
 
     fn of(device: &str) -> VirtioDevice {

@@ -6,10 +6,10 @@ use super::device::VirtioDevice;
 use super::messages::{Disconnect, Messages};
 use super::session::{Session, Shared};
 use super::worker::{RunningWorker, StartWorker};
-use crate::poll::WaitSet;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, RwLock};
 use zonal_blk::{Nanos, WakeUp};
+use zonal_os::poll::WaitSet;
 
 /// The device of a server.
 pub struct Endpoint {

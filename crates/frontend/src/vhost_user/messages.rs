@@ -2,10 +2,10 @@
 use super::super::guest::socket::{MessageSocket, SocketError};
 use super::session::Refusal;
 use super::wire::{Header, REPLY, VERSION, VERSION_1};
-use crate::poll::WaitSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use zerocopy::{FromBytes, IntoBytes};
+use zonal_os::poll::WaitSet;
 
 /// The longest message, without its header.
 const MAX_BODY: u32 = 4096;

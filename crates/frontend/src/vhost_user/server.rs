@@ -2,12 +2,12 @@
 use super::super::guest::server::RunningServer;
 use super::device::{DeviceError, VirtioDevice};
 use super::endpoint::Endpoint;
-use crate::RealClock;
-use crate::poll::{Poller, WaitPolicy};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use zonal_blk::Queue;
+use zonal_os::RealClock;
+use zonal_os::poll::{Poller, WaitPolicy};
 
 /// Settings of a server.
 #[derive(Clone, Debug)]

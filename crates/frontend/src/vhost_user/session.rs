@@ -12,7 +12,6 @@ use super::wire::{
     RING_NUMBER, VringAddr, VringState, feature, protocol, request,
 };
 use super::worker::{NewWorker, RingControl, RunningWorker, StartWorker, Stop, Worker};
-use crate::poll::WaitSet;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zonal_blk::WakeUp;
+use zonal_os::poll::WaitSet;
 
 /// Bytes of configuration space that a client may ask for.
 const MAX_CONFIG: u32 = 256;

@@ -7,8 +7,6 @@ use super::device::VirtioDevice;
 use super::inflight::Inflight;
 use super::request::{Decoded, Request, Requests};
 use super::ring::Ring;
-use crate::RealClock;
-use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -17,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
 use zonal_blk::{Bio, Channel, Clock, Completion, Nanos, WakeUp};
+use zonal_os::RealClock;
+use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 
 /// Chains that are taken in one poll.
 const BATCH: usize = 64;

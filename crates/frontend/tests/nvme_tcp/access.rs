@@ -4,11 +4,11 @@ use crate::support::{Host, NQN, Served, ZONED, pattern, wait_until};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use zonal_backend::nvme_tcp::open;
 use zonal_blk::{Bio, Clock, QueueOptions, Sector, Status};
 use zonal_device::control::DeviceControl;
-use zonal_host::RealClock;
-use zonal_host::backend::nvme_tcp::open;
 use zonal_nvme::ana::AnaState;
+use zonal_os::RealClock;
 
 /// A device over these addresses. Paths are connected again after a second, and given up if that fails.
 fn connect(targets: &[SocketAddr], options: &str, heard: &Heard) -> Arc<dyn DeviceControl> {

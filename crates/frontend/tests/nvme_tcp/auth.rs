@@ -3,10 +3,10 @@ use crate::support::{HOST, Host, Served, ZONED, pattern};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use zonal_backend::nvme_tcp::load_secrets;
+use zonal_backend::nvme_tcp::{AuthError, ConnectError, NvmeTcpDevice};
 use zonal_blk::{QueueOptions, Status};
-use zonal_host::backend::nvme_tcp::{AuthError, ConnectError, NvmeTcpDevice};
-use zonal_host::frontend::nvme_tcp::ServerConfig;
-use zonal_host::secrets::load_secrets;
+use zonal_frontend::nvme_tcp::ServerConfig;
 use zonal_nvme::auth::{Group, Hash};
 use zonal_nvme::tcp::Digests;
 

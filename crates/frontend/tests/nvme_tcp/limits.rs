@@ -1,8 +1,8 @@
 //! Limits on connections.
 use crate::support::{HOST, Served, ZONED};
+use zonal_backend::nvme_tcp::ConnectError;
 use zonal_blk::Device;
-use zonal_host::backend::nvme_tcp::ConnectError;
-use zonal_host::frontend::nvme_tcp::ServerConfig;
+use zonal_frontend::nvme_tcp::ServerConfig;
 
 #[test]
 fn only_allowed_hosts_connect() {

@@ -5,8 +5,8 @@ use std::thread;
 use zonal_blk::{
     Bio, BioFlags, Buf, Device, Op, QueueOptions, Sector, Status, ZoneCondition, ZoneWrite,
 };
-use zonal_host::frontend::nvme_tcp::ServerConfig;
-use zonal_host::poll::WaitPolicy;
+use zonal_frontend::nvme_tcp::ServerConfig;
+use zonal_os::poll::WaitPolicy;
 
 /// Writes of one zone in flight together, of lengths that fit in capsules and of others.
 fn round_trip(served: &Served, options: &str) {

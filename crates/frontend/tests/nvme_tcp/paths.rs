@@ -5,11 +5,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use zonal_backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, open};
 use zonal_blk::{Bio, Buf, Clock, Completion, Nanos, QueueOptions, Sector, Status};
 use zonal_device::control::DeviceControl;
-use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, open};
-use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
-use zonal_host::{Notify, RealClock};
+use zonal_frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_os::{Notify, RealClock};
 
 /// Short, so that tests need not wait.
 const QUICK: &str = "reconnect_delay=1&ctrl_loss_tmo=20&quiesce=0";

@@ -3,12 +3,12 @@ use crate::hostile::{Client, Connect, Target};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
+use zonal_backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice};
 use zonal_blk::{
     Bio, Buf, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector, Zone, ZoneNo,
 };
 use zonal_device::device_spec;
-use zonal_host::backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice};
-use zonal_host::frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::tcp::{Digests, Payload, Pdu};

@@ -7,14 +7,15 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use zonal_backend::nvme_tcp::{Address, ConnectError, TlsKeyError, open};
+use zonal_backend::nvme_tcp::{load_psks, load_secrets};
 use zonal_blk::{Bio, Buf, Clock, Nanos, QueueOptions, Sector, Status};
-use zonal_host::RealClock;
-use zonal_host::backend::nvme_tcp::{Address, ConnectError, TlsKeyError, open};
-use zonal_host::frontend::nvme_tcp::{ServerConfig, TargetTls};
-use zonal_host::secrets::{SecretsFileError, load_psks, load_secrets};
-use zonal_host::tls::TlsError;
+use zonal_frontend::nvme_tcp::{ServerConfig, TargetTls};
 use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
 use zonal_nvme::wire::log::{NO_SECURITY, TLS_1_3};
+use zonal_os::RealClock;
+use zonal_os::secrets::SecretsFileError;
+use zonal_os::tls::TlsError;
 
 const SHA256: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 const SHA384: &str =
@@ -172,7 +173,7 @@ fn host_without_the_right_key_is_refused_with_the_reason() {
     assert!(matches!(error, ConnectError::TlsKey(TlsKeyError::NoKey(_))), "{error}");
     let error = failed(&served, &keys.options("no-list"));
     let file = |error| {
-        matches!(error, ConnectError::TlsKey(TlsKeyError::File(SecretsFileError::Keys { .. })))
+        matches!(error, ConnectError::TlsKey(TlsKeyError::File(SecretsFileError::Content { .. })))
     };
     assert!(file(error));
     let error = failed(&served, &keys.options("missing"));
@@ -238,7 +239,7 @@ fn target_that_closes_in_the_handshake_or_is_silent_is_named() {
         let _ = stream.read(&mut [0; 4096]);
     });
     let address: Address = text.parse().expect("an address");
-    let error = zonal_host::backend::nvme_tcp::NvmeTcpDevice::connect(&address, 1).map(drop);
+    let error = zonal_backend::nvme_tcp::NvmeTcpDevice::connect(&address, 1).map(drop);
     let error = error.expect_err("no target");
     assert!(matches!(error, ConnectError::Tls { source: TlsError::Closed, .. }), "{error}");
     closes.join().expect("no panic");
@@ -321,7 +322,7 @@ fn path_with_tls_is_connected_again() {
         format!("nvme-tcp://{}/{NQN}?{options}", first.address()).parse().expect("an address");
     let heard = Arc::new(Mutex::new(Vec::<String>::new()));
     let hears = Arc::clone(&heard);
-    let notify: zonal_host::Notify =
+    let notify: zonal_os::Notify =
         Arc::new(move |what| hears.lock().unwrap().push(what.to_owned()));
     let device = open(&address, 1, &notify).expect("a path").0;
     let mut host = Host::over(device as _, QueueOptions::default());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zonal_blk::{Bio, Buf, Op, QueueOptions, Sector, Status};
 use zonal_device::device_spec;
 use zonal_device::inject::InjectDevice;
-use zonal_host::frontend::nvme_tcp::ServerConfig;
+use zonal_frontend::nvme_tcp::ServerConfig;
 
 /// How long a read takes; what else is done takes milliseconds.
 const SLOW: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ fn append_that_another_connection_finishes_does_not_wait_for_a_slow_read() {
     let connected = Arc::new(served.connect("").expect("a connection"));
     let queue = zonal_blk::Queue::attach(connected, QueueOptions::default()).expect("a queue");
     let (mut a, mut b) = (queue.channel().expect("one"), queue.channel().expect("another"));
-    let clock = zonal_host::RealClock::start();
+    let clock = zonal_os::RealClock::start();
     let now = || zonal_blk::Clock::now(&clock);
     let mut done = Vec::new();
 

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions};
 use zonal_device::{NullConfig, NullDevice};
-use zonal_host::RealClock;
-use zonal_host::frontend::vfio_user::{Server, ServerConfig};
-use zonal_host::poll::WaitPolicy;
+use zonal_frontend::vfio_user::{Server, ServerConfig};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode};
 use zonal_nvme::wire::pcie::prp_pointer;
+use zonal_os::RealClock;
+use zonal_os::poll::WaitPolicy;
 
 const OK: NvmeStatus = NvmeStatus::SUCCESS;
 

@@ -15,9 +15,9 @@ use std::thread;
 use tempfile::TempDir;
 use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions};
 use zonal_device::{NullConfig, NullDevice};
-use zonal_host::RealClock;
-use zonal_host::frontend::vhost_user::{Server, ServerConfig};
-use zonal_host::poll::WaitPolicy;
+use zonal_frontend::vhost_user::{Server, ServerConfig};
+use zonal_os::RealClock;
+use zonal_os::poll::WaitPolicy;
 
 const OK: u8 = 0;
 const IO_ERROR: u8 = 1;

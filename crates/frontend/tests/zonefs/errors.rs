@@ -2,7 +2,7 @@
 use super::support::*;
 use rustix::io::Errno;
 use zonal_blk::ZoneCondition;
-use zonal_host::frontend::zonefs::{FileOp, SetAttr};
+use zonal_frontend::zonefs::{FileOp, SetAttr};
 use zonal_torture::fault::Effect;
 
 const PAGE: usize = BLOCK as usize;

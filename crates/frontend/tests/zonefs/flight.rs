@@ -3,7 +3,7 @@ use super::support::*;
 use rustix::io::Errno;
 use std::sync::mpsc::Receiver;
 use zonal_blk::Nanos;
-use zonal_host::frontend::zonefs::FileOp;
+use zonal_frontend::zonefs::FileOp;
 use zonal_torture::FaultConfig;
 use zonal_torture::fault::Effect;
 

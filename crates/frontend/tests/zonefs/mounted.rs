@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use zonal_blk::Buf;
-use zonal_host::frontend::zonefs::Mount;
+use zonal_frontend::zonefs::Mount;
 use zonal_torture::FaultDevice;
 use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 

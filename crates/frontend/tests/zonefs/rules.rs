@@ -3,7 +3,7 @@ use super::support::*;
 use rustix::io::Errno;
 use std::time::{Duration, SystemTime};
 use zonal_blk::{Bio, Nanos, Op, Status, ZoneCondition};
-use zonal_host::frontend::zonefs::{FileOp, SetAttr};
+use zonal_frontend::zonefs::{FileOp, SetAttr};
 
 const PAGE: usize = BLOCK as usize;
 

@@ -6,10 +6,8 @@ use std::time::Duration;
 use zonal_blk::{Buf, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
 use zonal_device::quantity::parse_size;
 use zonal_device::{NullConfig, NullDevice};
-use zonal_host::RealClock;
-use zonal_host::frontend::zonefs::{
-    Attr, FileOp, OpenMode, Options, ROOT, Reply, WorkerPool, ZoneFs,
-};
+use zonal_frontend::zonefs::{Attr, FileOp, OpenMode, Options, ROOT, Reply, WorkerPool, ZoneFs};
+use zonal_os::RealClock;
 use zonal_torture::fault::{AbortResponse, Effect, FaultSpec};
 use zonal_torture::{FaultConfig, FaultDevice};
 

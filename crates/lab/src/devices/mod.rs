@@ -19,7 +19,7 @@ use zonal_device::device_spec::DeviceSpec;
 use zonal_device::inject::{InjectDevice, Rule};
 use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
-use zonal_host::Notify;
+use zonal_os::Notify;
 
 /// A device with its block layer.
 pub struct AttachedDevice {

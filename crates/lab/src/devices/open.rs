@@ -13,15 +13,15 @@ use super::{AttachedDevice, Notices};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::sync::Arc;
+use zonal_backend::image::{self, ImageName};
+use zonal_backend::linux::LinuxDevice;
+use zonal_backend::linux::passthrough::{self, NvmeDevice};
+use zonal_backend::nvme_tcp::{self, Address};
 use zonal_blk::{Queue, QueueOptions};
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec};
 use zonal_device::inject::InjectDevice;
-use zonal_fio::text_file;
-use zonal_host::backend::image::{self, ImageName};
-use zonal_host::backend::linux::LinuxDevice;
-use zonal_host::backend::linux::passthrough::{self, NvmeDevice};
-use zonal_host::backend::nvme_tcp::{self, Address};
+use zonal_os::text_file;
 
 /// A device before the block layer is attached to it.
 pub struct OpenDevice {

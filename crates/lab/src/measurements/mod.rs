@@ -28,7 +28,7 @@ use std::path::Path;
 pub use table::COLUMNS;
 use zonal_blk::ZoneWrite;
 use zonal_fio::job::DataDir;
-use zonal_fio::text_file;
+use zonal_os::text_file;
 
 /// A quantity that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::Nanos;
-use zonal_host::control::ManagedDevice;
-use zonal_host::web::{MAX_CELLS, Recorder, SampleClock, Sampler, Watched};
+use zonal_serve::control::ManagedDevice;
+use zonal_serve::web::{MAX_CELLS, Recorder, SampleClock, Sampler, Watched};
 
 /// Steps of virtual time between two looks at the clock: a frame is due after milliseconds, in which
 /// a disk does few I/Os.

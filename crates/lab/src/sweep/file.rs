@@ -29,7 +29,7 @@ use toml::de::{DeTable, DeValue};
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, ZoneWrite};
 use zonal_fio::options::{format_size, parse_size};
-use zonal_fio::text_file;
+use zonal_os::text_file;
 use zonal_sim::CostModel;
 
 /// The keys of a file.

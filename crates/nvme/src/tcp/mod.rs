@@ -22,5 +22,4 @@ pub use connection::{
 };
 pub use decode::{DataLimits, Decoder};
 pub use encode::encode;
-pub use output::Outgoing;
 pub use pdu::{Digests, FatalError, Format, Initialize, Payload, Pdu, PduError, Role};

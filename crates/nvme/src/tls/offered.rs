@@ -23,6 +23,11 @@ impl PskTable {
         PskTable(table)
     }
 
+    /// The key with this identity.
+    pub fn get(&self, identity: &str) -> Option<&Arc<TlsPsk>> {
+        self.0.get(identity.as_bytes())
+    }
+
     /// The first known key of a ClientHello, by the content of its extension `pre_shared_key` (RFC 8446,
     /// section 4.2.11). `None` without one, and if the content is malformed before that.
     pub fn find(&self, extension: &[u8]) -> Option<&Arc<TlsPsk>> {

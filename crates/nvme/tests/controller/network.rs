@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use zerocopy::IntoBytes;
-use zonal_blk::{Buf, Bytes, Nanos, Wake, WakeUp};
+use zonal_blk::{Buf, Bytes, Nanos, Outgoing, Wake, WakeUp};
 use zonal_device::NullConfig;
 use zonal_nvme::ana::Port;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
     CloseReason, DataLimits, Decoder, Digests, FatalError, Format, HostConfig, HostConnection,
-    HostEvent, Initialize, Outgoing, Payload, Pdu, Role, SubmitError, TargetConfig,
-    TargetConnection, TargetEvent, encode,
+    HostEvent, Initialize, Payload, Pdu, Role, SubmitError, TargetConfig, TargetConnection,
+    TargetEvent, encode,
 };
 use zonal_nvme::wire::fabrics::{
     CNTLID_ANY, ConnectCommand, ConnectData, DISABLE_SQ_FLOW, DISCOVERY_NQN, Property,

@@ -6,10 +6,11 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
+use zonal_blk::Outgoing;
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
-    DataLimits, Decoder, FatalError, Format, Initialize, Outgoing, Pdu, Role, TargetConfig, encode,
+    DataLimits, Decoder, FatalError, Format, Initialize, Pdu, Role, TargetConfig, encode,
 };
 use zonal_nvme::wire::fabrics::{CNTLID_ANY, DISCOVERY_NQN};
 use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode};

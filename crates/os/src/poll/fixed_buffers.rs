@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zonal_blk::{ExternalBuf, ExternalMemory, Status};
 
 /// External memory whose driver makes it a fixed buffer of any io_uring.
-pub(crate) trait RegisterBuffer: ExternalMemory {
+pub trait RegisterBuffer: ExternalMemory {
     /// The entries that make the memory `token` fixed buffer `index` of the ring that they are pushed
     /// to, and that release it. The first is linked, so that what is pushed between them is
     /// cancelled if it fails. `None` if there is no such memory.
@@ -16,7 +16,7 @@ pub(crate) trait RegisterBuffer: ExternalMemory {
 }
 
 /// The type of memory that backends recognise in an [`ExternalBuf`].
-pub(crate) struct FixedBuffers(pub Arc<dyn RegisterBuffer>);
+pub struct FixedBuffers(pub Arc<dyn RegisterBuffer>);
 
 impl FixedBuffers {
     /// See [`RegisterBuffer::register_entries`]; `None` also if `buf` is not such memory.

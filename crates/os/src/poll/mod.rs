@@ -9,10 +9,10 @@
 //!  socket    a non-blocking socket
 //!  uring     io_uring
 //! ```
-pub(crate) mod fixed_buffers;
+pub mod fixed_buffers;
 mod serve;
 pub mod socket;
-pub(crate) mod uring;
+pub mod uring;
 
 pub use serve::{Frontend, Progress, channels_next_event, serve};
 
@@ -32,7 +32,7 @@ use zonal_blk::{Clock, Nanos, Wake, WakeUp};
 const SLEEP_SLACK: Nanos = Nanos(20_000);
 /// How long [`WaitPolicy::default`] yields before it sleeps: longer than a busy peer takes to
 /// answer.
-pub(crate) const SPIN_TIME: Duration = Duration::from_micros(50);
+pub const SPIN_TIME: Duration = Duration::from_micros(50);
 /// A yield that takes longer than this gave the processor to a thread with other work.
 const SLOW_YIELD: Duration = Duration::from_micros(200);
 /// How long nothing is yielded after that.
@@ -223,7 +223,7 @@ fn next_event<F: Frontend>(frontend: &mut F, now: Nanos, draining: bool) -> Wake
 /// Yields between polls, for the peer may need this processor to answer. Not on a crowded machine:
 /// there a yield can take milliseconds, whereas a thread that sleeps is woken at once.
 #[derive(Debug, Default)]
-pub(crate) struct SpinWait {
+pub struct SpinWait {
     since: Option<Instant>,
     /// When the last yield ended, if it was a slow one.
     crowded: Option<Instant>,
@@ -262,7 +262,7 @@ impl SpinWait {
 }
 
 /// Passes `time` without a system call.
-pub(crate) fn pause(time: Duration) {
+pub fn pause(time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
         spin_loop();
@@ -271,7 +271,7 @@ pub(crate) fn pause(time: Duration) {
 
 /// Calls `check` every `interval` until it returns something; `None` after `timeout`. For what the
 /// operating system gives no event for.
-pub(crate) fn retry<T>(
+pub fn retry<T>(
     interval: Duration,
     timeout: Duration,
     mut check: impl FnMut() -> Option<T>,
@@ -287,7 +287,7 @@ pub(crate) fn retry<T>(
 
 /// Lets the calling thread's sleeps end within a microsecond of their time; by default Linux may
 /// add 50 (prctl(2), `PR_SET_TIMERSLACK`).
-pub(crate) fn set_timer_slack() {
+pub fn set_timer_slack() {
     // Where it is refused, sleeps are longer.
     let _ = set_current_timer_slack(NonZeroU64::new(1000));
 }

@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use zonal_nvme::tcp::Outgoing;
+use zonal_blk::Outgoing;
 
 /// Bytes that are received at a time.
-pub(crate) const RECEIVE_BUFFER: usize = 256 << 10;
+pub const RECEIVE_BUFFER: usize = 256 << 10;
 /// The same while long data may follow: what the header of their PDU leaves of them is copied, the rest
 /// is received where it belongs.
-pub(crate) const HEADER_BUFFER: usize = 16 << 10;
+pub const HEADER_BUFFER: usize = 16 << 10;
 /// Data from this length on are under way for longer than a call takes.
 const LONG_MISSING: usize = 32 << 10;
 /// How long a call lasts that finds none of such data. Each takes the lock of the socket, for which a
@@ -72,7 +72,7 @@ pub fn pause_for(missing: usize) -> Option<Duration> {
 
 /// A connected socket.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub struct Socket {
     stream: Arc<TcpStream>,
     end: End,
     calls: SocketCalls,
@@ -85,6 +85,10 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// Makes the stream a socket that does not block.
+    ///
+    /// # Errors
+    /// The options of a socket cannot be set.
     pub fn new(stream: TcpStream, end: End) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;

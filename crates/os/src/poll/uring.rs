@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 /// An io_uring and what of its entries is still with the kernel.
-pub(crate) struct Uring<S = squeue::Entry, C = cqueue::Entry>
+pub struct Uring<S = squeue::Entry, C = cqueue::Entry>
 where
     S: squeue::EntryMarker,
     C: cqueue::EntryMarker,

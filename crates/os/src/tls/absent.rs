@@ -1,10 +1,9 @@
 //! A program without TLS: types of which there are no values.
-use super::TlsError;
+use super::{Psk, TlsError};
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use zonal_nvme::tcp::Outgoing;
-use zonal_nvme::tls::{Psks, TlsPsk};
+use zonal_blk::Outgoing;
 
 /// The settings of a target, of which there are none.
 #[derive(Debug)]
@@ -15,11 +14,14 @@ impl Acceptor {
     ///
     /// # Errors
     /// [`TlsError::NotBuilt`].
-    pub fn new(_psks: &Psks, _subsystem: &str) -> Result<Self, TlsError> {
+    pub fn new(
+        _suites: &[&'static str],
+        _find: impl Fn(&[u8]) -> Option<Arc<Psk>> + Send + Sync + 'static,
+    ) -> Result<Self, TlsError> {
         Err(TlsError::NotBuilt)
     }
 
-    pub(crate) fn accept(&self, _stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
+    pub fn accept(&self, _stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
         match *self {}
     }
 }
@@ -28,7 +30,7 @@ impl Acceptor {
 ///
 /// # Errors
 /// [`TlsError::NotBuilt`].
-pub(crate) fn connect(_psk: TlsPsk, _stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
+pub fn connect(_psk: Psk, _stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
     Err(TlsError::NotBuilt)
 }
 
@@ -37,27 +39,27 @@ pub(crate) fn connect(_psk: TlsPsk, _stream: &Arc<TcpStream>) -> Result<TlsStrea
 pub enum TlsStream {}
 
 impl TlsStream {
-    pub(crate) fn handshake(&mut self) -> Result<Option<Arc<TlsPsk>>, TlsError> {
+    pub fn handshake(&mut self) -> Result<Option<Arc<Psk>>, TlsError> {
         match *self {}
     }
 
-    pub(crate) fn receive(&mut self, _: &mut [u8], _: &mut [u8]) -> io::Result<usize> {
+    pub fn receive(&mut self, _: &mut [u8], _: &mut [u8]) -> io::Result<usize> {
         match *self {}
     }
 
-    pub(crate) fn send(&mut self, _: &mut impl Outgoing) -> io::Result<usize> {
+    pub fn send(&mut self, _: &mut impl Outgoing) -> io::Result<usize> {
         match *self {}
     }
 
-    pub(crate) fn has_more(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         match *self {}
     }
 
-    pub(crate) fn wants_write(&self) -> bool {
+    pub fn wants_write(&self) -> bool {
         match *self {}
     }
 
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         match *self {}
     }
 }

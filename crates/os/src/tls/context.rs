@@ -1,6 +1,6 @@
 //! Settings of OpenSSL, for targets and hosts.
 use super::session::{accept_keys, offer_keys, set_key};
-use super::{TlsError, TlsStream};
+use super::{Psk, TlsError, TlsStream};
 use openssl::error::ErrorStack;
 use openssl::ssl::{
     Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSessionCacheMode,
@@ -8,7 +8,6 @@ use openssl::ssl::{
 };
 use std::net::TcpStream;
 use std::sync::Arc;
-use zonal_nvme::tls::{CipherSuite, PskTable, Psks, TlsPsk};
 
 impl From<ErrorStack> for TlsError {
     fn from(error: ErrorStack) -> Self {
@@ -17,11 +16,10 @@ impl From<ErrorStack> for TlsError {
 }
 
 /// What both sides have in common.
-fn builder(method: SslMethod, suites: &[CipherSuite]) -> Result<SslContextBuilder, ErrorStack> {
+fn builder(method: SslMethod, suites: &[&str]) -> Result<SslContextBuilder, ErrorStack> {
     let mut context = SslContext::builder(method)?;
     context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
-    let names: Vec<&str> = suites.iter().map(|suite| suite.name()).collect();
-    context.set_ciphersuites(&names.join(":"))?;
+    context.set_ciphersuites(&suites.join(":"))?;
     context.set_options(SslOptions::NO_TICKET);
     context.set_session_cache_mode(SslSessionCacheMode::OFF);
     // A record that was sent in part is continued from wherever the bytes are by then.
@@ -35,20 +33,24 @@ fn builder(method: SslMethod, suites: &[CipherSuite]) -> Result<SslContextBuilde
 pub struct Acceptor(SslContext);
 
 impl Acceptor {
-    /// Accepts hosts that have one of these keys, for a subsystem and for discovery.
+    /// Accepts hosts whose key `find` returns for the content of the extension `pre_shared_key` of a
+    /// ClientHello (RFC 8446, section 4.2.11). The keys are for these cipher suites, by their names in TLS.
     ///
     /// # Errors
     /// OpenSSL has not what it takes, or no memory.
-    pub fn new(psks: &Psks, subsystem: &str) -> Result<Self, TlsError> {
-        let mut context = builder(SslMethod::tls_server(), &CipherSuite::ALL)?;
+    pub fn new(
+        suites: &[&'static str],
+        find: impl Fn(&[u8]) -> Option<Arc<Psk>> + Send + Sync + 'static,
+    ) -> Result<Self, TlsError> {
+        let mut context = builder(SslMethod::tls_server(), suites)?;
         // Linux does not expect messages after the handshake.
         context.set_num_tickets(0)?;
-        accept_keys(&mut context, PskTable::new(psks, subsystem));
+        accept_keys(&mut context, Box::new(find));
         Ok(Acceptor(context.build()))
     }
 
     /// A connection that a host has opened.
-    pub(crate) fn accept(&self, stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
+    pub fn accept(&self, stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
         let mut ssl = Ssl::new(&self.0)?;
         ssl.set_accept_state();
         Ok(TlsStream::new(ssl, Arc::clone(stream))?)
@@ -56,7 +58,7 @@ impl Acceptor {
 }
 
 /// A connection to a target that is to have this key.
-pub(crate) fn connect(psk: TlsPsk, stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
+pub fn connect(psk: Psk, stream: &Arc<TcpStream>) -> Result<TlsStream, TlsError> {
     let mut context = builder(SslMethod::tls_client(), &[psk.suite])?;
     // No certificate is good enough.
     context.set_verify(SslVerifyMode::PEER);

@@ -20,18 +20,39 @@ mod session;
 mod stream;
 
 #[cfg(not(feature = "tls"))]
-pub(crate) use absent::connect;
+pub use absent::connect;
 #[cfg(not(feature = "tls"))]
 pub use absent::{Acceptor, TlsStream};
 #[cfg(feature = "tls")]
 pub use context::Acceptor;
 #[cfg(feature = "tls")]
-pub(crate) use context::connect;
+pub use context::connect;
 #[cfg(feature = "tls")]
 pub use stream::TlsStream;
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// A key that both sides have before they connect.
+#[derive(Clone)]
+pub struct Psk {
+    /// What a host offers it by.
+    pub identity: String,
+    /// The cipher suite that it is for, by its name in TLS (RFC 8446, appendix B.4).
+    pub suite: &'static str,
+    /// The same by its value in TLS.
+    pub suite_value: [u8; 2],
+    /// The key.
+    pub key: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for Psk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Psk").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
 
 /// The version of OpenSSL, if the program has TLS.
 pub fn version() -> Option<&'static str> {

@@ -2,6 +2,7 @@
 //!
 //! `SSL_CTX_set_psk_client_callback` and its like, which the `openssl` crate has, are for keys with
 //! SHA-256 only, so these are the functions below, which the crate does not have.
+use super::Psk;
 use foreign_types::{ForeignType, ForeignTypeRef};
 use openssl::ex_data::Index;
 use openssl::ssl::{Ssl, SslContext, SslContextBuilder, SslRef, SslSession};
@@ -11,7 +12,6 @@ use std::mem;
 use std::ptr;
 use std::slice;
 use std::sync::{Arc, LazyLock};
-use zonal_nvme::tls::{PskTable, TlsPsk};
 
 /// The extension `pre_shared_key` (RFC 8446, section 4.2).
 const PRE_SHARED_KEY: c_uint = 41;
@@ -50,25 +50,28 @@ unsafe extern "C" {
     fn SSL_CIPHER_find(ssl: *mut SSL, value: *const u8) -> *const SslCipher;
 }
 
+/// Finds the key of a ClientHello.
+type FindPsk = Box<dyn Fn(&[u8]) -> Option<Arc<Psk>> + Send + Sync>;
+
 /// The keys of a target, which its context has.
-static TABLE: LazyLock<Index<SslContext, PskTable>> =
+static TABLE: LazyLock<Index<SslContext, FindPsk>> =
     LazyLock::new(|| SslContext::new_ex_index().expect("memory for an index"));
 /// The key of a connection: a host's from the beginning, a target's once the host has offered it.
-static KEY: LazyLock<Index<Ssl, Arc<TlsPsk>>> =
+static KEY: LazyLock<Index<Ssl, Arc<Psk>>> =
     LazyLock::new(|| Ssl::new_ex_index().expect("memory for an index"));
 
 /// The key of a connection.
-pub(super) fn key(ssl: &SslRef) -> Option<&Arc<TlsPsk>> {
+pub(super) fn key(ssl: &SslRef) -> Option<&Arc<Psk>> {
     ssl.ex_data(*KEY)
 }
 
 /// Sets the key that a host offers.
-pub(super) fn set_key(ssl: &mut SslRef, psk: Arc<TlsPsk>) {
+pub(super) fn set_key(ssl: &mut SslRef, psk: Arc<Psk>) {
     ssl.set_ex_data(*KEY, psk);
 }
 
 /// Lets the hosts of these keys connect, and nobody else.
-pub(super) fn accept_keys(context: &mut SslContextBuilder, table: PskTable) {
+pub(super) fn accept_keys(context: &mut SslContextBuilder, table: FindPsk) {
     context.set_ex_data(*TABLE, table);
     // SAFETY: the context is alive, and the callbacks have the types of ssl.h. They use no argument.
     unsafe {
@@ -104,9 +107,9 @@ unsafe extern "C" fn client_hello(ssl: *mut SSL, alert: *mut c_int, _: *mut c_vo
         &[]
     };
     let table = connection.ssl_context().ex_data(*TABLE);
-    let psk = table.and_then(|table| table.find(content)).cloned();
+    let psk = table.and_then(|find| find(content));
     if let Some(psk) = psk
-        && connection.set_ciphersuites(psk.suite.name()).is_ok()
+        && connection.set_ciphersuites(psk.suite).is_ok()
     {
         set_key(connection, psk);
         return openssl_sys::SSL_CLIENT_HELLO_SUCCESS;
@@ -163,11 +166,11 @@ unsafe extern "C" fn use_session(
 ///
 /// # Safety
 /// `ssl` is alive.
-unsafe fn new_session(ssl: *mut SSL, psk: &TlsPsk) -> Option<SslSession> {
+unsafe fn new_session(ssl: *mut SSL, psk: &Psk) -> Option<SslSession> {
     // SAFETY: `ssl` is alive, the key and the value of the cipher suite have the lengths that the
     // functions read, and the session is freed with `made` unless it is given away.
     unsafe {
-        let cipher = SSL_CIPHER_find(ssl, psk.suite.value().as_ptr());
+        let cipher = SSL_CIPHER_find(ssl, psk.suite_value.as_ptr());
         if cipher.is_null() {
             return None;
         }

@@ -1,13 +1,12 @@
 //! A connection with TLS over a non-blocking socket.
-use super::TlsError;
 use super::session::key;
+use super::{Psk, TlsError};
 use openssl::error::ErrorStack;
 use openssl::ssl::{Error, ErrorCode, Ssl, SslStream};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use zonal_nvme::tcp::Outgoing;
-use zonal_nvme::tls::TlsPsk;
+use zonal_blk::Outgoing;
 
 /// The content of a record (RFC 8446, section 5.1).
 const RECORD: usize = 16 << 10;
@@ -51,7 +50,7 @@ impl TlsStream {
     ///
     /// # Errors
     /// It failed: the peer has been told why, if it can be.
-    pub(crate) fn handshake(&mut self) -> Result<Option<Arc<TlsPsk>>, TlsError> {
+    pub fn handshake(&mut self) -> Result<Option<Arc<Psk>>, TlsError> {
         self.begin(0);
         match self.ssl.do_handshake() {
             Ok(()) => {}
@@ -71,7 +70,7 @@ impl TlsStream {
     ///
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
-    pub(crate) fn receive(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn receive(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
         let mut total = 0;
         self.begin(data.len() + buffer.len());
         for part in [data, buffer] {
@@ -106,7 +105,7 @@ impl TlsStream {
     ///
     /// # Errors
     /// The connection is broken.
-    pub(crate) fn send(&mut self, output: &mut impl Outgoing) -> io::Result<usize> {
+    pub fn send(&mut self, output: &mut impl Outgoing) -> io::Result<usize> {
         let mut total = 0;
         while output.unsent() > 0 {
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
@@ -137,17 +136,17 @@ impl TlsStream {
     }
 
     /// Whether [`receive`](Self::receive) may find more although nothing more has arrived.
-    pub(crate) fn has_more(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         self.more
     }
 
     /// Whether to call again when bytes can be sent.
-    pub(crate) fn wants_write(&self) -> bool {
+    pub fn wants_write(&self) -> bool {
         self.wants_write
     }
 
     /// Tells the peer that nothing more will be sent, best effort.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         // Before the handshake is done there is no way to.
         let _ = self.ssl.shutdown();
     }

@@ -1,8 +1,8 @@
 //! The attributes of a queue by name, like the kernel's in `/sys/block/*/queue`.
-use crate::poll::retry;
 use std::time::Duration;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, Queue, SwitchError, ZoneWrite};
+use zonal_os::poll::retry;
 
 /// How long a change waits for the queue to drain.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,8 +5,6 @@ use super::metrics;
 use super::scrub::Scrubber;
 use super::snapshot::Snapshot;
 use super::view::View;
-use crate::frontend::nvme_tcp::Path;
-use crate::frontend::zonefs::ZoneFs;
 use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +15,8 @@ use zonal_device::control::{DeviceControl, Lateness};
 use zonal_device::inject::InjectDevice;
 use zonal_device::power::{PowerDevice, When};
 use zonal_device::quantity::format_time;
+use zonal_frontend::nvme_tcp::Path;
+use zonal_frontend::zonefs::ZoneFs;
 use zonal_nvme::ana::AnaState;
 use zonal_nvme::controller::PutMark;
 

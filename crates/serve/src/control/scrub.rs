@@ -1,6 +1,5 @@
 //! Scrubbing a served device: all stored data are read and compared with their checksums, by a thread
 //! of its own and at a limited rate.
-use crate::poll::retry;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zonal_blk::{Sector, Status};
 use zonal_device::control::DeviceControl;
+use zonal_os::poll::retry;
 
 /// The rate of a scrub unless another is given, in MiB/s.
 pub(super) const DEFAULT_RATE: u32 = 100;

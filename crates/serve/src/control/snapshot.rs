@@ -3,13 +3,13 @@
 //! A thread asks the device, one at a time. A page waits for the answer up to [`PATIENCE`] and has
 //! the last one otherwise; while the thread still waits, later pages have that at once.
 use super::manager::ManagedDevice;
-use crate::poll::retry;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 use zonal_blk::{Queue, ZoneNo};
 use zonal_device::control::{DeviceControl, DeviceStats, Lateness};
+use zonal_os::poll::retry;
 
 /// How long a page waits for a device, from when that was asked.
 const PATIENCE: Duration = Duration::from_secs(1);

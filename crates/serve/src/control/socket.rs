@@ -5,7 +5,6 @@
 //! disconnected.
 use super::command::Command;
 use super::manager::DeviceManager;
-use crate::unix_socket::BoundSocket;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use zonal_os::unix_socket::BoundSocket;
 
 /// Longest line of a request, in bytes.
 const MAX_LINE: u64 = 64 << 10;

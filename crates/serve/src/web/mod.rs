@@ -105,7 +105,7 @@ impl WebServer {
         let token = if address.ip().to_canonical().is_loopback() {
             None
         } else {
-            Some(crate::uuid::format(&crate::uuid::random()?))
+            Some(zonal_os::uuid::format(&zonal_os::uuid::random()?))
         };
         let browsing = Browsing { headers: HEADERS, by_address: true, token: token.clone() };
         let http = HttpServer::start("web", address, routes, browsing, Limits::default())?;

@@ -3,8 +3,7 @@
 //! Submission entries have 128 bytes, for the command, and completions 32, for the 64-bit result of
 //! a zone append: where its data are.
 use super::abi::{URING_CMD_IO, UringCmd};
-use crate::backend::linux::queue::{Commands, Failure, data_len};
-use crate::poll::fixed_buffers::FixedBuffers;
+use crate::linux::queue::{Commands, Failure, data_len};
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -14,6 +13,7 @@ use zonal_nvme::NvmeStatus;
 use zonal_nvme::ns::{Namespace, NamespaceLayout, SpecialPayload, setup};
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::IoOpcode;
+use zonal_os::poll::fixed_buffers::FixedBuffers;
 
 pub struct NvmeCommands {
     pub file: Arc<File>,
@@ -96,7 +96,7 @@ fn status_of(result: i32) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-pub(in crate::backend::linux) mod testing {
+pub(in crate::linux) mod testing {
     use super::*;
     use zonal_nvme::ns::{Ids, NamespaceHead, NamespaceInfo};
     use zonal_nvme::wire::identify::IdentifyNamespace;

@@ -2,10 +2,9 @@
 use super::abi::{self, PassthruError, QueueKind};
 use super::commands::NvmeCommands;
 use super::node::{Node, block_name};
-use crate::backend::linux::describe;
-use crate::backend::linux::queue::Queue;
-use crate::backend::linux::sysfs::LimitsError;
-use crate::poll::uring::Uring;
+use crate::linux::describe;
+use crate::linux::queue::Queue;
+use crate::linux::sysfs::LimitsError;
 use io_uring::{cqueue, squeue};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -21,6 +20,7 @@ use zonal_nvme::wire::admin::IdentifyCommand;
 use zonal_nvme::wire::identify::IdentifyController;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi};
 use zonal_nvme::wire::text;
+use zonal_os::poll::uring::Uring;
 
 /// The longest zone report to request, in bytes.
 const MAX_REPORT: usize = 256 << 10;

@@ -1,6 +1,6 @@
 //! What sysfs knows of a generic node. A node is found by its device number, whatever its name.
 use super::device::NodeError;
-use crate::backend::linux::sysfs::{self, Attributes};
+use crate::linux::sysfs::{self, Attributes};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

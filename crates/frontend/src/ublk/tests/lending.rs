@@ -1,7 +1,6 @@
 //! The same with data that are lent: to a device that makes them buffers of its ring, as far as the
 //! kernel lets it.
 use super::{Rig, attach, block, check_events, event};
-use crate::backend::linux;
 use proptest::prelude::*;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -125,7 +124,12 @@ impl ExternalMemory for Lending {
     }
 }
 
-const LIMITS: Limits = Limits { lba_size: 4096, queue_depth: 2, ..linux::tests::LIMITS };
+const LIMITS: Limits = Limits {
+    lba_size: 4096,
+    queue_depth: 2,
+    max_sectors: 256,
+    ..Limits::regular(zonal_blk::Sector(2048))
+};
 
 /// A disk that is lent data.
 struct Disk(Mutex<Vec<u8>>);

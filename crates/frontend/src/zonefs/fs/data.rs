@@ -3,7 +3,7 @@
 //! Each operation is planned here, done by a worker, and reported back with its status. Invariant: a
 //! sequential file is written only at its end, also while writes are in flight.
 use super::{FileNo, State, ZoneFs, errno};
-use crate::frontend::zonefs::options::{Access, Health, recovery_action};
+use crate::zonefs::options::{Access, Health, recovery_action};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ pub struct OpenMode {
 
 /// A read of the blocks that cover the requested bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::frontend::zonefs) struct ReadPlan {
+pub(in crate::zonefs) struct ReadPlan {
     pub sector: Sector,
     pub nr_sectors: u32,
     /// Bytes in front of the requested ones.
@@ -31,7 +31,7 @@ pub(in crate::frontend::zonefs) struct ReadPlan {
 
 /// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::frontend::zonefs) struct WritePlan {
+pub(in crate::zonefs) struct WritePlan {
     /// The first byte, in the file.
     pub offset: u64,
     /// Bytes, up to the file's capacity.
@@ -42,7 +42,7 @@ pub(in crate::frontend::zonefs) struct WritePlan {
 
 impl ZoneFs {
     /// The first sector of a file.
-    pub(in crate::frontend::zonefs) fn start(&self, file: FileNo) -> Sector {
+    pub(in crate::zonefs) fn start(&self, file: FileNo) -> Sector {
         self.extent(file).start
     }
 
@@ -88,7 +88,7 @@ impl ZoneFs {
     ///
     /// # Errors
     /// `EPERM` if the zone is offline, `EINVAL` for direct I/O that is not aligned to blocks.
-    pub(in crate::frontend::zonefs) fn read(
+    pub(in crate::zonefs) fn read(
         &self,
         file: FileNo,
         offset: u64,
@@ -124,7 +124,7 @@ impl ZoneFs {
     /// `EPERM` if the zone failed, `EROFS` after an error with `remount-ro`, `EFBIG` beyond the
     /// capacity, `EIO` for buffered writes to sequential files, `EINVAL` for direct I/O that is not
     /// aligned, for what is not at the end of a sequential file, and for `O_APPEND` elsewhere.
-    pub(in crate::frontend::zonefs) fn write(
+    pub(in crate::zonefs) fn write(
         &self,
         file: FileNo,
         offset: u64,
@@ -164,7 +164,7 @@ impl ZoneFs {
     }
 
     /// A write completed with this status.
-    pub(in crate::frontend::zonefs) fn write_done(
+    pub(in crate::zonefs) fn write_done(
         &self,
         file: FileNo,
         plan: WritePlan,
@@ -188,11 +188,7 @@ impl ZoneFs {
     /// # Errors
     /// `EROFS`, or `EPERM` for a conventional file, any size but 0 and the capacity, and a file whose
     /// zone has failed.
-    pub(in crate::frontend::zonefs) fn truncate(
-        &self,
-        file: FileNo,
-        size: u64,
-    ) -> Result<Option<Op>, Errno> {
+    pub(in crate::zonefs) fn truncate(&self, file: FileNo, size: u64) -> Result<Option<Op>, Errno> {
         self.check_not_read_only()?;
         let capacity = self.extent(file).capacity;
         let mut state = self.state(file);
@@ -209,7 +205,7 @@ impl ZoneFs {
 
     /// The operation of [`ZoneFs::truncate`] completed with this status. Returns whether the zone has to be
     /// opened again, for programs that have the file open.
-    pub(in crate::frontend::zonefs) fn truncate_done(
+    pub(in crate::zonefs) fn truncate_done(
         &self,
         file: FileNo,
         size: u64,
@@ -228,7 +224,7 @@ impl ZoneFs {
     }
 
     /// The zone of a truncated file could not be opened again. Returns the error.
-    pub(in crate::frontend::zonefs) fn reopen_failed(&self, file: FileNo, status: Status) -> Errno {
+    pub(in crate::zonefs) fn reopen_failed(&self, file: FileNo, status: Status) -> Errno {
         self.state(file).opened = false;
         errno(status)
     }
@@ -237,13 +233,13 @@ impl ZoneFs {
     ///
     /// # Errors
     /// `EPERM` if its zone has failed.
-    pub(in crate::frontend::zonefs) fn sync(&self, file: FileNo) -> Result<(), Errno> {
+    pub(in crate::zonefs) fn sync(&self, file: FileNo) -> Result<(), Errno> {
         if self.state(file).access == Access::Full { Ok(()) } else { Err(Errno::PERM) }
     }
 
     /// Recovers from a failed I/O: reports the zone and follows zonefs' table. A failed read of a good
     /// zone changes nothing.
-    pub(in crate::frontend::zonefs) fn recover(&self, file: FileNo, status: Status, writing: bool) {
+    pub(in crate::zonefs) fn recover(&self, file: FileNo, status: Status, writing: bool) {
         let zones = self.report(file);
         let Some(health) = zones.iter().map(health).max() else {
             return;

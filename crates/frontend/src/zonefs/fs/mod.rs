@@ -4,7 +4,6 @@ mod data;
 
 use super::options::{Access, Options};
 use super::tree::{Entry, Extent, FileNo, Node, ROOT, Tree};
-use crate::Notify;
 pub use data::OpenMode;
 pub(super) use data::{ReadPlan, WritePlan};
 use rustix::io::Errno;
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use zonal_blk::{Op, Queue, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_os::Notify;
 
 /// A device's zones as files.
 pub struct ZoneFs {

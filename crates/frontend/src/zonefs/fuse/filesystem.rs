@@ -1,7 +1,7 @@
 //! FUSE requests, answered by the file system and the workers. The kernel caches nothing but the pages of
 //! conventional files, which may be mapped.
 use super::RemountReadOnly;
-use crate::frontend::zonefs::{Attr, FileNo, FileOp, OpenMode, Reply, SetAttr, WorkerPool};
+use crate::zonefs::{Attr, FileNo, FileOp, OpenMode, Reply, SetAttr, WorkerPool};
 use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,

@@ -11,7 +11,6 @@ mod filesystem;
 
 use super::fs::ZoneFs;
 use super::workers::WorkerPool;
-use crate::poll::retry;
 use filesystem::FuseFs;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::io::Errno;
@@ -24,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use zonal_os::poll::retry;
 
 const DEVICE: &str = "/dev/fuse";
 

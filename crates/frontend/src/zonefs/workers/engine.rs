@@ -3,8 +3,8 @@
 //! Reads, aligned writes and flushes are in flight together. Any other operation waits until nothing
 //! is in flight and then has the worker to itself, for up to two bios.
 use super::{FileOp, Job, OnDone, Reply};
-use crate::frontend::zonefs::fs::{OpenMode, ReadPlan, WritePlan, ZoneFs, errno};
-use crate::frontend::zonefs::tree::FileNo;
+use crate::zonefs::fs::{OpenMode, ReadPlan, WritePlan, ZoneFs, errno};
+use crate::zonefs::tree::FileNo;
 use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Sector, Status};
 

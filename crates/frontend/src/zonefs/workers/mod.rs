@@ -15,8 +15,6 @@ mod engine;
 
 use super::fs::{OpenMode, ZoneFs};
 use super::tree::FileNo;
-use crate::RealClock;
-use crate::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, Waker, serve};
 use engine::Engine;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -26,6 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use zonal_blk::{Buf, Channel, Clock, Nanos, Wake, WakeUp};
+use zonal_os::RealClock;
+use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, Waker, serve};
 
 /// Longer reads and writes, in bytes, are left to the worker's thread, so that several threads copy.
 const SHORT: usize = 64 << 10;

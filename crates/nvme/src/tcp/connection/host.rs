@@ -3,13 +3,13 @@ use super::{CloseReason, Endpoint, invalid_field, protocol_error};
 use crate::buffer_pool::BufferPool;
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::{DataDigest, append, command, host_data};
-use crate::tcp::output::{LONG_DATA, Outgoing, Output};
+use crate::tcp::output::{LONG_DATA, Output};
 use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Pdu, Role};
 use crate::wire::queue::Transfer;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::io::IoSlice;
 use std::mem::take;
-use zonal_blk::Buf;
+use zonal_blk::{Buf, Outgoing};
 
 /// Limits and preferences of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,13 @@ use crate::controller::Data;
 use crate::slab::Slab;
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::{append, controller_data};
-use crate::tcp::output::{LONG_DATA, Outgoing};
+use crate::tcp::output::LONG_DATA;
 use crate::tcp::pdu::{Digests, FatalError, Format, Initialize, Pdu, Role};
 use crate::wire::queue::Transfer as Direction;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use zonal_blk::Buf;
+use zonal_blk::{Buf, Outgoing};
 
 /// Bytes of a PDU for the host besides its data, at most: header, digests and padding.
 const MAX_FRAMING: usize = 24 + 4 + 128 + 4;

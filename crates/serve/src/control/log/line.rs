@@ -6,7 +6,7 @@ use std::fmt::{self, Debug, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::Level;
 use tracing::field::{Field, Visit};
-use zonal_fio::report::date;
+use zonal_blk::units::date;
 
 /// Most characters of a message or a value.
 const MAX_CHARS: usize = 1024;

@@ -1,9 +1,9 @@
 //! Writes lines on a thread of its own: whoever logs never waits for the reader of the log.
-use crate::poll::retry;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
+use zonal_os::poll::retry;
 
 /// Most lines that wait to be written.
 const QUEUE_LEN: usize = 1024;
