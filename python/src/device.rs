@@ -2,6 +2,7 @@
 use crate::error::{DeviceError, InputError, bad_input};
 use anyhow::{Context, Result};
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyPermissionError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
@@ -11,9 +12,12 @@ use zonal_blk::{Sector, Status, ZoneCondition, ZoneCounters, ZoneKind, ZoneNo, m
 use zonal_device::device_spec;
 use zonal_device::image::Profile;
 use zonal_backend::image::{self, ImageName};
+use zonal_os::fork::OfProcess;
 use zonal_lab::devices::{self, AttachedDevice, Notices, named_scheduler};
 use zonal_lab::zone::SyncChannel;
 
+/// What an operation of another process is (errno.h).
+const EPERM: i32 = 1;
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 /// Zones that are read from a device at once.
@@ -141,14 +145,15 @@ pub struct Device {
     keeps_data: bool,
     zone_write: &'static str,
     scheduler: String,
-    open: Mutex<Option<Open>>,
+    open: OfProcess<Mutex<Option<Open>>>,
     notices: Vec<String>,
 }
 
-/// Why an operation failed: bad input, or the device.
+/// Why an operation failed: bad input, the device, or that it is the parent's of this process.
 enum Failure {
     Input(String),
     Device(String),
+    Forked(String),
 }
 
 impl From<Failure> for PyErr {
@@ -156,6 +161,7 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Input(text) => InputError::new_err(text),
             Failure::Device(text) => DeviceError::new_err(text),
+            Failure::Forked(text) => PyPermissionError::new_err((EPERM, text)),
         }
     }
 }
@@ -176,13 +182,15 @@ impl Command {
 }
 
 impl Device {
-    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Result<MutexGuard<'_, Option<Open>>, Failure> {
+        let text = |forked| format!("device {}: {forked}", self.name);
+        let open = self.open.get().map_err(|forked| Failure::Forked(text(forked)))?;
+        Ok(open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Calls `work` with the device if it is open.
     fn with<T>(&self, work: impl FnOnce(&mut Open) -> Result<T, Failure>) -> Result<T, Failure> {
-        let mut open = self.lock();
+        let mut open = self.lock()?;
         let closed = || Failure::Input(format!("device {}: it is closed", self.name));
         work(open.as_mut().ok_or_else(closed)?)
     }
@@ -292,7 +300,7 @@ impl Device {
             keeps_data: attached.keeps_data,
             zone_write: queue.zone_write().name(),
             scheduler: queue.scheduler().name().to_owned(),
-            open: Mutex::new(Some(open)),
+            open: OfProcess::new(Mutex::new(Some(open))),
             notices,
         })
     }
@@ -382,10 +390,10 @@ impl Device {
         Ok(py.detach(|| self.with(now))?)
     }
 
-    /// Whether it was closed.
+    /// Whether it was closed, or belongs to the parent of this process.
     #[getter]
     fn closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.lock().is_none())
+        py.detach(|| self.lock().map_or(true, |open| open.is_none()))
     }
 
     /// The zones from `first` on, with the counters of their zone write plugs.
@@ -481,7 +489,8 @@ impl Device {
 
     /// Closes the device.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.lock().take()));
+        // A child of the process leaves it to its parent.
+        py.detach(|| drop(self.lock().map(|mut open| open.take())));
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -40,7 +40,13 @@ mod _zonal {
     #[pymodule_export]
     use crate::torture::{check_torture_profile, merge_torture, torture};
     #[pymodule_export]
-    use crate::version;
+    use crate::{in_child, version};
+}
+
+/// Called in a child of `os.fork`: devices of its parent are not its own.
+#[pyfunction]
+fn in_child() {
+    zonal_os::fork::in_child();
 }
 
 /// The version of the package.

@@ -1,5 +1,7 @@
 """Devices: zones, reading, writing, appending, images."""
 
+import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -124,3 +126,37 @@ def test_profiles_can_be_read() -> None:
     assert "zns-1t" in zonal.profiles()
     assert "zone_size" in zonal.profile_text("zns-1t")
     assert "null" in zonal.device_help()
+
+
+def test_child_of_fork_cannot_use_the_device_of_its_parent(null: str) -> None:
+    device = zonal.Device(null)
+    device.write(0, bytes(4096))
+    child = os.fork()
+    if child == 0:
+        try:
+            device.write(4096, bytes(4096))
+        except PermissionError as error:
+            if "fork()" in str(error) and device.closed:
+                with zonal.Device(null) as own:
+                    own.write(0, bytes(4096))
+                os._exit(0)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    device.write(4096, bytes(4096))
+    device.close()
+    assert device.closed
+
+
+def test_child_of_multiprocessing_is_told(null: str) -> None:
+    context = multiprocessing.get_context("fork")
+    with zonal.Device(null) as device:
+
+        def write() -> None:
+            with pytest.raises(PermissionError, match="before fork"):
+                device.write(0, bytes(4096))
+
+        child = context.Process(target=write)
+        child.start()
+        child.join()
+        assert child.exitcode == 0

@@ -249,7 +249,7 @@ fn judge(args: &CrashArgs, log: &Log) -> Result<Option<Box<dyn Judge>>> {
             command.contains("{image}"),
             "--check: found `{command}`, expected a command with {{image}}, the name of the image"
         );
-        return Ok(Some(Box::new(CheckProcess { command: command.clone(), timeout })));
+        return Ok(Some(Box::new(CheckProcess { command: command.clone(), timeout, mark: None })));
     }
     let Some(name) = args.oracle else {
         ensure!(args.script.is_none(), "--script: found no --oracle, expected --oracle marks");

@@ -216,3 +216,31 @@ fn options_and_names_say_what_was_meant() {
     let plain = unsafe { zonal_open(c"null".as_ptr(), libc::O_RDWR, &mut info) };
     assert!(plain > 0 && info.lblock_size > 0);
 }
+
+#[test]
+fn child_of_fork_cannot_use_what_the_parent_has_open() {
+    let device = open();
+    let mut data = vec![1; BLOCK];
+    // SAFETY: as many bytes as are named; the child calls the library alone, and ends.
+    unsafe {
+        assert_eq!(zonal_pwrite(device, data.as_ptr().cast(), BLOCK, 0), BLOCK as isize);
+        let child = libc::fork();
+        if child == 0 {
+            let refused = |result: i64| {
+                let errno = std::io::Error::last_os_error().raw_os_error();
+                result == -1 && errno == Some(libc::EPERM)
+            };
+            let good = refused(zonal_pwrite(device, data.as_ptr().cast(), BLOCK, 4096) as i64)
+                && refused(zonal_pread(device, data.as_mut_ptr().cast(), BLOCK, 0) as i64)
+                && refused(zonal_fsync(device).into())
+                && refused(zonal_queue_open(device, 1).into())
+                && refused(zonal_close(device).into());
+            libc::_exit(c_int::from(!good));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(status, 0, "the child used the parent's device");
+        assert_eq!(zonal_pwrite(device, data.as_ptr().cast(), BLOCK, 4096), BLOCK as isize);
+    }
+    assert_eq!(zonal_close(device), 0);
+}

@@ -14,6 +14,9 @@ const OUTPUT: u64 = 4096;
 /// Exit codes of a shell that cannot run a command (POSIX.1-2017, 2.8.2).
 const CANNOT_RUN: [i32; 2] = [126, 127];
 
+/// A variable of the environment. What comes from a host is never part of the text of a command.
+pub(crate) const MARK: &str = "ZONAL_MARK";
+
 /// A command for a shell, in which `{image}`, `{marks}` and `{state}` stand for the names of an image
 /// and of a file with the marks so far, one a line, and for the state.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub struct CheckProcess {
     pub command: String,
     /// It fails if it takes longer.
     pub timeout: Duration,
+    /// The mark that it is about, which it has as the variable [`MARK`] of its environment.
+    pub mark: Option<String>,
 }
 
 /// Why the command cannot be run.
@@ -59,6 +64,7 @@ impl CheckProcess {
         let mut output = tempfile::tempfile()?;
         let mut child = Command::new("sh")
             .args(["-c", &command])
+            .envs(self.mark.as_ref().map(|mark| (MARK, mark)))
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)
@@ -130,7 +136,7 @@ mod tests {
 
     fn run(command: &str, seconds: f64) -> Result<Judgement, ProcessError> {
         let timeout = Duration::from_secs_f64(seconds);
-        let process = CheckProcess { command: command.to_owned(), timeout };
+        let process = CheckProcess { command: command.to_owned(), timeout, mark: None };
         process.run("7:z1=2", Path::new("it's.img"), Path::new("m"))
     }
 

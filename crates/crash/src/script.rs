@@ -5,10 +5,13 @@
 //!  fsync 1 returned => ./has {image} a
 //!  durable *        => kv check {image} {marks}
 //! ```
+//!
+//! `{mark}` is the mark that was found. A remote host may have made it, so it is a variable of the
+//! command's environment, however the command quotes it.
 use crate::check::CheckError;
 use crate::judge::{Case, Judge, Judgement};
 use crate::log::{Event, Log};
-use crate::process::{CheckProcess, quoted};
+use crate::process::{CheckProcess, MARK};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -121,6 +124,35 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Rule>, ScriptError> {
     if rules.is_empty() { Err(ScriptError::Empty(path.to_owned())) } else { Ok(rules) }
 }
 
+/// Puts the variable in place of `{mark}`: one word where it is not quoted, and the same text inside of
+/// quotes.
+fn with_variable(command: &str) -> String {
+    let (mut text, mut rest, mut quote) = (String::new(), command, None);
+    while let Some(next) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("{mark}") {
+            text += &match quote {
+                None => format!("\"${{{MARK}}}\""),
+                Some('\'') => format!("'\"${{{MARK}}}\"'"),
+                Some(_) => format!("${{{MARK}}}"),
+            };
+            rest = after;
+            continue;
+        }
+        // The character after a backslash is no quote.
+        let escapes = next == '\\' && quote != Some('\'');
+        let taken =
+            if escapes { rest.chars().take(2).map(char::len_utf8).sum() } else { next.len_utf8() };
+        quote = match (quote, next) {
+            (None, '\'' | '"') => Some(next),
+            (Some(open), _) if open == next => None,
+            (quote, _) => quote,
+        };
+        text += &rest[..taken];
+        rest = &rest[taken..];
+    }
+    text
+}
+
 impl Judge for MarksOracle {
     fn identity(&self) -> String {
         format!("{self:?}")
@@ -136,8 +168,11 @@ impl Judge for MarksOracle {
         let marks: BTreeSet<String> = marks.lines().collect::<Result<_, _>>().map_err(failed)?;
         for rule in &self.rules {
             for mark in marks.iter().filter(|mark| rule.matches(mark)) {
-                let command = rule.command.replace("{mark}", &quoted(mark));
-                let process = CheckProcess { command, timeout: self.timeout };
+                let process = CheckProcess {
+                    command: with_variable(&rule.command),
+                    timeout: self.timeout,
+                    mark: Some(mark.clone()),
+                };
                 let found = process.run(case.state, case.image, case.marks)?;
                 if let Some(why) = found.failure {
                     let why = format!("after mark `{mark}`, line {}: {why}", rule.line);
@@ -159,6 +194,38 @@ mod tests {
         fn any_text_is_a_script_or_refused(text in "([*=> #{}a-z]{0,20}(image)?\n){0,4}") {
             let _script = parse(Path::new("s"), &text);
         }
+    }
+
+    #[test]
+    fn mark_of_a_host_is_text_however_a_command_quotes_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = |name: &str| directory.path().join(name).display().to_string();
+        let evil = |number: usize| {
+            let made = file(&format!("executed-{number}"));
+            format!("a '$(touch {made})' `touch {made}` \" ; touch {made} ; \" \\ * b")
+        };
+        let commands = [
+            "printf %s {mark}",
+            "printf %s \"{mark}\"",
+            "printf %s '{mark}'",
+            "printf %s \"it's {mark}\"",
+            "printf %s 'say \"{mark}\"'",
+            "printf %s \\\"{mark}\\\"",
+        ];
+        let around = [("", ""), ("", ""), ("", ""), ("it's ", ""), ("say \"", "\""), ("\"", "\"")];
+        for (number, (command, (before, after))) in commands.into_iter().zip(around).enumerate() {
+            let process = CheckProcess {
+                command: with_variable(command),
+                timeout: Duration::from_secs(60),
+                mark: Some(evil(number)),
+            };
+            let found = process.run("", Path::new("i"), Path::new("m")).expect("it runs");
+            assert_eq!(
+                (found.failure, &found.output),
+                (None, &format!("{before}{}{after}", evil(number)))
+            );
+        }
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0, "executed");
     }
 
     #[test]

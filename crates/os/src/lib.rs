@@ -7,6 +7,7 @@
 //!  secrets      files of secrets and keys; random numbers
 //!  text_file    small files that people write
 //!  unix_socket  sockets at a path
+//!  fork         what a child process must not use
 //!  blk_zone     the kernel's zone descriptors
 //!  uuid, cpus, memory
 //! ```
@@ -21,6 +22,7 @@
 
 pub mod blk_zone;
 mod cpus;
+pub mod fork;
 mod memory;
 pub mod poll;
 pub mod secrets;

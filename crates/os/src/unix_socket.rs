@@ -1,9 +1,21 @@
 //! Sockets at a path, which only their owner can open.
-use std::fs::{self, Permissions};
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen,
+    shutdown, socket_with,
+};
+use rustix::process::geteuid;
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// A listening socket. Dropping it removes it.
 #[derive(Debug)]
@@ -12,6 +24,8 @@ pub struct BoundSocket {
     pub listener: UnixListener,
     /// Where it is.
     pub path: PathBuf,
+    /// Device and inode of the socket at the path.
+    place: (u64, u64),
 }
 
 impl BoundSocket {
@@ -20,24 +34,131 @@ impl BoundSocket {
     /// # Errors
     /// The path is in use, or the socket cannot be created.
     pub fn new(path: &Path) -> io::Result<Self> {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there"));
+        let address = SocketAddrUnix::new(path)?;
+        match connect(new_socket(SocketFlags::NONBLOCK)?, &address) {
+            // With EAGAIN there is a server with more clients than it has accepted.
+            Ok(()) | Err(Errno::AGAIN) => {
+                return Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there"));
+            }
+            Err(_) => {}
         }
         match fs::symlink_metadata(path) {
             Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
             Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file")),
             Err(_) => {}
         }
-        let listener = UnixListener::bind(path)?;
-        let bound = BoundSocket { listener, path: path.to_owned() };
-        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        let socket = new_socket(SocketFlags::empty())?;
+        // Linux gives the file the mode of the socket: nobody can open it in between.
+        fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        bind(&socket, &address)?;
+        let place = place(&fs::symlink_metadata(path)?);
+        let bound = BoundSocket { listener: socket.into(), path: path.to_owned(), place };
+        listen(&bound.listener, BACKLOG)?;
         Ok(bound)
+    }
+
+    /// The next client. One of another user than the server's, root and the one that the socket belongs
+    /// to, whatever let it connect, is turned away.
+    ///
+    /// # Errors
+    /// Those of accept; `PermissionDenied` for another user.
+    pub fn accept(&self) -> io::Result<UnixStream> {
+        let (stream, _) = self.listener.accept()?;
+        let user = socket_peercred(&stream)?.uid.as_raw();
+        let owner =
+            fs::symlink_metadata(&self.path).ok().filter(|found| place(found) == self.place);
+        if !is_admitted(user, geteuid().as_raw(), owner.map(|found| found.uid())) {
+            let text = format!("user {user} connected, expected the owner of the socket or root");
+            return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+        }
+        Ok(stream)
+    }
+
+    /// Makes [`BoundSocket::accept`] return errors from now on, where it waits too.
+    pub fn stop(&self) {
+        // It can fail for a socket that does not listen only.
+        let _ = shutdown(&self.listener, Shutdown::Both);
     }
 }
 
 impl Drop for BoundSocket {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
-        let _ = fs::remove_file(&self.path);
+        // Somebody may have removed it already, and another server may have put its own there.
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| place(&found) == self.place) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn new_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags | SocketFlags::CLOEXEC, None)
+}
+
+fn place(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+fn is_admitted(user: u32, server: u32, owner: Option<u32>) -> bool {
+    user == 0 || user == server || owner == Some(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    #[test]
+    fn nobody_else_can_ever_open_a_socket() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("s");
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let seen = scope.spawn(|| {
+                let mut seen = 0;
+                while !ended.load(Ordering::Relaxed) {
+                    seen |= fs::symlink_metadata(&path).map_or(0, |found| found.mode() & 0o077);
+                }
+                seen
+            });
+            (0..2000).for_each(|_| drop(BoundSocket::new(&path).expect("a socket")));
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(seen.join().expect("it ends"), 0, "permissions of others");
+        });
+    }
+
+    #[test]
+    fn other_users_are_turned_away() {
+        assert!(is_admitted(0, 1000, None) && is_admitted(1000, 1000, None));
+        assert!(is_admitted(64055, 0, Some(64055)), "chown gave it to them");
+        assert!(!is_admitted(1001, 1000, Some(1000)) && !is_admitted(1001, 0, None));
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = BoundSocket::new(&directory.path().join("s")).expect("a socket");
+        let _client = UnixStream::connect(&socket.path).expect("a server");
+        socket.accept().expect("the same user");
+    }
+
+    #[test]
+    fn socket_of_a_successor_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("s");
+        let first = BoundSocket::new(&path).expect("a socket");
+        fs::remove_file(&path).expect("it is there");
+        let second = BoundSocket::new(&path).expect("a socket");
+        drop(first);
+        UnixStream::connect(&path).expect("the successor listens");
+        drop(second);
+        assert!(!path.exists(), "its own is removed");
+    }
+
+    #[test]
+    fn server_that_accepts_nobody_is_a_server() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("s");
+        let socket = BoundSocket::new(&path).expect("a socket");
+        listen(&socket.listener, 0).expect("a socket");
+        let _waiting = UnixStream::connect(&path).expect("room for one");
+        let second = BoundSocket::new(&path).expect_err("it does not wait for room");
+        assert_eq!(second.kind(), ErrorKind::AddrInUse);
     }
 }

@@ -14,6 +14,8 @@ The functions are those of the program ``zonal``, with the same options, results
 
 from __future__ import annotations
 
+import os
+
 from zonal import _zonal, errors
 from zonal._zonal import Device, Zone, create_image, device_help, profile_text, profiles
 from zonal.analysis import (
@@ -32,6 +34,8 @@ from zonal.results import DeviceState, Direction, JobResult, Latency, Result, zo
 from zonal.runs import run
 from zonal.sweep import Range, Sweep, repeat, sweep
 from zonal.torture import Torture, torture
+
+os.register_at_fork(after_in_child=_zonal.in_child)
 
 __all__ = [
     "AdjustedOption",

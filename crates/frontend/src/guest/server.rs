@@ -43,6 +43,9 @@ pub trait Served: Send + 'static {
     /// Waits for threads that do I/O.
     fn join(self);
 
+    /// When the client has been too slow.
+    fn next_event(&self) -> Wake;
+
     /// Adds the client's socket.
     fn wait_fds(&self, set: &mut WaitSet);
 }
@@ -110,7 +113,7 @@ impl Clients {
     /// The next client, if there is one.
     fn take(&mut self, now: Nanos) -> Option<UnixStream> {
         if self.next.is_none() && self.retry.is_none_or(|retry| retry <= now) {
-            self.accepted(now, self.socket.listener.accept().map(|(socket, _)| socket));
+            self.accepted(now, self.socket.accept());
         }
         self.next.take()
     }
@@ -122,6 +125,10 @@ impl Clients {
                 return;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return self.retry = None,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let path = self.socket.path.display();
+                return tracing::warn!("{path}: turned a client away: {error}");
+            }
             Err(error) => error,
         };
         // No descriptors left, for one: whoever wants to connect still does, and would wake us at once.
@@ -199,7 +206,8 @@ impl<S: Served> Frontend for Serving<S> {
     }
 
     fn next_event(&mut self, _now: Nanos) -> Wake {
-        self.clients.retry.map_or(Wake::Idle, Wake::At)
+        let retry = self.clients.retry.map_or(Wake::Idle, Wake::At);
+        retry.min(self.served.next_event())
     }
 }
 

@@ -8,8 +8,13 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, take};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use zonal_blk::{Nanos, Wake};
 use zonal_os::poll::WaitSet;
 
+/// How long a client may take for the rest of a message that it has begun, and to take any of what it was
+/// sent. Descriptors of a message that never ends, or is never read, could be those of the client's own
+/// end: it would never be seen to close.
+pub const PATIENCE: Nanos = Nanos(10_000_000_000);
 /// Descriptors that a message may have.
 pub const MAX_FDS: usize = 8;
 
@@ -22,6 +27,10 @@ pub enum SocketError {
     Failed(Errno),
     #[error("found a message with more than {MAX_FDS} descriptors")]
     TooManyFds,
+    #[error("found a part of a message and no more for {} s", PATIENCE.0 / 1_000_000_000)]
+    Unfinished,
+    #[error("it has taken none of its replies for {} s", PATIENCE.0 / 1_000_000_000)]
+    Unread,
 }
 
 /// The bytes of a message, and its descriptors.
@@ -33,7 +42,11 @@ pub struct MessageSocket {
     /// The message that is being received.
     received: Vec<u8>,
     fds: Vec<OwnedFd>,
+    /// When its first bytes came.
+    begun: Option<Nanos>,
     unsent: Vec<u8>,
+    /// Since when the client takes none of it.
+    untaken: Option<Nanos>,
     /// Goes with the first byte that is not sent yet.
     unsent_fd: Option<OwnedFd>,
 }
@@ -41,8 +54,21 @@ pub struct MessageSocket {
 impl MessageSocket {
     /// A client's.
     pub fn new(socket: UnixStream) -> Self {
-        let (received, fds, unsent) = Default::default();
-        MessageSocket { socket, received, fds, unsent, unsent_fd: None }
+        MessageSocket {
+            socket,
+            received: Vec::new(),
+            fds: Vec::new(),
+            begun: None,
+            unsent: Vec::new(),
+            untaken: None,
+            unsent_fd: None,
+        }
+    }
+
+    /// When the client has been too slow.
+    pub fn next_event(&self) -> Wake {
+        let since = [self.begun, self.untaken].into_iter().flatten().min();
+        since.map_or(Wake::Idle, |since| Wake::At(since + PATIENCE))
     }
 
     /// Waits until the client takes what is unsent, and with `reads` for what it sends.
@@ -60,23 +86,29 @@ impl MessageSocket {
         !self.unsent.is_empty()
     }
 
-    /// The next message, if it has arrived wholly. `whole` has the length of a message that begins with
+    /// The next message, if it has arrived wholly by `now`. `whole` has the length of a message that begins with
     /// these bytes, as far as they say: at least one more than there are, or as many.
     ///
     /// # Errors
     /// Those of `whole`, and of the socket.
     pub fn receive<E: From<SocketError>>(
         &mut self,
+        now: Nanos,
         whole: impl Fn(&[u8]) -> Result<usize, E>,
     ) -> Result<Option<RawMessage>, E> {
         loop {
             let missing = whole(&self.received)?.saturating_sub(self.received.len());
             if missing == 0 {
+                self.begun = None;
                 return Ok(Some((take(&mut self.received), take(&mut self.fds))));
             }
             if !self.receive_part(missing)? {
-                return Ok(None);
+                return match self.begun {
+                    Some(begun) if now >= begun + PATIENCE => Err(SocketError::Unfinished.into()),
+                    _ => Ok(None),
+                };
             }
+            self.begun.get_or_insert(now);
         }
     }
 
@@ -118,14 +150,24 @@ impl MessageSocket {
         self.unsent.extend_from_slice(bytes);
     }
 
-    /// Sends what the client takes. Returns whether it took anything.
+    /// Sends what the client takes by `now`. Returns whether it took anything.
     ///
     /// # Errors
-    /// The client is gone.
-    pub fn send(&mut self) -> Result<bool, SocketError> {
+    /// The client is gone, or has taken nothing for too long.
+    pub fn send(&mut self, now: Nanos) -> Result<bool, SocketError> {
         if self.unsent.is_empty() {
             return Ok(false);
         }
+        let sent = self.send_part()?;
+        if sent {
+            self.untaken = (!self.unsent.is_empty()).then_some(now);
+        } else if now >= *self.untaken.get_or_insert(now) + PATIENCE {
+            return Err(SocketError::Unread);
+        }
+        Ok(sent)
+    }
+
+    fn send_part(&mut self) -> Result<bool, SocketError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = self.unsent_fd.as_ref().map(|fd| [fd.as_fd()]);
@@ -142,6 +184,66 @@ impl MessageSocket {
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             Err(Errno::PIPE | Errno::CONNRESET) => Err(SocketError::Closed),
             Err(error) => Err(SocketError::Failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Two bytes.
+    fn whole(_received: &[u8]) -> Result<usize, SocketError> {
+        Ok(2)
+    }
+
+    fn send_fd(to: &UnixStream, bytes: &[u8], fd: &UnixStream) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).expect("sent");
+    }
+
+    #[test]
+    fn client_that_hides_its_own_end_in_an_unfinished_message_is_disconnected() {
+        let (ours, client) = UnixStream::pair().expect("sockets");
+        let mut socket = MessageSocket::new(ours);
+        send_fd(&client, &[1], &client);
+        drop(client);
+        assert!(socket.receive(Nanos(5), whole).expect("a part").is_none());
+        let due = Nanos(5) + PATIENCE;
+        assert_eq!(socket.next_event(), Wake::At(due));
+        assert!(socket.receive(due - Nanos(1), whole).expect("a part").is_none());
+        let error = socket.receive(due, whole).expect_err("it took too long");
+        assert!(matches!(error, SocketError::Unfinished), "{error}");
+    }
+
+    #[test]
+    fn client_that_hides_its_own_end_in_a_message_that_is_not_read_is_disconnected() {
+        let (ours, client) = UnixStream::pair().expect("sockets");
+        let mut socket = MessageSocket::new(ours);
+        socket.queue(&vec![0; 64 << 20], None);
+        while socket.send(Nanos(1)).expect("it is there") {}
+        send_fd(&client, &[1, 2], &client);
+        drop(client);
+        assert_eq!(socket.next_event(), Wake::At(Nanos(1) + PATIENCE));
+        let error = socket.send(Nanos(1) + PATIENCE).expect_err("it took too long");
+        assert!(matches!(error, SocketError::Unread), "{error}");
+    }
+
+    #[test]
+    fn slow_client_that_goes_on_stays() {
+        let (ours, mut client) = UnixStream::pair().expect("sockets");
+        let mut socket = MessageSocket::new(ours);
+        for time in [0, PATIENCE.0, 2 * PATIENCE.0] {
+            client.write_all(&[1]).expect("sent");
+            assert!(socket.receive(Nanos(time), whole).expect("a part").is_none());
+            client.write_all(&[2]).expect("sent");
+            let received = socket.receive(Nanos(time + 1), whole).expect("a message");
+            assert_eq!(received.expect("whole").0, [1, 2]);
+            assert_eq!(socket.next_event(), Wake::Idle);
         }
     }
 }

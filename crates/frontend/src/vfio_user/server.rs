@@ -1,13 +1,14 @@
 //! A server: the thread that has the client, the registers and the admin queue, and those of I/O queues.
 use super::super::guest::server::{RunningServer, Served};
 use super::endpoint::Endpoint;
+use super::session::Session;
 use super::worker::Worker;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use zonal_blk::{Clock, Nanos};
+use zonal_blk::{Clock, Nanos, Wake};
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::controller::pcie::IoWorker;
 use zonal_os::RealClock;
@@ -118,6 +119,10 @@ impl Served for Threads {
             // A thread that panicked has said so.
             let _ = worker.join();
         }
+    }
+
+    fn next_event(&self) -> Wake {
+        self.endpoint.session.as_ref().map_or(Wake::Idle, Session::next_event)
     }
 
     fn wait_fds(&self, set: &mut WaitSet) {

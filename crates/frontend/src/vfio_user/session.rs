@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, RwLock};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
-use zonal_blk::Nanos;
+use zonal_blk::{Nanos, Wake};
 use zonal_nvme::controller::pcie::{BAR_SIZE, CONFIG_SIZE, Function};
 use zonal_os::poll::WaitSet;
 
@@ -47,6 +47,11 @@ impl Session {
         self.resetting.is_none() && !self.messages.has_unsent()
     }
 
+    /// When the client has been too slow.
+    pub fn next_event(&self) -> Wake {
+        self.messages.next_event()
+    }
+
     /// Adds the client's socket.
     pub fn wait_fds(&self, set: &mut WaitSet) {
         self.messages.wait_fds(self.wants_input(), set);
@@ -58,18 +63,18 @@ impl Session {
     /// # Errors
     /// Why the client is to be disconnected.
     pub fn poll(&mut self, device: &mut Device<'_>) -> Result<bool, Disconnect> {
-        let mut worked = self.messages.send()?;
+        let mut worked = self.messages.send(device.now)?;
         if self.resetting.is_some() && device.function.is_quiescent() {
             let header = self.resetting.take().expect("it was there");
             self.messages.reply(&header, Ok(Vec::new()));
-            worked |= self.messages.send()?;
+            worked |= self.messages.send(device.now)?;
         }
         if self.wants_input()
-            && let Some(message) = self.messages.receive()?
+            && let Some(message) = self.messages.receive(device.now)?
         {
             worked = true;
             self.handle(message, device)?;
-            self.messages.send()?;
+            self.messages.send(device.now)?;
         }
         if self.memory().is_lost() {
             return Err(Disconnect::LostMemory);
@@ -91,7 +96,7 @@ impl Session {
             let reply = negotiate(&body).inspect_err(|_| {
                 self.messages.reply(&header, Err(Errno::INVAL));
                 // Best effort: the client sees that the connection is closed.
-                let _ = self.messages.send();
+                let _ = self.messages.send(device.now);
             });
             self.messages.reply(&header, Ok(reply?));
             self.negotiated = true;

@@ -8,7 +8,7 @@ use super::session::{Session, Shared};
 use super::worker::{RunningWorker, StartWorker};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, RwLock};
-use zonal_blk::{Nanos, WakeUp};
+use zonal_blk::{Nanos, Wake, WakeUp};
 use zonal_os::poll::WaitSet;
 
 /// The device of a server.
@@ -49,9 +49,9 @@ impl Served for Endpoint {
         self.session = Some(Session::new(Messages::new(socket), Arc::clone(&self.shared)));
     }
 
-    fn poll_session(&mut self, _now: Nanos) -> bool {
+    fn poll_session(&mut self, now: Nanos) -> bool {
         let Some(session) = &mut self.session else { return false };
-        session.poll().unwrap_or_else(|why| {
+        session.poll(now).unwrap_or_else(|why| {
             match why {
                 Disconnect::Socket(SocketError::Closed) => tracing::debug!("vhost-user: {why}"),
                 _ => tracing::warn!("vhost-user: the client was disconnected: {why}"),
@@ -76,6 +76,10 @@ impl Served for Endpoint {
 
     fn join(self) {
         self.workers.into_iter().for_each(RunningWorker::join);
+    }
+
+    fn next_event(&self) -> Wake {
+        self.session.as_ref().map_or(Wake::Idle, Session::next_event)
     }
 
     fn wait_fds(&self, set: &mut WaitSet) {

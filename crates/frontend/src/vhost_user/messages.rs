@@ -5,6 +5,7 @@ use super::wire::{Header, REPLY, VERSION, VERSION_1};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use zerocopy::{FromBytes, IntoBytes};
+use zonal_blk::{Nanos, Wake};
 use zonal_os::poll::WaitSet;
 
 /// The longest message, without its header.
@@ -62,6 +63,11 @@ impl Messages {
         self.0.wait_fds(reads, set);
     }
 
+    /// When the client has been too slow.
+    pub fn next_event(&self) -> Wake {
+        self.0.next_event()
+    }
+
     /// Whether replies wait for the client. No message is received meanwhile.
     pub fn has_unsent(&self) -> bool {
         self.0.has_unsent()
@@ -71,8 +77,8 @@ impl Messages {
     ///
     /// # Errors
     /// The client is gone or breaks the protocol.
-    pub fn receive(&mut self) -> Result<Option<Message>, Disconnect> {
-        let Some((mut bytes, fds)) = self.0.receive(whole)? else { return Ok(None) };
+    pub fn receive(&mut self, now: Nanos) -> Result<Option<Message>, Disconnect> {
+        let Some((mut bytes, fds)) = self.0.receive(now, whole)? else { return Ok(None) };
         let body = bytes.split_off(size_of::<Header>());
         let header = Header::read_from_bytes(&bytes).expect("a header");
         Ok(Some(Message { header, body, fds }))
@@ -90,7 +96,7 @@ impl Messages {
     ///
     /// # Errors
     /// The client is gone.
-    pub fn send(&mut self) -> Result<bool, Disconnect> {
-        Ok(self.0.send()?)
+    pub fn send(&mut self, now: Nanos) -> Result<bool, Disconnect> {
+        Ok(self.0.send(now)?)
     }
 }

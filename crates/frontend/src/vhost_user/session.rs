@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use zonal_blk::WakeUp;
+use zonal_blk::{Nanos, Wake, WakeUp};
 use zonal_os::poll::WaitSet;
 
 /// Bytes of configuration space that a client may ask for.
@@ -153,6 +153,11 @@ impl Session {
         self.waiting.is_none() && !self.messages.has_unsent()
     }
 
+    /// When the client has been too slow.
+    pub fn next_event(&self) -> Wake {
+        self.messages.next_event()
+    }
+
     /// Adds the client's socket.
     pub fn wait_fds(&self, set: &mut WaitSet) {
         self.messages.wait_fds(self.wants_input(), set);
@@ -163,23 +168,23 @@ impl Session {
     ///
     /// # Errors
     /// Why the client is to be disconnected.
-    pub fn poll(&mut self) -> Result<bool, Disconnect> {
-        let mut worked = self.messages.send()?;
+    pub fn poll(&mut self, now: Nanos) -> Result<bool, Disconnect> {
+        let mut worked = self.messages.send(now)?;
         if let Some((header, answer)) = self.waiting.take() {
             if self.has_stopped(&answer) {
                 worked = true;
                 self.answer(&header, answer);
-                self.messages.send()?;
+                self.messages.send(now)?;
             } else {
                 self.waiting = Some((header, answer));
             }
         }
         if self.wants_input()
-            && let Some(message) = self.messages.receive()?
+            && let Some(message) = self.messages.receive(now)?
         {
             worked = true;
             self.handle(message)?;
-            self.messages.send()?;
+            self.messages.send(now)?;
         }
         let lost = self.inflight.as_ref().is_some_and(InflightMemory::is_lost);
         if lost || self.memory().is_lost() {

@@ -7,18 +7,23 @@ use super::command::Command;
 use super::manager::DeviceManager;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use zonal_os::poll::retry;
 use zonal_os::unix_socket::BoundSocket;
 
 /// Longest line of a request, in bytes.
 const MAX_LINE: u64 = 64 << 10;
 /// Most connections at a time.
 const MAX_CONNECTIONS: usize = 16;
+/// How long no client is accepted after an error.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// Longest line of a response, in bytes.
+const MAX_REPLY: u64 = 64 << 20;
 /// How long a client may be silent.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client waits for the response: longer than any command takes.
@@ -26,7 +31,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A control socket. Dropping it stops the server and removes the socket.
 pub struct ControlServer {
-    path: PathBuf,
+    socket: Arc<BoundSocket>,
     stopping: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -37,41 +42,55 @@ impl ControlServer {
     /// # Errors
     /// The path is in use, or the socket cannot be created.
     pub fn start(path: &Path, manager: Arc<DeviceManager>) -> io::Result<Self> {
-        let socket = BoundSocket::new(path)?;
+        let socket = Arc::new(BoundSocket::new(path)?);
         let stopping = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopping);
-        let accept = move || accept(&socket.listener, &manager, &stop);
+        let (ours, stop) = (Arc::clone(&socket), Arc::clone(&stopping));
+        let accept = move || accept(&ours, &manager, &stop);
         let acceptor = thread::Builder::new().name("control".to_owned()).spawn(accept)?;
-        Ok(ControlServer { path: path.to_owned(), stopping, acceptor: Some(acceptor) })
+        Ok(ControlServer { socket, stopping, acceptor: Some(acceptor) })
     }
 
     /// The path of the socket.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.socket.path
     }
 }
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes the acceptor. If that fails, it has ended.
-        let woken = UnixStream::connect(&self.path).is_ok();
-        if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
+        self.socket.stop();
+        if let Some(acceptor) = self.acceptor.take() {
+            // One that panicked has said so.
             let _ = acceptor.join();
         }
     }
 }
 
-fn accept(listener: &UnixListener, manager: &Arc<DeviceManager>, stopping: &AtomicBool) {
-    let connections = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        if stopping.load(Ordering::Acquire) {
-            return;
+/// The next client; `None` when the server ends. Out of file descriptors, it tries again now and then.
+fn next_client(socket: &BoundSocket, stopping: &AtomicBool) -> Option<UnixStream> {
+    let mut warned = false;
+    let accepted = retry(RETRY_INTERVAL, Duration::MAX, || {
+        let error = match socket.accept() {
+            _ if stopping.load(Ordering::Acquire) => return Some(None),
+            Ok(stream) => return Some(Some(stream)),
+            Err(error) => error,
+        };
+        if !std::mem::replace(&mut warned, true) {
+            tracing::warn!("{}: cannot accept a client: {error}", socket.path.display());
         }
-        // Out of file descriptors: later connections may succeed.
-        let Ok(mut stream) = stream else { continue };
+        None
+    });
+    accepted.flatten()
+}
+
+fn accept(socket: &BoundSocket, manager: &Arc<DeviceManager>, stopping: &AtomicBool) {
+    let connections = Arc::new(AtomicUsize::new(0));
+    while let Some(mut stream) = next_client(socket, stopping) {
         if connections.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
             connections.fetch_sub(1, Ordering::AcqRel);
+            // Without waiting for one that does not read.
+            let _ = stream.set_nonblocking(true);
             let _ = reply(
                 &mut stream,
                 &json!({"error": format!("more than {MAX_CONNECTIONS} connections")}),
@@ -163,8 +182,13 @@ impl ControlClient {
         let request = json!({ "device": device, "command": words });
         self.replies.get_ref().write_all(format!("{request}\n").as_bytes())?;
         let mut line = String::new();
-        if self.replies.read_line(&mut line)? == 0 {
+        if (&mut self.replies).take(MAX_REPLY).read_line(&mut line)? == 0 {
             return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server has ended"));
+        }
+        if !line.ends_with('\n') {
+            let text =
+                format!("found no end of the response in {} bytes, expected one", line.len());
+            return Err(io::Error::new(ErrorKind::InvalidData, text));
         }
         let response: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
         Ok(match response.get("error") {
@@ -177,6 +201,39 @@ impl ControlClient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn server_whose_path_was_taken_over_ends_and_leaves_the_successor() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ctl");
+        let manager = || Arc::new(DeviceManager::new(Vec::new(), Vec::new()));
+        let first = ControlServer::start(&path, manager()).expect("a server");
+        std::fs::remove_file(&path).expect("it is there");
+        let second = ControlServer::start(&path, manager()).expect("another server");
+        drop(first);
+        let mut client = ControlClient::connect(&path).expect("the successor listens");
+        client.send(1, &["status".to_owned()]).expect("an answer").expect_err("no device");
+        drop(second);
+    }
+
+    #[test]
+    fn response_without_end_is_not_read_to_the_end_of_memory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ctl");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let hostile = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let piece = vec![b'x'; 1 << 20];
+            // Until the client has had enough.
+            (0..).take_while(|_| stream.write_all(&piece).is_ok()).count()
+        });
+        let mut client = ControlClient::connect(&path).expect("a server");
+        let error = client.send(1, &["status".to_owned()]).expect_err("no end");
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        drop(client);
+        assert!(hostile.join().expect("it ends") < 100);
+    }
 
     fn error(line: &str) -> String {
         let manager = DeviceManager::new(Vec::new(), Vec::new());
