@@ -89,6 +89,24 @@ fn connections_in_the_name_of_a_host_do_not_count_against_it() {
 }
 
 #[test]
+fn host_without_a_name_is_served_where_no_list_asks_for_one() {
+    let nameless = Connect { hostnqn: "", ..Connect::default() };
+    let open = Server::start(&[NULL]);
+    let (_admin, mut queue) = open.target.queues("").expect("two queues");
+    let mut read = RwCommand::zeroed();
+    (read.opcode, read.nsid) = (IoOpcode::READ.0, 1.into());
+    read.dptr = Sgl::transport(4096);
+    assert!(queue.command(read.into(), &[]).expect("an answer").status().is_success());
+    let malformed = Connect { hostnqn: "host", ..Connect::default() };
+    let (_client, cqe) = open.target.connected(&malformed).expect("an answer");
+    assert!(is(&cqe, NvmeStatus::CONNECT_PARAMETERS), "{:?}", cqe.status());
+    for server in [Server::start(&[NULL, "--allow-host", HOST]), Server::authenticating()] {
+        let (_client, cqe) = server.target.connected(&nameless).expect("an answer");
+        assert!(is(&cqe, NvmeStatus::CONNECT_HOST), "{:?}", cqe.status());
+    }
+}
+
+#[test]
 fn idle_connections_keep_nobody_out() {
     let server = Server::start(&[NULL]);
     let silent: Vec<_> = (0..254).map(|_| server.target.open().expect("a connection")).collect();

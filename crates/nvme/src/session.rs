@@ -16,7 +16,7 @@ use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
 use crate::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
 use crate::wire::auth::Explanation;
 use crate::wire::fabrics::{ConnectCommand, ConnectData, DISABLE_SQ_FLOW, DISCOVERY_NQN};
-use crate::wire::{Cqe, Sqe, nqn};
+use crate::wire::{Cqe, Sqe, host_nqn, nqn};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::IoSlice;
@@ -99,6 +99,7 @@ pub struct QueueIdentity {
 impl fmt::Display for QueueIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let QueueIdentity { hostnqn, cntlid, qid, .. } = self;
+        let hostnqn = if hostnqn.is_empty() { "a host without a name" } else { hostnqn };
         match (self.discovery, qid) {
             (true, _) => write!(f, "discovery of {hostnqn}"),
             (false, 0) => write!(f, "controller {cntlid} of {hostnqn}"),
@@ -391,15 +392,14 @@ impl<A: Admission> Session<A> {
         let refuse =
             |Refusal { status, reason }| (Response::new(Cqe::new(sqe.cid.get(), status)), reason);
         let names = ConnectData::read_from_bytes(data).ok();
-        let name = |field: fn(&ConnectData) -> &[u8; 256]| {
-            names.as_ref().and_then(|data| nqn(field(data))).unwrap_or_default()
-        };
-        let (host, subsystem) = (name(|data| &data.hostnqn), name(|data| &data.subnqn));
+        let subsystem = names.as_ref().and_then(|data| nqn(&data.subnqn)).unwrap_or_default();
+        let host = names.as_ref().and_then(|data| host_nqn(&data.hostnqn));
         let discovery = subsystem == DISCOVERY_NQN;
-        // The target refuses a host without a name.
-        if !host.is_empty() {
+        // The target refuses a host with a malformed name.
+        if let Some(host) = host {
             self.admission.admit(host, subsystem).map_err(refuse)?;
         }
+        let host = host.unwrap_or_default();
         let target = Target::new(vec![self.admission.subsystem(discovery)], self.admission.port());
         let (queue, response) = target.connect(now, sqe, data).map_err(|response| {
             let reason = format!("{:?}, {host:?} to {subsystem:?}", response.cqe.status());

@@ -101,7 +101,7 @@ impl Registry {
             return Err(RegistryError::ControllerGone(queue.cntlid));
         }
         if !queue.discovery {
-            state.check(&queue.hostnqn, self.limits)?;
+            state.check(&queue.hostnqn, address, self.limits)?;
         }
         let pool = |entry: &Entry| entry.pool == Pool::Unauthenticated;
         if state.entries.values().filter(|entry| pool(entry)).count() >= self.limits.unauthenticated
@@ -143,10 +143,13 @@ impl State {
         self.entries.values().any(is_admin)
     }
 
-    /// Whether a host may have one more connection.
-    fn check(&self, host: &str, limits: Limits) -> Result<(), RegistryError> {
+    /// Whether a host may have one more connection. Hosts without a name are told apart by their address.
+    fn check(&self, host: &str, address: IpAddr, limits: Limits) -> Result<(), RegistryError> {
         let hosts = || self.entries.values().filter(|entry| entry.pool == Pool::Host);
-        if hosts().filter(|entry| entry.queue.hostnqn == host).count() >= limits.of_host {
+        let is_same = |entry: &&Entry| {
+            entry.queue.hostnqn == host && (!host.is_empty() || entry.address == address)
+        };
+        if hosts().filter(is_same).count() >= limits.of_host {
             return Err(RegistryError::Host(limits.of_host));
         }
         if hosts().count() >= limits.hosts {
@@ -185,7 +188,7 @@ impl Registration {
         if entry.pool == Pool::Evicted {
             return Err(RegistryError::Evicted);
         }
-        state.check(&entry.queue.hostnqn, self.registry.limits)?;
+        state.check(&entry.queue.hostnqn, entry.address, self.registry.limits)?;
         state.entries.get_mut(&self.id).expect("a registration has an entry").pool = Pool::Host;
         Ok(())
     }
@@ -251,6 +254,17 @@ mod tests {
         assert_eq!(register(103, 2).err(), Some(RegistryError::Host(2)));
         let other = registry.register(&queue("nqn.other", 104, 0), address(3), stream.clone());
         assert_eq!(other.expect("room").authenticated(), Ok(()));
+    }
+
+    #[test]
+    fn hosts_without_a_name_are_told_apart_by_their_address() {
+        let (registry, stream) = registry(Limits { hosts: 4, of_host: 1, unauthenticated: 8 });
+        let register = |cntlid, from| {
+            registry.register(&queue("", cntlid, 0), address(from), Arc::clone(&stream))
+        };
+        let (first, other) = (register(1, 1).expect("room"), register(2, 2).expect("room"));
+        assert_eq!((first.authenticated(), other.authenticated()), (Ok(()), Ok(())));
+        assert_eq!(register(3, 1).err(), Some(RegistryError::Host(1)));
     }
 
     #[test]

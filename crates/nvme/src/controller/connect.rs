@@ -10,7 +10,7 @@ use crate::NvmeStatus;
 use crate::ana::Port;
 use crate::wire::fabrics::{AUTH_TRANSACTION, CNTLID_ANY, ConnectCommand, ConnectData};
 use crate::wire::opcode::{FABRICS, FabricsType};
-use crate::wire::{Sqe, nqn};
+use crate::wire::{Sqe, host_nqn, nqn};
 use std::sync::Arc;
 use zerocopy::FromBytes;
 use zonal_blk::Nanos;
@@ -91,7 +91,8 @@ impl Target {
         let name = nqn(&data.subnqn).unwrap_or_default();
         let subsystem = self.subsystems.iter().find(|known| known.config().nqn == name);
         let subsystem = subsystem.ok_or(Refused::parameter(IN_DATA | 256))?;
-        let host = nqn(&data.hostnqn).ok_or(Refused::parameter(IN_DATA | 512))?;
+        // SPDK's perf sends no name unless it is told one, and other targets accept that.
+        let host = host_nqn(&data.hostnqn).ok_or(Refused::parameter(IN_DATA | 512))?;
         let queue_auth = subsystem.queue_auth(host);
         let queue_auth = queue_auth.ok_or(Refused(NvmeStatus::CONNECT_HOST.do_not_retry(), 0))?;
         let authenticate = if queue_auth.is_authenticated() { 0 } else { AUTH_TRANSACTION };

@@ -148,6 +148,11 @@ pub fn nqn(field: &[u8; 256]) -> Option<&str> {
     std::str::from_utf8(&field[..end]).ok().filter(|name| is_nqn(name))
 }
 
+/// The NQN of a host in the data of Connect, `""` for a host that names none; `None` if it is malformed.
+pub fn host_nqn(field: &[u8; 256]) -> Option<&str> {
+    if field[0] == 0 { Some("") } else { nqn(field) }
+}
+
 /// The text of a field that is padded with zeroes or spaces; `None` if it is not UTF-8.
 pub fn text(field: &[u8]) -> Option<&str> {
     let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());

@@ -3,7 +3,7 @@ use crate::support::{
     Ended, HOST_NQN, Host, NOW, NQN, config, connect_command, connect_data, null, queue_of,
 };
 use std::sync::Arc;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Sector, ZoneNo};
 use zonal_device::NullConfig;
 use zonal_nvme::NvmeStatus;
@@ -38,7 +38,7 @@ fn connect_reports_the_invalid_parameter() {
     unterminated.hostnqn.fill(b'a');
     unterminated.hostnqn[..4].copy_from_slice(b"nqn.");
     assert_eq!(refused(target, &admin, unterminated.as_bytes()), parameter(0x1_0200));
-    for name in ["", "nqn.", "host", "nqn.a b", "nqn.a\n", "nqn.\u{e9}", &named(224)] {
+    for name in ["nqn.", "host", "nqn.a b", "nqn.a\n", "nqn.\u{e9}", &named(224)] {
         let mut nameless = data(CNTLID_ANY);
         nameless.hostnqn = terminated(name);
         assert_eq!(refused(target, &admin, nameless.as_bytes()), parameter(0x1_0200), "{name:?}");
@@ -58,6 +58,40 @@ fn connect_reports_the_invalid_parameter() {
     let found = refused(target, &format.into(), data(CNTLID_ANY).as_bytes());
     assert_eq!(found.0, NvmeStatus::INCOMPATIBLE_FORMAT);
     assert_eq!(refused(target, &Sqe::new(6, 0, 0), &[]).0, NvmeStatus::SEQUENCE);
+}
+
+/// The Connect command and its data as a host lays them out in bytes: those that are not zero.
+fn bytes_of_connect(sqe: &[(usize, &[u8])], data: &[(usize, &[u8])]) -> (Sqe, Vec<u8>) {
+    let (mut command, mut bytes) = ([0; 64], vec![0; 1024]);
+    sqe.iter().for_each(|(at, part)| command[*at..at + part.len()].copy_from_slice(part));
+    data.iter().for_each(|(at, part)| bytes[*at..at + part.len()].copy_from_slice(part));
+    (Sqe::read_from_bytes(&command).unwrap(), bytes)
+}
+
+/// Connect of an admin queue as hosts send it: what differs is the SGL's address, the size of the queue,
+/// the attributes, the Keep Alive Timeout and how they name themselves.
+#[test]
+fn hosts_of_the_field_connect() {
+    let named = HOST_NQN.as_bytes();
+    let (in_capsule, any): (&[u8], &[u8]) = (&[0, 4, 0, 0, 0, 0, 0, 1], &[0xff, 0xff]);
+    let head: (usize, &[u8]) = (0, &[0x7f, 0x40, 0, 0, 1]);
+    for (host, sqsize, attributes, kato, id, name) in [
+        // spdk_nvme_perf and others on SPDK, with xNVMe's: no name unless they are told one.
+        ("SPDK", 31_u16, 0_u8, 10_000_u32, &[0_u8; 16][..], &b""[..]),
+        ("SPDK with a name", 31, 0, 10_000, &[7; 16], named),
+        // Linux, for nvme-cli and libnvme.
+        ("Linux", 31, 0, 5_000, &[7; 16], named),
+        ("Linux with disable_sqflow", 31, 4, 5_000, &[7; 16], named),
+        ("Linux for discovery, without Keep Alive", 31, 0, 0, &[7; 16], named),
+    ] {
+        let target = Host::new(&null()).target;
+        let (sqsize, kato) = (sqsize.to_le_bytes(), kato.to_le_bytes());
+        let (sqe, data) = bytes_of_connect(
+            &[head, (32, in_capsule), (44, &sqsize), (46, &[attributes]), (48, &kato)],
+            &[(0, id), (16, any), (256, NQN.as_bytes()), (512, name)],
+        );
+        assert!(target.connect(NOW, &sqe, &data).is_ok(), "{host}");
+    }
 }
 
 #[test]
