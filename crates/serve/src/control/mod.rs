@@ -20,6 +20,7 @@ mod attributes;
 mod command;
 pub(crate) mod http;
 pub mod log;
+mod managed;
 mod manager;
 mod metrics;
 mod scrub;
@@ -28,7 +29,8 @@ mod socket;
 mod view;
 
 pub use command::{Command, CommandError, PowerCut};
-pub use manager::{DeviceManager, ManagedDevice, Power, SaveImage};
+pub use managed::{ManagedDevice, Power, SaveImage};
+pub use manager::DeviceManager;
 pub use metrics::MetricsServer;
 pub(crate) use socket::execute;
 pub use socket::{ControlClient, ControlServer};
