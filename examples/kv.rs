@@ -11,9 +11,9 @@
 //! room, the live records are copied to the other one.
 use std::collections::BTreeMap;
 use std::time::Instant;
+use zonal_backend::Stack;
 use zonal_blk::*;
 use zonal_crash::Recorder;
-use zonal_lab::devices::{self, Notices};
 
 const BLOCK: usize = 4096;
 const SECTORS: u64 = 8;
@@ -295,17 +295,17 @@ impl Store {
 
 /// Opens an image, recorded if there is a log.
 fn open(image: &str, log: Option<&str>) -> (Io, Option<std::sync::Arc<Recorder>>) {
-    let device = devices::open(image, 0, 1, &Notices::default());
-    let mut device = device.unwrap_or_else(|error| fail(&format!("{error:#}")));
-    let mut recorder = None;
-    if let Some(log) = log {
-        let recorded = device.recorded().and_then(|(probe, recording)| {
-            recording.start(log.as_ref())?;
-            Ok((probe, Some(recording.recorder)))
-        });
-        (device, recorder) = recorded.unwrap_or_else(|error| fail(&format!("{error:#}")));
-    }
-    let attached = device.attach(QueueOptions::default(), 1).expect("the image has zones");
+    let open = || {
+        let device = Stack::open(image)?;
+        let device = log.into_iter().fold(device, Stack::record);
+        let stack = device.attach(QueueOptions::default())?;
+        if let Some(recording) = &stack.recording {
+            recording.start()?;
+        }
+        anyhow::Ok(stack)
+    };
+    let attached = open().unwrap_or_else(|error| fail(&format!("{error:#}")));
+    let recorder = attached.recording.map(|recording| recording.recorder);
     let channel = attached.queue.channel().expect("the first channel");
     (Io { channel, start: Instant::now() }, recorder)
 }

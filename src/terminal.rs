@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use zonal_backend::Notices;
 use zonal_blk::Nanos;
 use zonal_fio::runner::Progress;
-use zonal_lab::devices::Notices;
 use zonal_lab::progress::{JobProgress, PhaseProgress, StepProgress};
 
 /// Prints a line on standard error. If nobody reads it, there is nobody to tell.

@@ -7,17 +7,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zonal_backend::image::{self, ImageName};
+use zonal_backend::{Notices, OpenOptions, Stack};
 use zonal_blk::{Bio, BioFlags, Buf, Completion, Limits, Op, Queue, QueueOptions};
 use zonal_blk::{Sector, Status, ZoneCondition, ZoneCounters, ZoneKind, ZoneNo, meant};
 use zonal_device::device_spec;
 use zonal_device::image::Profile;
-use zonal_backend::image::{self, ImageName};
-use zonal_os::fork::OfProcess;
-use zonal_lab::devices::{self, AttachedDevice, Notices, named_scheduler};
+use zonal_lab::devices::named_scheduler;
 use zonal_lab::zone::SyncChannel;
+use zonal_os::fork::OfProcess;
 
 /// What an operation of another process is (errno.h).
-const EPERM: i32 = 1;
+pub const EPERM: i32 = 1;
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 /// Zones that are read from a device at once.
@@ -129,7 +130,7 @@ pub fn zones(queue: &Queue, first: u32, count: u32) -> Result<Vec<Zone>, Status>
 
 /// A device and its one channel.
 struct Open {
-    attached: AttachedDevice,
+    attached: Stack,
     channel: SyncChannel,
 }
 
@@ -264,7 +265,8 @@ fn open(name: &str, options: QueueOptions, seed: u64) -> Result<(Open, Vec<Strin
     let notices = Notices::new(move |notice| {
         teller.lock().unwrap_or_else(PoisonError::into_inner).push(notice.to_owned());
     });
-    let attached = devices::open(name, seed, 1, &notices)?.attach(options, 1)?;
+    let open = OpenOptions { seed, notices, ..OpenOptions::default() };
+    let attached = Stack::open_with(name, &open)?.attach(options)?;
     let channel = SyncChannel::new(&attached)?;
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok((Open { attached, channel }, told))
@@ -517,9 +519,9 @@ pub fn create_image(
     checksums: bool,
 ) -> PyResult<String> {
     let create = || -> Result<String> {
-        devices::load(&device)?;
+        zonal_backend::load(&device)?;
         let profile = match device.ends_with(".toml") {
-            true => Profile::Toml(devices::profile_text(&device)?),
+            true => Profile::Toml(zonal_backend::profile_text(&device)?),
             false => Profile::Spec(device),
         };
         let created = image::create(&path, profile, checksums);
@@ -538,7 +540,7 @@ pub fn profiles() -> Vec<String> {
 /// The text of a profile, built in or from a file.
 #[pyfunction]
 pub fn profile_text(name: &str) -> PyResult<String> {
-    devices::profile_text(name).map_err(bad_input)
+    zonal_backend::profile_text(name).map_err(|error| bad_input(error.into()))
 }
 
 /// Explains device specs, as `zonal devices`.

@@ -7,6 +7,7 @@
 //!  run       runs jobs
 //!  measured  validate and fit: a model beside measurements
 //!  advise    which configuration suits jobs
+//!  serve     devices that are served to others
 //!  sweep     the file of a sweep
 //!  torture   seeds of torture, and the reports of many
 //!  watch     work on a thread of its own, while Python's hears Ctrl-C and shows progress
@@ -19,6 +20,7 @@ mod error;
 mod jobs;
 mod measured;
 mod run;
+mod serve;
 mod sweep;
 mod torture;
 mod watch;
@@ -35,6 +37,8 @@ mod _zonal {
     use crate::measured::{fit, validate};
     #[pymodule_export]
     use crate::run::run;
+    #[pymodule_export]
+    use crate::serve::Server;
     #[pymodule_export]
     use crate::sweep::sweep_file;
     #[pymodule_export]

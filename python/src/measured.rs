@@ -94,7 +94,7 @@ pub fn validate(
     watch(py, progress, |stop, watched| {
         check_seconds("--runtime", runtime)?;
         check_count("--hold-out", hold_out.unwrap_or(2).into(), 2..=1000)?;
-        let cells = measured.read(&devices::load(&device)?)?;
+        let cells = measured.read(&zonal_backend::load(&device)?)?;
         let run = RunOptions { seconds: runtime, ..measured.run_options(&device, stop)? };
         let options = ValidateOptions { run, hold_out, resume };
         let done = lab::validate::validate(cells, &options, &**watched)?;

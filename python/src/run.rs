@@ -7,11 +7,12 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use zonal_backend::Notices;
 use zonal_blk::{Bytes, QueueOptions};
 use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
 use zonal_fio::report::{self, Format};
-use zonal_lab::devices::{DeviceOptions, Devices, Notices};
+use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::io_trace;
 use zonal_lab::reproduce::ANY_MACHINE;
@@ -176,7 +177,7 @@ fn device_options(
 }
 
 fn states(devices: &Devices) -> Result<Vec<DeviceState>> {
-    let state = |device: &zonal_lab::devices::AttachedDevice| {
+    let state = |device: &zonal_backend::Stack| {
         let found = zones(&device.queue, 0, u32::MAX);
         let found = found.with_context(|| format!("device {}: zone report", device.name))?;
         let (name, description) = (device.name.clone(), device.description.clone());

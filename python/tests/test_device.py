@@ -160,3 +160,16 @@ def test_child_of_multiprocessing_is_told(null: str) -> None:
         child.start()
         child.join()
         assert child.exitcode == 0
+
+
+def test_served_device_is_that_of_a_host(null: str) -> None:
+    with zonal.Server(null, nvme_tcp="127.0.0.1:0") as server:
+        (location,) = server.locations
+        with zonal.Device(location) as device:
+            device.write(0, b"z" * 4096)
+            assert device.read(0, 4096) == b"z" * 4096
+            assert device.nr_zones > 0
+    with pytest.raises(zonal.InputError):
+        zonal.Device(location + "?ctrl_loss_tmo=0")
+    with pytest.raises(zonal.InputError, match="nvme_tcp: found `here`, expected ADDRESS:PORT"):
+        zonal.Server(null, nvme_tcp="here")

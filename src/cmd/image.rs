@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zonal_backend::image::{self, ImageName, OpenError};
 use zonal_device::image::{Finding, ImageError, Profile, Superblock};
-use zonal_lab::devices;
 use zonal_lab::progress::StepProgress;
 use zonal_os::uuid;
 
@@ -132,15 +131,15 @@ fn profile(args: &CreateArgs) -> Result<Profile> {
             "--profile {spec}: found `{}` beside it, expected that in the profile",
             options[0]
         );
-        devices::load(spec)?;
-        return Ok(Profile::Toml(devices::profile_text(spec)?));
+        zonal_backend::load(spec)?;
+        return Ok(Profile::Toml(zonal_backend::profile_text(spec)?));
     }
     let separator = if spec.contains(':') { "," } else { ":" };
     let mut text = spec.clone();
     if !options.is_empty() {
         text = [text.as_str(), separator, &options.join(",")].concat();
     }
-    devices::load(&text)?;
+    zonal_backend::load(&text)?;
     Ok(Profile::Spec(text))
 }
 
@@ -214,7 +213,7 @@ fn repair(path: &Path, out: &mut impl Write) -> Result<()> {
         bail!("image {}: found a name that is not UTF-8, expected one that is", path.display());
     };
     let before = image::inspect(path, None).with_context(|| format!("image {text}"))?;
-    let opened = devices::open_image(&format!("image:{text}:latency=none"), &notices())?;
+    let opened = zonal_backend::open_image(&format!("image:{text}:latency=none"), &notices())?;
     opened.device.reclaim_space().with_context(|| format!("image {text}: giving back space"))?;
     drop(opened);
     for finding in before.2 {

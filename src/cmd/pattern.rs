@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use zonal_backend::Stack;
 use zonal_blk::Op;
 use zonal_fio::generate::{Randomio, Region};
 use zonal_fio::job::{BlkparseAction, Fraction, Job, PatternOptions};
 use zonal_fio::options::parse_size;
 use zonal_fio::rng::Rng;
 use zonal_fio::trace::{self, Raidtest, Request, pattern};
-use zonal_lab::devices;
 
 /// The commands.
 #[derive(Subcommand, Debug)]
@@ -106,7 +106,7 @@ fn size(args: &GenerateArgs) -> Result<u64> {
     match (&args.size, &args.device) {
         (Some(size), _) => Ok(*size),
         (None, Some(name)) => {
-            let device = devices::create(name, &devices::load(name)?)?;
+            let device = Stack::create(name, &zonal_backend::load(name)?, 1)?;
             Ok(device.model.limits().capacity.to_bytes().0)
         }
         (None, None) => bail!("found neither --size nor --device, expected one of them"),

@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use zonal_lab::devices;
 use zonal_lab::measurements::RunOptions;
 use zonal_lab::page;
 use zonal_lab::validate::{self, ValidateOptions};
@@ -56,7 +55,7 @@ pub enum Format {
 
 /// Predicts the cells and prints the errors.
 pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
-    let cells = args.measured.read(&devices::load(&args.device)?)?;
+    let cells = args.measured.read(&zonal_backend::load(&args.device)?)?;
     let options = ValidateOptions {
         run: RunOptions {
             device: args.device.clone(),

@@ -15,9 +15,9 @@ use range::{PartialZone, Range};
 use std::io::{self, BufWriter, Write};
 use std::ops;
 use std::process::ExitCode;
+use zonal_backend::{OpenOptions, Stack};
 use zonal_blk::{Bytes, Op, QueueOptions, Sector, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::quantity::format_size;
-use zonal_lab::devices;
 use zonal_lab::zone::{OpError, Step, SyncChannel};
 
 /// Runs a `zonal zone` command. Exits with 1 if the device fails an operation.
@@ -63,7 +63,8 @@ fn run_command(command: &ZoneCommand, out: &mut impl Write) -> Result<()> {
 /// Opens the device, finds the range on it and runs the operations of `--after`.
 fn open(args: &RangeArgs, partial: PartialZone) -> Result<Opened> {
     let name = &args.device;
-    let device = devices::open(name, 0, 1, &notices())?.attach(QueueOptions::default(), 1)?;
+    let options = OpenOptions { notices: notices(), ..OpenOptions::default() };
+    let device = Stack::open_with(name, &options)?.attach(QueueOptions::default())?;
     if device.queue.limits().nr_zones == 0 {
         bail!("device {name}: it has no zones");
     }

@@ -5,7 +5,6 @@ use clap::{Arg, Command};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use zonal_lab::devices;
 
 /// The table with names for devices.
 const DEVICES: &str = "devices";
@@ -63,7 +62,7 @@ impl<'a> Parser<'a> {
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             let is_name = !name.is_empty() && name.chars().all(is_word);
             ensure!(is_name, bad("expected a name of letters, digits, - and _".to_owned()));
-            let is_known = devices::load(name).is_ok();
+            let is_known = zonal_backend::load(name).is_ok();
             ensure!(!is_known, bad("expected a name that no device has yet".to_owned()));
             let Some(spec) = value.get_ref().as_str().filter(|spec| !spec.is_empty()) else {
                 return Err(bad(format!("found {}, expected a device in quotes", kind(value))));

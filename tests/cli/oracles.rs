@@ -1,9 +1,9 @@
 //! `zonal crash --oracle`: each oracle finds what was planted, and passes the same without it.
 use crate::support::{RunOutput, TestDir};
 use std::sync::Arc;
+use zonal_backend::Stack;
 use zonal_blk::{Bio, BioFlags, Buf, Channel, Nanos, Op, QueueOptions, Sector, Status};
 use zonal_crash::Recorder;
-use zonal_lab::devices::{self, Notices};
 
 /// 4 zones of 16 blocks, the first of them conventional.
 const DEVICE: &str = "null:zones=4,zone_size=64K,lba=4K,conventional=1,memory=true";
@@ -18,10 +18,10 @@ struct Program {
 
 impl Program {
     fn start(dir: &TestDir) -> Self {
-        let device = devices::open(DEVICE, 0, 1, &Notices::default()).expect("a device");
-        let (device, recording) = device.recorded().expect("a device that can be recorded");
-        recording.start(&dir.path().join("p.zlog")).expect("a log");
-        let attached = device.attach(QueueOptions::default(), 1).expect("a queue");
+        let device = Stack::open(DEVICE).expect("a device").record(dir.path().join("p.zlog"));
+        let attached = device.attach(QueueOptions::default()).expect("a queue");
+        let recording = attached.recording.expect("it is recorded");
+        recording.start().expect("a log");
         let channel = attached.queue.channel().expect("a channel");
         Program { channel, recorder: recording.recorder }
     }

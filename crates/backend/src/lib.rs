@@ -1,7 +1,9 @@
-//! What storage is reached through: devices of the block layer over block devices and NVMe
+//! What storage is reached through: [`Stack`], a device with its block layer, and below it block devices and NVMe
 //! namespaces of this machine, image files, and NVMe/TCP targets.
 //!
 //! ```text
+//!  names      devices by the names that users give them
+//!  stack      a device that is opened, wrapped and attached
 //!  linux      block devices of this machine, and NVMe namespaces past the kernel's block layer
 //!  image      image files
 //!  nvme_tcp   namespaces of NVMe/TCP targets
@@ -14,6 +16,16 @@
 
 pub mod image;
 pub mod linux;
+mod names;
 pub mod nvme_tcp;
 mod segments;
+mod stack;
 mod tags;
+
+pub use names::{
+    OpenError, ProfileError, is_block_device, is_device, is_external, load, open_image,
+    profile_text,
+};
+pub use stack::{
+    Notices, OpenOptions, Recording, RecordingError, Stack, StackError, Unattached, UnnamedLog,
+};

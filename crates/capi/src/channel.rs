@@ -68,7 +68,7 @@ impl Io {
     pub(crate) fn open(device: &Device) -> Result<Self> {
         let queue = &device.attached.queue;
         let channel = queue.channel().map_err(|left| Error::new(libc::EBUSY, left))?;
-        let poller = Poller::new(WaitPolicy::default()).map_err(anyhow::Error::from)?;
+        let poller = Poller::new(WaitPolicy::default())?;
         let link = Link { channel, completions: Vec::new(), until: None, closing: false };
         Ok(Io {
             link,

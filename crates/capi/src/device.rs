@@ -2,11 +2,12 @@
 use crate::channel::{Command, Io, Memory, Outcome};
 use crate::error::{Error, Result, guard};
 use crate::handles::Handles;
-use anyhow::Context;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
+use zonal_backend::{OpenOptions, Stack};
 use zonal_blk::{BioFlags, Op, QueueOptions, Status};
-use zonal_lab::devices::{self, AttachedDevice, Notices, named_scheduler};
 use zonal_os::RealClock;
 
 /// Queues to ask for, of a device that one connects to.
@@ -14,7 +15,7 @@ const QUEUES: usize = 8;
 
 /// An open device.
 pub(crate) struct Device {
-    pub attached: AttachedDevice,
+    pub attached: Stack,
     pub clock: RealClock,
     writable: bool,
     /// For commands one after another; opened by the first.
@@ -32,9 +33,10 @@ pub(crate) fn get(device: c_int) -> Result<Arc<Device>> {
 
 impl Device {
     fn open(name: &str, flags: c_int, options: QueueOptions) -> Result<Self> {
-        let opened = devices::open(name, 0, QUEUES, &Notices::default())?;
+        let open = OpenOptions { channels: QUEUES, ..OpenOptions::default() };
         // Any number of channels, whatever the device has.
-        let attached = opened.attach(options, usize::MAX)?;
+        let options = QueueOptions { share_queues: true, ..options };
+        let attached = Stack::open_with(name, &open)?.attach(options)?;
         let failure = Arc::new(Mutex::new(None));
         let last = Arc::clone(&failure);
         attached.queue.on_failure(move |failure| {
@@ -134,7 +136,7 @@ pub struct zonal_info {
     pub model: c_uint,
 }
 
-fn info(device: &AttachedDevice) -> zonal_info {
+fn info(device: &Stack) -> zonal_info {
     let limits = device.queue.limits();
     let mut vendor_id = [0; 32];
     let name = format!("Zonal {}", device.kind);
@@ -162,7 +164,7 @@ fn info(device: &AttachedDevice) -> zonal_info {
 ///
 /// # Safety
 /// `text` is null or a string that ends with a zero byte.
-unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
     if text.is_null() {
         return Err(Error::new(libc::EFAULT, format_args!("{what}: found NULL")));
     }
@@ -172,15 +174,12 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
 }
 
 /// `NAME=VALUE,…`: scheduler and zone_write.
-fn queue_options(text: &str) -> Result<QueueOptions> {
+pub(crate) fn queue_options(text: &str) -> Result<QueueOptions> {
     let mut options = QueueOptions::default();
     for option in text.split(',').filter(|option| !option.is_empty()) {
         match option.split_once('=') {
-            Some(("scheduler", name)) => options.scheduler = named_scheduler(Some(name), &[])?,
-            Some(("zone_write", name)) => {
-                let policy = name.parse().with_context(|| format!("option {option}"))?;
-                options.zone_write = Some(policy);
-            }
+            Some(("scheduler", name)) => options.scheduler = parsed(option, name)?,
+            Some(("zone_write", name)) => options.zone_write = Some(parsed(option, name)?),
             _ => {
                 let name = option.split('=').next().unwrap_or_default();
                 return Err(Error::invalid(format_args!(
@@ -191,6 +190,11 @@ fn queue_options(text: &str) -> Result<QueueOptions> {
         }
     }
     Ok(options)
+}
+
+/// The value of an option.
+fn parsed<T: FromStr<Err: Display>>(option: &str, value: &str) -> Result<T> {
+    value.parse().map_err(|error| Error::invalid(format_args!("option {option}: {error}")))
 }
 
 /// Opens a device by its name: a spec such as `null:zones=64,zone_size=64M,memory=true`, a profile of a

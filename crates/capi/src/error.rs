@@ -3,9 +3,11 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 use std::io;
+use std::iter::successors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use zonal_backend::{image, linux};
+use zonal_backend::{OpenError, StackError, image, linux};
 use zonal_blk::Status;
+use zonal_serve::ServeError;
 
 /// Why a function failed.
 #[derive(Debug)]
@@ -35,34 +37,52 @@ impl Error {
     }
 }
 
+/// An error and its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 /// An error without a number of its own is `EINVAL`, like a device name that nothing can be made of.
-impl From<anyhow::Error> for Error {
-    fn from(error: anyhow::Error) -> Self {
-        let errno = error.chain().find_map(number).unwrap_or(libc::EINVAL);
-        Error::new(errno, format_args!("{error:#}"))
+impl From<StackError> for Error {
+    fn from(error: StackError) -> Self {
+        let errno = match &error {
+            StackError::Open { source, .. } => number(source),
+            _ => None,
+        };
+        Error::new(errno.unwrap_or(libc::EINVAL), chain(&error))
     }
 }
 
-/// The error number of a cause, if it has one.
-fn number(cause: &(dyn std::error::Error + 'static)) -> Option<i32> {
-    let of_system = |error: &io::Error| error.raw_os_error();
-    if let Some(error) = cause.downcast_ref::<io::Error>() {
-        return of_system(error);
+impl From<ServeError> for Error {
+    fn from(error: ServeError) -> Self {
+        Error::new(of_system(&error).unwrap_or(libc::EINVAL), chain(&error))
     }
-    if let Some(error) = cause.downcast_ref::<linux::OpenError>() {
-        return match error {
-            linux::OpenError::Open(error) | linux::OpenError::Ring(error) => of_system(error),
-            linux::OpenError::InUse => Some(libc::EBUSY),
-            linux::OpenError::NotABlockDevice => Some(libc::ENOTBLK),
-            linux::OpenError::Limits(_) => None,
-        };
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Error::new(error.raw_os_error().unwrap_or(libc::EIO), error)
     }
-    match cause.downcast_ref::<image::OpenError>()? {
-        image::OpenError::Missing => Some(libc::ENOENT),
-        image::OpenError::InUse => Some(libc::EBUSY),
-        image::OpenError::File(error) => of_system(error),
-        _ => None,
+}
+
+/// The error number of what a device cannot be opened for, if it has one.
+fn number(error: &OpenError) -> Option<i32> {
+    match error {
+        OpenError::Image(image::OpenError::Missing) => Some(libc::ENOENT),
+        OpenError::Image(image::OpenError::InUse) => Some(libc::EBUSY),
+        OpenError::Linux(linux::OpenError::InUse) => Some(libc::EBUSY),
+        OpenError::Linux(linux::OpenError::NotABlockDevice) => Some(libc::ENOTBLK),
+        OpenError::Linux(linux::OpenError::Open(error) | linux::OpenError::Ring(error))
+        | OpenError::Image(image::OpenError::File(error)) => error.raw_os_error(),
+        other => of_system(other),
     }
+}
+
+/// The number of the first cause that is an error of the operating system.
+fn of_system(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    let mut causes = successors(Some(error), |error| error.source());
+    causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error())
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -118,9 +138,13 @@ mod tests {
 
     #[test]
     fn error_of_the_operating_system_keeps_its_number() {
-        let missing = io::Error::from_raw_os_error(libc::ENOENT);
-        let error = Error::from(anyhow::Error::from(missing).context("device a.img"));
-        assert_eq!(error.errno(), libc::ENOENT);
-        assert_eq!(Error::from(anyhow::anyhow!("no such option")).errno(), libc::EINVAL);
+        let errno = |name: &str| {
+            let opened = zonal_backend::Stack::open(name);
+            Error::from(opened.err().expect("it cannot be opened")).errno()
+        };
+        assert_eq!(errno("/nowhere/disk.img"), libc::ENOENT);
+        assert_eq!(errno("/dev/nowhere"), libc::ENOENT);
+        assert_eq!(errno("/nowhere/drive.toml"), libc::ENOENT);
+        assert_eq!(errno("no such device"), libc::EINVAL);
     }
 }

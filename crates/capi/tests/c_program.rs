@@ -38,7 +38,7 @@ fn succeeds(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A command that runs an example, compiled with the flags of the pkg-config file.
+/// A command that runs an example, `zones` in C or C++ or `serve` in C, compiled with the flags of the pkg-config file.
 fn example(language: Language, linking: Linking, options: &[&str]) -> Command {
     let text = std::fs::read_to_string(prefix().join("lib/pkgconfig/zonal.pc")).expect("a file");
     let flags = |key: &str| {
@@ -55,9 +55,11 @@ fn example(language: Language, linking: Linking, options: &[&str]) -> Command {
     };
     let (compiler, standard, source) = match language {
         Language::C => ("cc", "-std=gnu11", "examples/c/zones.c"),
+        Language::CServe => ("cc", "-std=gnu11", "examples/c/serve.c"),
         Language::Cpp => ("c++", "-std=c++17", "examples/cpp/zones.cpp"),
     };
-    let program = prefix().join(format!("{name}-{compiler}"));
+    let stem = Path::new(source).file_stem().expect("a name").to_string_lossy();
+    let program = prefix().join(format!("{name}-{stem}-{compiler}"));
     let mut cc = Command::new(compiler);
     cc.args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-g"]).args(options);
     cc.arg(xtask::root().join(source)).args(flags("Cflags").split(' '));
@@ -69,6 +71,7 @@ fn example(language: Language, linking: Linking, options: &[&str]) -> Command {
 
 enum Language {
     C,
+    CServe,
     Cpp,
 }
 
@@ -135,6 +138,24 @@ fn example_does_what_it_says_under_the_address_sanitizer() {
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("did you mean `zones`") && errors.contains("zons"), "{errors}");
+}
+
+#[test]
+fn example_serves_a_device_to_itself_and_refuses_malformed_exports() {
+    let mut command = example(Language::CServe, Linking::Shared, &SANITIZERS);
+    assert_eq!(succeeds(&mut command), "4 zones, the same data\n");
+    for (exports, expected) in [
+        ("nvme_tpc=x", "did you mean `nvme_tcp`"),
+        ("nvme_tcp=here", "expected nvme_tcp=ADDRESS:PORT"),
+        ("ctl=/nowhere/socket,nvme_tcp=127.0.0.1:0", "No such file or directory"),
+    ] {
+        let mut command = Command::new(command.get_program());
+        command.env("LD_LIBRARY_PATH", prefix().join("lib")).args([DEVICE, exports]);
+        let output = run(&mut command);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.starts_with("serve: ") && errors.contains(expected), "{errors}");
+    }
 }
 
 #[test]

@@ -17,7 +17,6 @@ mod choices;
 pub mod content;
 pub mod dm_log_writes;
 mod drive;
-mod error;
 pub mod image;
 mod journal;
 pub mod judge;
@@ -30,7 +29,6 @@ mod script;
 mod state;
 mod states;
 mod synced;
-mod verdict;
 
 pub use choices::Choice;
 pub use drive::{Drive, Effect};

@@ -1,7 +1,5 @@
 //! The execution plan of a run: phases separated by `stonewall`, reporting groups, and clones that
 //! run at the same time.
-mod order;
-
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::logs::{LogFiles, Logs};
@@ -10,10 +8,9 @@ use crate::runner::command_prio::CommandPrios;
 use crate::runner::run_state::{RunParts, RunState};
 use crate::runner::verifier::Verifier;
 use crate::runner::{
-    CloneOrder, JobRunner, Pace, Recording, RunLimits, StatusReports, SteadyGroup,
+    CloneOrder, JobRunner, Pace, Recording, RunLimits, StatusReports, SteadyGroup, arrange,
 };
 use crate::trace::TraceSlice;
-use order::arrange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

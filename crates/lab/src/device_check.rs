@@ -3,7 +3,7 @@
 //! Simulated loads are compared with plain arithmetic on the model's parameters. The same options
 //! give the same report.
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
-use crate::devices::{self, DeviceOptions};
+use crate::devices::DeviceOptions;
 use crate::executor::Executor;
 use crate::experiment::{self, Outcome, PREPARATION, RunLength, available_cpus, parallel_map};
 use crate::page;
@@ -77,7 +77,7 @@ struct ProbeResults {
 /// # Errors
 /// The device does not exist, or a load cannot run on it.
 pub fn check(options: &CheckOptions) -> Result<DeviceCheck> {
-    let spec = devices::load(&options.device)?;
+    let spec = zonal_backend::load(&options.device)?;
     let model = device_spec::build(&spec).with_context(|| format!("device {}", options.device))?;
     let limits = model.limits();
     let mut characteristics = general(&*model)?;

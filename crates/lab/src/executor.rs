@@ -1,5 +1,5 @@
 //! Runs phases of tasks, in real or in virtual time.
-use crate::devices::{AttachedDevice, Devices};
+use crate::devices::Devices;
 use crate::jobs::{self, JobThread};
 use crate::progress::{JobProgress, PhaseProgress};
 use anyhow::{Context, Result, bail};
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use zonal_backend::Stack;
 use zonal_blk::{Clock, Device, Nanos, Status};
 use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::{Job, ZoneMode};
@@ -216,7 +217,7 @@ fn make_runners<C: Clock>(
                     other.job.name
                 );
             }
-            let disk = |disk: &AttachedDevice| fs::Disk {
+            let disk = |disk: &Stack| fs::Disk {
                 queue: Arc::clone(&disk.queue),
                 keeps_data: disk.keeps_data,
             };

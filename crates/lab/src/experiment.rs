@@ -2,7 +2,7 @@
 //!
 //! Invariants: no two measurements share a device; in virtual time the result depends on the load
 //! and the seed alone.
-use crate::devices::{AttachedDevice, DeviceOptions, Devices};
+use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{Executor, FinishedTask};
 use crate::run::{Run, jobs_without_io};
 use anyhow::{Result, ensure};
@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use zonal_backend::Stack;
 use zonal_blk::{Failure, Nanos, Status, ZoneCounters, ZoneNo};
 use zonal_device::control::DeviceStats;
 use zonal_fio::job::{DataDir, Job};
@@ -145,7 +146,7 @@ pub struct DeviceOutcome {
 }
 
 impl DeviceOutcome {
-    fn of(device: &AttachedDevice) -> Result<Self> {
+    fn of(device: &Stack) -> Result<Self> {
         let mut outcome = DeviceOutcome {
             activity: device.model.stats(),
             plugged: 0,

@@ -16,7 +16,7 @@
 //!         \        |
 //!          +--> executor       runs phases of tasks in real or in virtual time
 //!                  |
-//!               devices        devices by name, with the block layer attached
+//!               devices        the devices of a run
 //! ```
 //!
 //! The types to know first: [`devices::Devices`] (the devices of a run), [`executor::Executor`] (a
@@ -24,7 +24,7 @@
 //! [`reproduce::MeasuredTable`] (a table that was measured), [`sweep::Sweep`] and [`advise::Advice`].
 //!
 //! Nothing here prints: progress goes to a [`progress::StepProgress`], notices to a
-//! [`devices::Notices`], results are returned, as data or as text in one of several formats.
+//! `zonal_backend::Notices`, results are returned, as data or as text in one of several formats.
 #![forbid(unsafe_code)]
 
 pub mod advise;

@@ -1,10 +1,10 @@
 //! Operations on a device through the block layer, one after another, as blkzone(8) issues them.
-use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use std::fmt;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use zonal_backend::Stack;
 use zonal_blk::{
     Bio, Channel, Completion, Failure, Nanos, Op, Queue, Sector, Status, Wake, ZoneKind, ZoneNo,
 };
@@ -75,7 +75,7 @@ impl SyncChannel {
     ///
     /// # Errors
     /// The device has no free hardware queue.
-    pub fn new(device: &AttachedDevice) -> Result<Self> {
+    pub fn new(device: &Stack) -> Result<Self> {
         let failure = Arc::new(Mutex::new(None));
         let last = Arc::clone(&failure);
         device.queue.on_failure(move |failure: &Failure| {

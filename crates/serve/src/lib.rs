@@ -1,6 +1,7 @@
-//! Devices while they are served: control, metrics, the page and the log.
+//! [`Server`] serves devices in this process; control, metrics, the page and the log of a server.
 //!
 //! ```text
+//!  server    exports of devices: starting, readiness, failures, the end
 //!  control   a running server: its socket, metrics, log
 //!  web       devices while they work, and recordings of that, as a page
 //!  doctor    what of this machine can be used
@@ -11,4 +12,12 @@
 
 pub mod control;
 pub mod doctor;
+mod server;
+#[cfg(feature = "http")]
 pub mod web;
+
+#[cfg(feature = "http")]
+pub use server::watched;
+pub use server::{
+    NvmeOptions, Running, ServeError, Server, Stopper, Stopping, UblkOptions, managed, stopping,
+};

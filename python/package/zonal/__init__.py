@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 
 from zonal import _zonal, errors
-from zonal._zonal import Device, Zone, create_image, device_help, profile_text, profiles
+from zonal._zonal import Device, Server, Zone, create_image, device_help, profile_text, profiles
 from zonal.analysis import (
     AdjustedOption,
     Advice,
@@ -58,6 +58,7 @@ __all__ = [
     "Range",
     "Report",
     "Result",
+    "Server",
     "Sweep",
     "Torture",
     "Validation",

@@ -9,6 +9,7 @@ from zonal.progress import Raw
 
 __all__ = [
     "Device",
+    "Server",
     "Zone",
     "advise",
     "check_torture_profile",
@@ -67,6 +68,42 @@ class Zone:
     @property
     def parked_ns(self) -> int:
         """The sum of the times that writes waited for others of the zone."""
+
+@final
+class Server:
+    """A device that is being served to other programs and machines, from threads of this process.
+    `with` stops it.
+    """
+
+    def __new__(
+        cls,
+        name: str,
+        *,
+        scheduler: str | None = None,
+        zone_write: Literal["plug", "qd1", "lock", "off"] | None = None,
+        seed: int = 0,
+        nvme_tcp: str | None = None,
+        vfio_user: str | PathLike[str] | None = None,
+        vhost_user: str | PathLike[str] | None = None,
+        ctl: str | PathLike[str] | None = None,
+        metrics: str | None = None,
+        web: str | None = None,
+    ) -> Self: ...
+    @property
+    def locations(self) -> list[str]:
+        """Where the exports are, such as nvme-tcp://127.0.0.1:4420/NQN, a name that `Device` takes."""
+
+    def stop(self) -> None:
+        """Ends the exports, once I/O in flight has completed, and closes the device."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
 
 @final
 class Device:

@@ -5,7 +5,7 @@ use crate::cmd::top::RunScreen;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use zonal_lab::executor::ClockKind;
-use zonal_lab::run::{self, Run, ViewRecording};
+use zonal_lab::run::{Run, ViewRecording};
 #[cfg(feature = "top")]
 use zonal_serve::control::DeviceManager;
 use zonal_serve::web::WebServer;
@@ -57,7 +57,7 @@ impl Shown {
         let devices = run.devices();
         let record = |file: &PathBuf| ViewRecording::start(devices, file);
         let show_page = |address| {
-            let server = WebServer::start(address, run::watched(devices.iter()), None)
+            let server = WebServer::start(address, zonal_serve::watched(devices.iter()), None)
                 .with_context(|| format!("--web {address}"))?;
             tracing::info!("{}", server.url());
             Ok::<_, anyhow::Error>(server)
@@ -67,7 +67,7 @@ impl Shown {
             page: args.web.map(show_page).transpose()?,
             #[cfg(feature = "top")]
             screen: if args.top {
-                let managed = devices.iter().filter_map(run::managed).collect();
+                let managed = devices.iter().filter_map(zonal_serve::managed).collect();
                 Some(RunScreen::start(DeviceManager::new(managed, Vec::new()))?)
             } else {
                 None

@@ -11,7 +11,6 @@
 mod block;
 mod chain;
 mod device;
-mod failure;
 pub mod passthrough;
 mod queue;
 mod sysfs;

@@ -109,13 +109,13 @@ fn wrong(what: &'static str, found: &str, expected: &'static str) -> AddressErro
     AddressError { what, found: found.to_owned(), expected }
 }
 
+/// What an NVMe Qualified Name is, for errors.
+pub const NQN_FORM: &str = "nqn. and more, up to 223 printable bytes";
+
 /// Checks an NVMe Qualified Name.
-///
-/// # Errors
-/// What is wrong with it; `what` names it.
-pub fn check_nqn(what: &'static str, nqn: &str) -> Result<(), AddressError> {
+fn check_nqn(what: &'static str, nqn: &str) -> Result<(), AddressError> {
     if !is_nqn(nqn) {
-        return Err(wrong(what, nqn, "nqn. and more, up to 223 printable bytes"));
+        return Err(wrong(what, nqn, NQN_FORM));
     }
     Ok(())
 }

@@ -6,9 +6,8 @@
 //!   Keep Alive, without events or while it is inaccessible ---+
 //! ```
 use super::address::Address;
-use super::admin::{CC_SHUTDOWN, enable, find, identify, property_set};
-use super::error::ConnectError;
-use super::queue_connection::{ConnectParams, QueueConnection};
+use super::queue_connection::{ConnectError, ConnectParams, QueueConnection};
+use super::scan::{CC_SHUTDOWN, enable, find, identify, property_set};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use zonal_nvme::ana::{self, AnaState};

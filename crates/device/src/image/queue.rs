@@ -11,8 +11,7 @@
 //! ```
 use super::device::{ExecResult, ImageDevice};
 use super::store::{Ring, Transfer};
-use super::sums::sum_request;
-use super::verify::ReadResult;
+use super::verify::{ReadResult, sum_request};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -19,7 +19,6 @@ mod device;
 mod endpoint;
 mod inflight;
 mod messages;
-mod refusal;
 mod request;
 mod ring;
 mod server;

@@ -7,7 +7,7 @@ mod mechanisms;
 mod rank;
 mod render;
 
-use crate::devices::{self, DeviceOptions};
+use crate::devices::DeviceOptions;
 use crate::estimate::Estimate;
 use crate::executor::Executor;
 use crate::experiment::{self, Outcome, RunLength, available_cpus, parallel_map};
@@ -106,7 +106,7 @@ pub fn advise(
     stop: &Arc<AtomicBool>,
     progress: &dyn StepProgress,
 ) -> Result<Advice> {
-    let spec = devices::load(&options.device)?;
+    let spec = zonal_backend::load(&options.device)?;
     let model = device_spec::build(&spec).with_context(|| format!("device {}", options.device))?;
     let configurations = configurations(options, jobs, model.limits())?;
     experiment::check_one_phase(jobs)?;

@@ -1,99 +1,14 @@
-//! Devices by the names that users give them, with the block layer attached.
-mod open;
-mod record;
-
+//! The devices of a run: those that its jobs name, with the block layer attached.
 use anyhow::{Context, Result, bail, ensure};
-pub use open::{
-    OpenDevice, create, is_block_device, is_device, is_external, load, open, open_image,
-    profile_text,
-};
-pub use record::Recording;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use zonal_backend::{Notices, OpenOptions, Stack, Unattached, is_block_device, is_external, load};
+use zonal_blk::QueueOptions;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Queue, QueueOptions};
-use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::DeviceSpec;
-use zonal_device::inject::{InjectDevice, Rule};
+use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
-use zonal_os::Notify;
-
-/// A device with its block layer.
-pub struct AttachedDevice {
-    /// As it was named.
-    pub name: String,
-    /// Its kind in one word, such as `null` or `image`.
-    pub kind: &'static str,
-    /// One line for people.
-    pub description: String,
-    /// It stores data, so bios have to carry buffers.
-    pub keeps_data: bool,
-    /// It outlives this program, with its data.
-    pub is_persistent: bool,
-    /// Its UUID, if it has one.
-    pub uuid: Option<[u8; 16]>,
-    /// The device, for its statistics and estimates.
-    pub model: Arc<dyn DeviceControl>,
-    /// What injects faults into it, if that can be done.
-    pub inject: Option<Arc<InjectDevice>>,
-    /// The block layer.
-    pub queue: Arc<Queue>,
-}
-
-impl AttachedDevice {
-    /// Whether it transfers data, or models the time that takes.
-    pub fn transfers(&self) -> bool {
-        transfers(self.keeps_data, &*self.model)
-    }
-
-    /// Has its queue find out why writes and zone management fail ([`Queue::first_failure`]), and
-    /// tells it to `notices`.
-    pub fn explain_failures(&self, notices: &Notices) {
-        let (name, notices) = (self.name.clone(), notices.clone());
-        self.queue.on_failure(move |failure| notices.notify(&format!("device {name}: {failure}")));
-    }
-}
-
-/// Whether a device transfers data, or models the time that takes.
-fn transfers(keeps_data: bool, model: &dyn DeviceControl) -> bool {
-    keeps_data || model.lateness().is_some()
-}
-
-/// Receives notices for people about devices, such as a connection that was lost. The default
-/// discards them.
-#[derive(Clone)]
-pub struct Notices(Notify);
-
-impl Notices {
-    /// Sends notices to `notify`.
-    pub fn new(notify: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Notices(Arc::new(notify))
-    }
-
-    fn notify(&self, notice: &str) {
-        (self.0)(notice);
-    }
-
-    fn with_prefix(&self, prefix: &'static str) -> Notify {
-        let notify = Arc::clone(&self.0);
-        Arc::new(move |notice| notify(&format!("{prefix}: {notice}")))
-    }
-}
-
-impl Default for Notices {
-    fn default() -> Self {
-        Notices::new(|_| ())
-    }
-}
-
-impl fmt::Debug for Notices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Notices")
-    }
-}
 
 /// Options of all devices of a run, where the jobs do not give them.
 #[derive(Clone, Debug, Default)]
@@ -129,9 +44,7 @@ pub struct Devices {
     /// The name of the one device of all jobs.
     one: Option<String>,
     /// One device per name, or several for a file system on several disks.
-    by_name: BTreeMap<String, Vec<AttachedDevice>>,
-    /// What records the one device, and the file of its log.
-    recording: Option<(Recording, PathBuf)>,
+    by_name: BTreeMap<String, Vec<Stack>>,
 }
 
 /// What the jobs of one device need.
@@ -175,30 +88,25 @@ impl Devices {
             device_options.record.is_none() || disks == 1,
             "--record-all: found {disks} devices, expected one"
         );
-        let mut recording = None;
         let attach = |(name, needs): (String, DeviceUse<'_>)| {
-            let disks = attach_by_name(device_options, &name, &needs, &mut recording)?;
+            let disks = attach_by_name(device_options, &name, &needs)?;
             Ok((name, disks))
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
-        Ok(Devices { one: device_options.device.clone(), by_name, recording })
+        Ok(Devices { one: device_options.device.clone(), by_name })
     }
 
     /// One device, for all tasks.
-    pub fn one(attached: AttachedDevice) -> Self {
+    pub fn one(attached: Stack) -> Self {
         let name = attached.name.clone();
-        Devices {
-            one: Some(name.clone()),
-            by_name: BTreeMap::from([(name, vec![attached])]),
-            recording: None,
-        }
+        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, vec![attached])]) }
     }
 
     /// The device of a task; of a file system on several, the first.
     ///
     /// # Panics
     /// The task was not among those that the devices were attached for.
-    pub fn of(&self, task: &Task) -> &AttachedDevice {
+    pub fn of(&self, task: &Task) -> &Stack {
         &self.disks_of(task)[0]
     }
 
@@ -206,7 +114,7 @@ impl Devices {
     ///
     /// # Panics
     /// As [`Devices::of`].
-    pub fn disks_of(&self, task: &Task) -> &[AttachedDevice] {
+    pub fn disks_of(&self, task: &Task) -> &[Stack] {
         let name = device_name(self.one.as_deref(), task);
         let disks = &self.by_name[name.expect("every task's device was found before the run")];
         &disks[..disks.len().min(task.job.fs.disks as usize)]
@@ -218,8 +126,8 @@ impl Devices {
     /// # Errors
     /// The log cannot be created.
     pub fn start_recording(&self) -> Result<()> {
-        let Some((recording, log)) = &self.recording else { return Ok(()) };
-        recording.start(log).context("--record-all")
+        let mut recordings = self.iter().filter_map(|stack| stack.recording.as_ref());
+        recordings.try_for_each(|recording| recording.start().context("--record-all"))
     }
 
     /// Ends the recording, if there is one: its log is whole then.
@@ -227,14 +135,12 @@ impl Devices {
     /// # Errors
     /// Part of the log could not be written.
     pub fn finish_recording(&self) -> Result<()> {
-        if let Some((recording, _)) = &self.recording {
-            recording.recorder.finish().context("--record-all: cannot write the log")?;
-        }
-        Ok(())
+        let mut recordings = self.iter().filter_map(|stack| stack.recording.as_ref());
+        recordings.try_for_each(|recording| recording.finish().context("--record-all"))
     }
 
     /// All devices, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &AttachedDevice> {
+    pub fn iter(&self) -> impl Iterator<Item = &Stack> {
         self.by_name.values().flatten()
     }
 }
@@ -244,35 +150,21 @@ fn attach_by_name(
     device_options: &DeviceOptions,
     name: &str,
     needs: &DeviceUse<'_>,
-    recording: &mut Option<(Recording, PathBuf)>,
-) -> Result<Vec<AttachedDevice>> {
+) -> Result<Vec<Stack>> {
     let &DeviceOptions { ref notices, seed, .. } = device_options;
     let scheduler = scheduler(device_options, &needs.jobs)?;
-    let options = QueueOptions { scheduler, ..device_options.queue };
+    let queue = QueueOptions { scheduler, ..device_options.queue };
     // A job file that was written for another machine does not choose a disk of this one.
     let may_choose = device_options.device.is_some() || !is_block_device(name);
-    let attach = |device: OpenDevice| {
-        let is_disk = transfers(device.keeps_data, &*device.model);
-        let iostats = options.iostats || device_options.disk_stats && is_disk;
-        device.attach(QueueOptions { iostats, ..options }, needs.channels)
-    };
-    let mut recorded = |device: OpenDevice| {
-        let Some(log) = &device_options.record else { return Ok(device) };
-        let (device, new) = device.recorded().context("--record-all")?;
-        *recording = Some((new, log.clone()));
-        Ok::<_, anyhow::Error>(device)
-    };
     if is_external(name) && device_options.real_time && may_choose {
         ensure!(
             needs.disks <= 1,
             "device {name}: fs_disks: found a device that is not emulated, expected one that can \
              be created several times"
         );
-        let device = recorded(open(name, seed, needs.channels, notices)?)?;
-        let device = with_faults(device, device_options);
-        let attached = attach(device)?;
-        attached.explain_failures(&Notices::default());
-        return Ok(vec![attached]);
+        let open = OpenOptions { seed, channels: needs.channels, notices: notices.clone() };
+        let opened = Stack::open_with(name, &open)?;
+        return Ok(vec![attach(opened, device_options, queue)?]);
     }
     let spec = match &device_options.spec {
         Some(spec) if device_options.device.is_some() => spec.clone(),
@@ -280,10 +172,8 @@ fn attach_by_name(
     };
     let mut disk = |number: u32| {
         let spec = spec.clone().with_seed(seed.wrapping_add(number.into()));
-        let device = recorded(create(name, &spec)?)?;
-        let device = with_faults(device, device_options);
-        let mut attached = attach(device)?;
-        attached.explain_failures(&Notices::default());
+        let created = Stack::create(name, &spec, needs.channels)?;
+        let mut attached = attach(created, device_options, queue)?;
         if needs.disks > 1 {
             attached.name = format!("{name} ({})", number + 1);
         }
@@ -292,15 +182,27 @@ fn attach_by_name(
     (0..needs.disks).map(&mut disk).collect()
 }
 
-/// The device, behind one that injects faults if there are rules or may be.
-fn with_faults(device: OpenDevice, options: &DeviceOptions) -> OpenDevice {
-    let DeviceOptions { faults, injectable, seed, .. } = options;
-    if faults.is_empty() && !injectable {
-        return device;
+/// Wraps and attaches a device as the options say.
+fn attach(
+    mut stack: Stack<Unattached>,
+    device_options: &DeviceOptions,
+    queue: QueueOptions,
+) -> Result<Stack> {
+    let iostats = queue.iostats || device_options.disk_stats && stack.transfers();
+    let DeviceOptions { faults, injectable, seed, record, .. } = device_options;
+    if let Some(log) = record {
+        stack = stack.record(log);
     }
-    let device = device.with_inject(*seed);
-    device.inject.iter().for_each(|inject| faults.iter().for_each(|rule| inject.add(rule.clone())));
-    device
+    if *injectable || !faults.is_empty() {
+        stack = stack.inject(*seed, faults.clone());
+    }
+    let attached = stack.attach(QueueOptions { iostats, ..queue });
+    let attached = attached.map_err(|error| match error.is_of_recording() {
+        true => anyhow::Error::from(error).context("--record-all"),
+        false => error.into(),
+    })?;
+    attached.explain_failures(&Notices::default());
+    Ok(attached)
 }
 
 /// The name of a task's device.

@@ -1,7 +1,6 @@
 //! A device profile whose values can be changed. Everything else in its text stays as it is,
 //! comments included.
 use super::search::STEP;
-use crate::devices;
 use anyhow::{Context, Result, bail, ensure};
 use toml_edit::{DocumentMut, Item, value};
 use zonal_device::device_spec::{self, DeviceSpec, Unit};
@@ -31,7 +30,7 @@ impl Profile {
     /// # Errors
     /// The profile cannot be read or is malformed.
     pub fn load(name: &str) -> Result<Self> {
-        let text = devices::profile_text(name)?;
+        let text = zonal_backend::profile_text(name)?;
         // Has better messages than the TOML editor.
         device_spec::parse_profile(name, &text)?;
         let document: DocumentMut = text.parse().with_context(|| name.to_owned())?;
@@ -96,7 +95,7 @@ impl Profile {
     /// The options that a device's profile names as adjusted to measurements; none without profile.
     pub fn calibrated_options(device: &str) -> Vec<String> {
         let name = device.split_once(':').map_or(device, |(name, _)| name);
-        let text = devices::profile_text(name).ok();
+        let text = zonal_backend::profile_text(name).ok();
         let document = text.and_then(|text| text.parse::<DocumentMut>().ok());
         document.map_or_else(Vec::new, |document| calibrated(&document))
     }

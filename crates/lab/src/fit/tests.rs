@@ -1,6 +1,5 @@
 //! Fits to figures of the model itself.
 use super::*;
-use crate::devices;
 use crate::measurements::{self, Assume};
 use crate::validate::Errors;
 use std::fmt::Write;
@@ -40,7 +39,7 @@ fn options(device: &str) -> FitOptions {
 
 /// What the device does under [`LOADS`], as a file of measurements.
 fn measured(device: &str) -> Cells {
-    let spec = devices::load(device).unwrap();
+    let spec = zonal_backend::load(device).unwrap();
     let mut text = measurements::COLUMNS.join(",") + "\n";
     for load in LOADS {
         let (op, numbers) = load.split_once(',').unwrap();
@@ -59,7 +58,7 @@ fn measured(device: &str) -> Cells {
 
 /// A profile file with other values than the built-in one.
 fn wrong(dir: &tempfile::TempDir, changes: &[(&str, &str)]) -> String {
-    let mut text = devices::profile_text("zn540").unwrap();
+    let mut text = zonal_backend::profile_text("zn540").unwrap();
     for (option, value) in changes {
         let from = text.find(&format!("\n{option} = ")).expect(option) + 1;
         let to = from + text[from..].find('\n').unwrap();

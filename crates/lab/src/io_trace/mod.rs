@@ -11,7 +11,6 @@ mod perfetto;
 mod timeline;
 
 use crate::check_writable;
-use crate::devices::AttachedDevice;
 use anyhow::{Context, Result};
 use collect::{Budget, Collector, Log};
 use lives::Life;
@@ -19,6 +18,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use zonal_backend::Stack;
 use zonal_blk::{Bytes, Nanos};
 use zonal_device::zns::FlashEntry;
 
@@ -115,10 +115,7 @@ impl IoTrace {
     ///
     /// # Errors
     /// The file cannot be created: better now than after a long run.
-    pub fn start<'a>(
-        devices: impl Iterator<Item = &'a AttachedDevice>,
-        settings: Settings,
-    ) -> Result<Self> {
+    pub fn start<'a>(devices: impl Iterator<Item = &'a Stack>, settings: Settings) -> Result<Self> {
         if let Some((path, format)) = &settings.file {
             let first = match format {
                 Format::Blktrace => blktrace::name(path, 0),
@@ -127,7 +124,7 @@ impl IoTrace {
             check_writable(&first).with_context(|| format!("--trace {}", path.display()))?;
         }
         let budget = Arc::new(Budget::new(settings.limit));
-        let start = |device: &AttachedDevice| {
+        let start = |device: &Stack| {
             let collector = Arc::new(Collector::new(&budget));
             device.queue.trace(Arc::clone(&collector) as _, settings.one_in);
             let heads = Arc::new(Log::new(&budget));

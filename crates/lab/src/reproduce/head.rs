@@ -5,11 +5,12 @@ use super::measured::MeasuredTable;
 use super::settings::MeasureSettings;
 use super::table::Cell;
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
-use crate::devices::{self, Devices, OpenDevice};
+use crate::devices::Devices;
 use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
+use zonal_backend::Stack;
 use zonal_blk::{Nanos, QueueOptions};
 use zonal_device::hdd::{HddDevice, HeadActivity, TraceEntry};
 use zonal_fio::jobfile::{self, SystemEnvironment};
@@ -59,7 +60,7 @@ fn trace(cell: &Cell, settings: &MeasureSettings) -> Result<(Vec<TraceEntry>, u6
     let phases = experiment::phases(jobs, Some(RunLength { ramp: 0.0, measured: SECONDS }))?;
     let name = phases.iter().flatten().find_map(|task| task.job.filename.as_deref());
     let name = name.context("a cell's job names its device")?.to_owned();
-    let spec = devices::load(&name)?.with_seed(settings.seed);
+    let spec = zonal_backend::load(&name)?.with_seed(settings.seed);
     let Some(config) = spec.config_of() else { bail!("{name}: expected a rotating disk") };
     let disk = Arc::new(HddDevice::with_trace(config, Some(ENTRIES))?);
     let options = QueueOptions {
@@ -69,7 +70,7 @@ fn trace(cell: &Cell, settings: &MeasureSettings) -> Result<(Vec<TraceEntry>, u6
     };
     let channels = phases.iter().map(Vec::len).max().unwrap_or(1);
     let device = Arc::clone(&disk);
-    let attached = OpenDevice::from_spec(&name, &spec, device).attach(options, channels)?;
+    let attached = Stack::from_spec(&name, &spec, device, channels).attach(options)?;
     let border = attached.queue.limits().zone_size.to_bytes().0;
     let devices = Devices::one(attached);
     let mut executor = Executor::virtual_time(settings.costs);

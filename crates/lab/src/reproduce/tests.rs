@@ -1,7 +1,6 @@
 //! Tests of the descriptions of tables, and of the output for made-up results.
 use super::published::{COLUMNS, parse};
 use super::*;
-use crate::devices;
 use crate::executor::ClockKind;
 use crate::experiment::Unit;
 use crate::progress::StepProgress;
@@ -49,7 +48,7 @@ fn jobs_of_all_cells_parse_and_name_known_devices() {
             assert!(!jobs.is_empty(), "{}", table.name_of(at));
             for job in jobs {
                 let device = job.filename.as_deref().expect("each job names its device");
-                devices::load(device).expect("the device is known");
+                zonal_backend::load(device).expect("the device is known");
             }
         }
     }

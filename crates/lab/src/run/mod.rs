@@ -18,7 +18,7 @@ pub use nothing::jobs_without_io;
 use std::path::Path;
 use std::sync::Arc;
 use traces::Recordings;
-pub use view::{ViewRecording, managed, watched};
+pub use view::ViewRecording;
 use zonal_blk::Nanos;
 use zonal_fio::job::{Job, Rw};
 use zonal_fio::plan::{self, Task};

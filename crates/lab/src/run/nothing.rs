@@ -1,7 +1,8 @@
 //! Jobs that did no I/O, and why: a report of zeros must not pass for an answer.
-use crate::devices::{AttachedDevice, Devices};
+use crate::devices::Devices;
 use crate::executor::FinishedTask;
 use std::collections::BTreeMap;
+use zonal_backend::Stack;
 use zonal_blk::{ZoneCondition, ZoneNo};
 use zonal_fio::job::{DataDir, Rw, ZoneMode};
 use zonal_fio::runner::CloneOrder;
@@ -59,7 +60,7 @@ fn reason(clone: &FinishedTask, devices: &Devices) -> String {
 }
 
 /// Whether nothing was written to any zone.
-fn is_empty(device: &AttachedDevice) -> bool {
+fn is_empty(device: &Stack) -> bool {
     let (queue, mut zones) = (&device.queue, Vec::new());
     let mut next = 0;
     while next < queue.limits().nr_zones {

@@ -1,9 +1,10 @@
 //! Sections of a report about the layers below the jobs: counters of file systems, schedulers and
 //! zone write plugs.
-use crate::devices::{AttachedDevice, Devices};
+use crate::devices::Devices;
 use crate::executor::{ClockKind, FinishedTask};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use zonal_backend::Stack;
 use zonal_blk::{PrioClass, Queue};
 use zonal_device::control::Lateness;
 use zonal_fio::job::DataDir;
@@ -20,14 +21,14 @@ pub fn sections(
     let file_systems =
         (!file_systems.is_empty()).then(|| ("file_systems".to_owned(), Value::Array(file_systems)));
     let mut all = vec![
-        ("scheduler", scheduler as fn(&AttachedDevice) -> _),
+        ("scheduler", scheduler as fn(&Stack) -> _),
         ("zone_write_plugs", plugs),
         ("first_failure", first_failure),
     ];
     if clock == ClockKind::Real {
         all.push(("late_completions", lateness));
     }
-    let section = |(name, of): (&str, fn(&AttachedDevice) -> Option<Value>)| {
+    let section = |(name, of): (&str, fn(&Stack) -> Option<Value>)| {
         let values: Vec<Value> = devices.iter().filter_map(of).collect();
         (!values.is_empty()).then(|| (name.to_owned(), Value::Array(values)))
     };
@@ -123,7 +124,7 @@ fn file_system(finished: &FinishedTask) -> Option<Value> {
 }
 
 /// A device's scheduler: its attributes and its counters by priority class.
-fn scheduler(device: &AttachedDevice) -> Option<Value> {
+fn scheduler(device: &Stack) -> Option<Value> {
     let counters = device.queue.sched_counters()?;
     let scheduler = device.queue.scheduler();
     let attributes: Map<String, Value> =
@@ -148,7 +149,7 @@ fn scheduler(device: &AttachedDevice) -> Option<Value> {
 }
 
 /// How often a device's model was late.
-fn lateness(device: &AttachedDevice) -> Option<Value> {
+fn lateness(device: &Stack) -> Option<Value> {
     let lateness = device.model.lateness()?;
     let Lateness { completions, late } = lateness;
     Some(json!({
@@ -160,7 +161,7 @@ fn lateness(device: &AttachedDevice) -> Option<Value> {
 }
 
 /// The first write, or command to a zone, that failed, and the rule that it broke.
-fn first_failure(device: &AttachedDevice) -> Option<Value> {
+fn first_failure(device: &Stack) -> Option<Value> {
     let failure = device.queue.first_failure()?;
     let found = failure.found.as_ref();
     Some(json!({
@@ -178,7 +179,7 @@ fn first_failure(device: &AttachedDevice) -> Option<Value> {
 }
 
 /// The counters of a device's zone write plugs.
-fn plugs(device: &AttachedDevice) -> Option<Value> {
+fn plugs(device: &Stack) -> Option<Value> {
     let used = device.queue.dump_plugs(true);
     if used.is_empty() {
         return None;

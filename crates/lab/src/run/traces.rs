@@ -1,6 +1,6 @@
 //! The traces of a run: which clone replays which requests on which device, and what is recorded.
 //! Everything is read and checked before anything runs.
-use crate::devices::{self, Devices};
+use crate::devices::Devices;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -106,7 +106,7 @@ fn device_of(trace: &Trace, devices: &BTreeMap<&str, &str>) -> Result<String, Tr
     let (file, line) = &trace.files[0];
     match devices.get(file.as_str()) {
         Some(&device) => Ok(device.to_owned()),
-        None if devices.is_empty() && devices::is_device(file) => Ok(file.clone()),
+        None if devices.is_empty() && zonal_backend::is_device(file) => Ok(file.clone()),
         None => {
             let problem = format!(
                 "file {file} has no device: give one for all with --device, filename or \

@@ -1,44 +1,19 @@
 //! The devices of a run as a page shows them: while it runs, or recorded.
 use crate::check_writable;
-use crate::devices::{AttachedDevice, Devices};
+use crate::devices::Devices;
 use crate::progress::{JobProgress, PhaseProgress};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::Nanos;
-use zonal_serve::control::ManagedDevice;
-use zonal_serve::web::{MAX_CELLS, Recorder, SampleClock, Sampler, Watched};
+use zonal_serve::watched;
+use zonal_serve::web::{MAX_CELLS, Recorder, SampleClock, Sampler};
 
 /// Steps of virtual time between two looks at the clock: a frame is due after milliseconds, in which
 /// a disk does few I/Os.
 const STEPS: u64 = 16;
 /// Looks at the clock between two updates of what the terminal shows.
 const LOOKS_PER_UPDATE: u64 = zonal_sim::STEPS_PER_WATCH / STEPS;
-
-/// Devices, to be watched.
-pub fn watched<'a>(devices: impl Iterator<Item = &'a AttachedDevice>) -> Vec<Watched> {
-    let watched = |device: &AttachedDevice| Watched {
-        name: device.name.clone(),
-        description: device.description.clone(),
-        queue: Arc::clone(&device.queue),
-        device: Arc::clone(&device.model),
-        inject: device.inject.clone(),
-    };
-    devices.map(watched).collect()
-}
-
-/// A device, to be monitored and changed. `None` unless faults can be injected into it.
-pub fn managed(device: &AttachedDevice) -> Option<ManagedDevice> {
-    Some(ManagedDevice {
-        name: device.name.clone(),
-        description: device.description.clone(),
-        queue: Arc::clone(&device.queue),
-        device: Arc::clone(device.inject.as_ref()?),
-        files: None,
-        mark: None,
-        power: None,
-    })
-}
 
 /// A run that is being recorded.
 pub struct ViewRecording(Arc<Mutex<State>>);

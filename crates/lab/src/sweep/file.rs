@@ -16,7 +16,6 @@
 //! the file and the line.
 use super::axis::{Axis, MAX_VALUES};
 use super::{JOBS, MAX_POINTS, Metric, Search, SweepOptions, points};
-use crate::devices::Notices;
 use crate::executor::ClockKind;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use std::ffi::OsString;
@@ -26,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use zonal_backend::Notices;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Nanos, ZoneWrite};
 use zonal_fio::options::{format_size, parse_size};

@@ -22,7 +22,7 @@ pub use metric::Metric;
 pub use search::{MAX_POINTS, Search, points};
 pub use text::text;
 
-use crate::devices::{self, DeviceOptions, Notices};
+use crate::devices::DeviceOptions;
 use crate::estimate::Estimate;
 use crate::executor::{ClockKind, Executor};
 use crate::experiment::{self, LoadError, RunLength, available_cpus, parallel_map};
@@ -35,6 +35,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use zonal_backend::Notices;
 use zonal_blk::{QueueOptions, ZoneWrite};
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, WithText};
@@ -332,8 +333,12 @@ fn load(options: &SweepOptions, at: &[usize], name: &str, jobs: Vec<Job>) -> Res
     names.dedup();
     let mut specs = Vec::with_capacity(names.len());
     for name in names {
-        let is_open = device_options.real_time && devices::is_external(name);
-        specs.push(if is_open { name.clone() } else { format!("{:?}", devices::load(name)?) });
+        let is_open = device_options.real_time && zonal_backend::is_external(name);
+        specs.push(if is_open {
+            name.clone()
+        } else {
+            format!("{:?}", zonal_backend::load(name)?)
+        });
     }
     let identity = format!(
         "zonal {} {:?} {:?} {specs:?} {:?} {:?} {jobs:?}",

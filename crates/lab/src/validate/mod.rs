@@ -18,7 +18,6 @@ mod plot;
 mod report;
 mod state;
 
-use crate::devices;
 use crate::experiment::{available_cpus, parallel_map};
 use crate::fit::Profile;
 use crate::measurements::{Cells, Predicted, RunOptions, run};
@@ -88,7 +87,7 @@ pub fn validate(
     progress: &dyn StepProgress,
 ) -> Result<Validation> {
     let device = &options.run.device;
-    let spec = devices::load(device)?;
+    let spec = zonal_backend::load(device)?;
     let state = match &options.resume {
         Some(path) => StateFile::open(path, &spec, &options.run)
             .with_context(|| format!("--resume {}", path.display()))?,

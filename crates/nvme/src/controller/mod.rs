@@ -21,7 +21,6 @@ mod admin;
 mod association;
 mod async_events;
 mod connect;
-mod feature_commands;
 mod features;
 mod identify;
 mod io;

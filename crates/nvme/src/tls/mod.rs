@@ -13,9 +13,7 @@
 mod derive;
 mod offered;
 mod psk;
-mod suite;
 
-pub use derive::{IdentityVersion, TlsPsk};
+pub use derive::{CipherSuite, IdentityVersion, TlsPsk};
 pub use offered::PskTable;
 pub use psk::{ConfiguredPsk, PskError, Psks, PsksError};
-pub use suite::CipherSuite;

@@ -2,8 +2,7 @@
 //!
 //! Names end in their unit, and those of counters in `_total`.
 use super::http::{Browsing, Handler, HttpServer, Limits, Page, Route};
-use super::managed::ManagedDevice;
-use super::manager::DeviceManager;
+use super::manager::{DeviceManager, ManagedDevice};
 use super::snapshot::{Answer, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -77,21 +76,18 @@ const MODEL_LATE: (&str, &str, &str) = (
 const FAULTS: (&str, &str, &str) =
     ("zonal_fault_hits_total", "counter", "Requests that a fault rule applied to.");
 
-impl DeviceManager {
-    /// All metrics. A device that waits is waited for only briefly: see [`Snapshot`].
-    pub(super) fn metrics(&self) -> String {
-        let mut samples = Samples::default();
-        let devices = || self.devices().iter().zip(self.snapshots());
-        devices().for_each(|(device, snapshot)| snapshot.ask(device));
-        devices().for_each(|(device, snapshot)| of_device(device, snapshot, &mut samples));
-        let mut text = String::new();
-        for (name, (kind, help, lines)) in samples.by_name {
-            // Writing to a string does not fail.
-            let _ =
-                writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", lines.join("\n"));
-        }
-        text
+/// All metrics. A device that waits is waited for only briefly: see [`Snapshot`].
+pub(super) fn text(manager: &DeviceManager) -> String {
+    let mut samples = Samples::default();
+    let devices = || manager.devices().iter().zip(manager.snapshots());
+    devices().for_each(|(device, snapshot)| snapshot.ask(device));
+    devices().for_each(|(device, snapshot)| of_device(device, snapshot, &mut samples));
+    let mut text = String::new();
+    for (name, (kind, help, lines)) in samples.by_name {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", lines.join("\n"));
     }
+    text
 }
 
 fn of_device(managed: &ManagedDevice, snapshot: &Snapshot, samples: &mut Samples) {
@@ -178,7 +174,7 @@ impl MetricsServer {
     /// # Errors
     /// Those of listening on the address.
     pub fn start(address: SocketAddr, manager: Arc<DeviceManager>) -> io::Result<Self> {
-        let page = move || Page { content_type: CONTENT_TYPE, text: manager.metrics() };
+        let page = move || Page { content_type: CONTENT_TYPE, text: text(&manager) };
         let handler = Handler::Page(Box::new(page));
         let routes = vec![Route { path: "/metrics", public: true, handler }];
         let (browsing, limits) = (Browsing::default(), Limits::default());
@@ -250,7 +246,7 @@ mod tests {
 
     #[test]
     fn late_completions_of_a_model_are_counted() {
-        let page = slow().1.metrics();
+        let page = text(&slow().1);
         assert!(page.contains("zonal_model_completions_total{device=\"a\"} 7\n"), "{page}");
         assert!(page.contains("zonal_model_late_completions_total{device=\"a\"} 3\n"), "{page}");
     }
@@ -260,15 +256,15 @@ mod tests {
         let (device, manager) = slow();
         let zones = "zonal_zones{device=\"a\",condition=\"Empty\"} 4\n";
         let answered = "zonal_device_answer_overdue_seconds{device=\"a\"} 0\n";
-        let page = manager.metrics();
+        let page = text(&manager);
         assert!(page.contains(zones) && page.contains(answered), "{page}");
         let (tell, told) = mpsc::channel();
         *device.told.lock().expect("nobody panics") = Some(told);
         for _ in 0..3 {
-            let page = manager.metrics();
+            let page = text(&manager);
             assert!(page.contains(zones) && !page.contains(answered), "{page}");
         }
         drop(tell);
-        while !manager.metrics().contains(answered) {}
+        while !text(&manager).contains(answered) {}
     }
 }

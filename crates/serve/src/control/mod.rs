@@ -18,10 +18,11 @@
 //! has drained, and if that takes too long changes nothing.
 mod attributes;
 mod command;
+#[cfg(feature = "http")]
 pub(crate) mod http;
 pub mod log;
-mod managed;
 mod manager;
+#[cfg(feature = "http")]
 mod metrics;
 mod scrub;
 mod snapshot;
@@ -29,8 +30,8 @@ mod socket;
 mod view;
 
 pub use command::{Command, CommandError, PowerCut};
-pub use managed::{ManagedDevice, Power, SaveImage};
-pub use manager::DeviceManager;
+pub use manager::{DeviceManager, ManagedDevice, Power, SaveImage};
+#[cfg(feature = "http")]
 pub use metrics::MetricsServer;
 pub(crate) use socket::execute;
 pub use socket::{ControlClient, ControlServer};

@@ -10,11 +10,9 @@
 mod abi;
 mod commands;
 mod device;
-mod error;
 mod node;
 
-pub use device::NvmeDevice;
-pub use error::NodeError;
+pub use device::{NodeError, NvmeDevice};
 pub use node::is_name;
 
 #[cfg(test)]

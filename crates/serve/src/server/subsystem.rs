@@ -1,21 +1,25 @@
 //! The NVMe subsystem of a server: the devices as namespaces, whatever brings the commands.
+use super::error::of_device;
 use super::identity::Identity;
-use super::{Attached, ServeArgs};
-use anyhow::{Context, Result};
+use super::{NvmeOptions, ServeError, of_option};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use zonal_backend::Stack;
 use zonal_backend::nvme_tcp::load_secrets;
 use zonal_nvme::auth::AuthConfig;
-use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
+use zonal_nvme::controller::{Namespace, PutMark, Subsystem, SubsystemConfig};
 
 /// A subsystem whose namespaces are the devices, in the order of their numbers.
 ///
 /// # Errors
 /// An option or a device is unsuitable.
-pub fn of(args: &ServeArgs, attached: &Attached) -> Result<Arc<Subsystem>> {
-    let Attached { nsids, devices, power, marks, .. } = attached;
-    let options = &args.nvme_tcp;
+pub fn of(
+    devices: &[Stack],
+    nsids: &[u32],
+    options: &NvmeOptions,
+    marks: &[Option<PutMark>],
+) -> Result<Arc<Subsystem>, ServeError> {
     let Identity { nqn, serial, uuids } = Identity::new(options, devices)?;
     let kind = devices[0].kind;
     let config = SubsystemConfig {
@@ -29,35 +33,35 @@ pub fn of(args: &ServeArgs, attached: &Attached) -> Result<Arc<Subsystem>> {
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let subsystem = match &options.dhchap_secrets {
-        Some(file) => Subsystem::authenticated(config, authentication(file, args)?),
+        Some(file) => Subsystem::authenticated(config, authentication(file, options)?),
         None => Subsystem::new(config),
     };
-    for (((nsid, device), uuid), mark) in nsids.iter().zip(devices).zip(uuids).zip(marks) {
-        let mut namespace = Namespace::new(Arc::clone(&device.queue), uuid)
-            .with_context(|| format!("device {}", device.name))?;
+    let nsids = nsids.iter().copied().chain(1 + nsids.len() as u32..);
+    for (((nsid, device), uuid), mark) in nsids.zip(devices).zip(uuids).zip(marks) {
+        let mut namespace =
+            Namespace::new(Arc::clone(&device.queue), uuid).map_err(of_device(&device.name))?;
         if let Some(put) = mark {
             namespace = namespace.with_marks(Arc::clone(put));
         }
-        subsystem.add(*nsid, Arc::new(namespace)).expect("free numbers within the limits");
+        subsystem.add(nsid, Arc::new(namespace)).expect("free numbers within the limits");
     }
-    for power in power.iter().flatten() {
+    for power in devices.iter().filter_map(|device| device.power.as_ref()) {
         // The subsystem has the device.
         let told = Arc::downgrade(&subsystem);
-        power.device.on_loss(move || told.upgrade().iter().for_each(|told| told.power_lost()));
+        power.on_loss(move || told.upgrade().iter().for_each(|told| told.power_lost()));
     }
     zonal_os::return_freed_buffers();
     Ok(subsystem)
 }
 
 /// The secrets of hosts and the order of preference of algorithms.
-fn authentication(file: &Path, args: &ServeArgs) -> Result<AuthConfig> {
-    let options = &args.nvme_tcp;
-    let mut auth = load_secrets(file).context("--dhchap-secrets")?;
-    if !options.dhchap_hash.is_empty() {
-        auth.hashes.clone_from(&options.dhchap_hash);
+fn authentication(file: &Path, options: &NvmeOptions) -> Result<AuthConfig, ServeError> {
+    let mut auth = load_secrets(file).map_err(of_option("dhchap-secrets", None))?;
+    if !options.dhchap_hashes.is_empty() {
+        auth.hashes.clone_from(&options.dhchap_hashes);
     }
-    if !options.dhchap_dhgroup.is_empty() {
-        auth.groups.clone_from(&options.dhchap_dhgroup);
+    if !options.dhchap_groups.is_empty() {
+        auth.groups.clone_from(&options.dhchap_groups);
     }
     warn_if_readable(file);
     Ok(auth)

@@ -1,13 +1,11 @@
 //! The export of zones as files.
-use super::ServeArgs;
-use super::{Event, Export};
-use anyhow::{Context, Result};
+use super::error::of_device;
+use super::{Event, Export, ServeError, ZonefsOptions, of_option};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use zonal_backend::Stack;
 use zonal_frontend::zonefs::{Mount, Options, WorkerPool, ZoneFs};
-use zonal_lab::devices::AttachedDevice;
 use zonal_os::RealClock;
 
 impl Export for Mount {
@@ -25,26 +23,25 @@ impl Export for Mount {
 /// # Errors
 /// An option or the device is unsuitable, or the directory cannot be mounted on.
 pub fn start(
-    dir: &Path,
-    args: &ServeArgs,
-    device: &AttachedDevice,
-    (clock, events): (&RealClock, Sender<Event>),
-) -> Result<Mount> {
+    options: &ZonefsOptions,
+    device: &Stack,
+    clock: &RealClock,
+    events: Sender<Event>,
+) -> Result<Mount, ServeError> {
     // The files belong to the user who serves them, which is root for zonefs.
     let ours = std::fs::metadata("/proc/self").map_or((0, 0), |own| (own.uid(), own.gid()));
-    let mut options = Options::owned_by(ours.0, ours.1);
-    if let Some(list) = &args.fuse.options {
-        options = options.with(list).context("--fuse-options")?;
+    let mut of_files = Options::owned_by(ours.0, ours.1);
+    if let Some(list) = &options.list {
+        of_files = of_files.with(list).map_err(of_option("fuse-options", None))?;
     }
-    let in_device = || format!("device {}", device.name);
     let queue = Arc::clone(&device.queue);
     let notify = Arc::new(|what: &str| tracing::warn!("{what}"));
-    let fs = ZoneFs::new(queue, options, notify).with_context(in_device)?;
-    let workers = WorkerPool::start(Arc::new(fs), clock.clone(), args.fuse.threads.into())
-        .with_context(in_device)?;
+    let fs = ZoneFs::new(queue, of_files, notify).map_err(of_device(&device.name))?;
+    let workers = WorkerPool::start(Arc::new(fs), clock.clone(), options.threads.into())
+        .map_err(of_device(&device.name))?;
     let ended = move |why: &str| {
         // Without a receiver the server is already shutting down.
         let _ = events.send(Event::Ended(why.to_owned()));
     };
-    Mount::start(dir, &device.name, workers, ended).context("--fuse")
+    Mount::start(&options.dir, &device.name, workers, ended).map_err(of_option("fuse", None))
 }

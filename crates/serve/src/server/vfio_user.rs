@@ -1,13 +1,10 @@
 //! The export to a virtual machine.
-use super::Export;
-use super::ServeArgs;
-use anyhow::{Context, Result};
+use super::{Export, NvmeOptions, ServeError, of_option};
 use std::path::Path;
 use std::sync::Arc;
 use zonal_frontend::vfio_user::{Server, ServerConfig};
 use zonal_nvme::controller::Subsystem;
 use zonal_os::RealClock;
-use zonal_os::poll::WaitPolicy;
 
 /// A controller for a virtual machine.
 pub struct VfioUser(Server);
@@ -24,16 +21,15 @@ impl Export for VfioUser {
 /// The socket cannot be made.
 pub fn start(
     path: &Path,
-    args: &ServeArgs,
+    options: &NvmeOptions,
     subsystem: &Arc<Subsystem>,
     clock: &RealClock,
-) -> Result<VfioUser> {
-    let options = &args.nvme_tcp;
+) -> Result<VfioUser, ServeError> {
     let config = ServerConfig {
         io_queues: options.io_queues,
-        waiting: if options.poll { WaitPolicy::Yield } else { WaitPolicy::default() },
+        waiting: options.waiting(),
         clock: clock.clone(),
     };
     let server = Server::start(path, subsystem, config);
-    server.map(VfioUser).with_context(|| format!("--vfio-user {}", path.display()))
+    server.map(VfioUser).map_err(of_option("vfio-user", Some(&path.display())))
 }

@@ -1,12 +1,31 @@
 //! The export as a block device of this machine.
-use super::ServeArgs;
-use super::{Event, Export};
-use anyhow::{Context, Result, ensure};
+use super::{Event, Export, ServeError, expected, of_option};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use zonal_backend::Stack;
 use zonal_frontend::ublk::{Server, ServerConfig};
-use zonal_lab::devices::AttachedDevice;
 use zonal_os::{RealClock, allowed_cpus};
+
+/// How a block device of this machine is made.
+#[derive(Clone, Debug)]
+pub struct UblkOptions {
+    /// Its number; `None` for one that is free.
+    pub id: Option<u32>,
+    /// Queues, each with a thread; `None` for as many as there are processors and hardware queues.
+    pub queues: Option<u16>,
+    /// Requests in flight of a queue.
+    pub depth: u16,
+    /// It waits for another server when this one is killed, and one that waits is taken over.
+    pub recover: bool,
+    /// Data are copied even where zero copy is possible.
+    pub copies: bool,
+}
+
+impl Default for UblkOptions {
+    fn default() -> Self {
+        UblkOptions { id: None, queues: None, depth: 128, recover: false, copies: false }
+    }
+}
 
 /// A ublk device.
 pub struct Ublk(Server);
@@ -22,17 +41,16 @@ impl Export for Ublk {
 /// # Errors
 /// An option or the device is unsuitable, or the kernel's ublk driver refuses.
 pub fn start(
-    id: Option<u32>,
-    args: &ServeArgs,
-    device: &AttachedDevice,
-    (clock, events): (&RealClock, Sender<Event>),
-) -> Result<Ublk> {
-    let options = &args.ublk;
-    ensure!(
-        !options.recover || id.is_some(),
-        "--recover: found --ublk without a number, expected --ublk=ID: the next server has to find \
-         the device"
-    );
+    options: &UblkOptions,
+    device: &Stack,
+    clock: &RealClock,
+    events: Sender<Event>,
+) -> Result<Ublk, ServeError> {
+    if options.recover && options.id.is_none() {
+        let text = "found --ublk without a number, expected --ublk=ID: the next server has to find \
+                    the device";
+        return Err(expected("recover", text.to_owned()));
+    }
     if options.recover && !device.is_persistent {
         tracing::warn!(
             "--recover: device {} is in the memory of this program: the next server has \
@@ -42,7 +60,7 @@ pub fn start(
     }
     let queues = u16::try_from(allowed_cpus().len()).unwrap_or(u16::MAX).max(1);
     let config = ServerConfig {
-        id,
+        id: options.id,
         queues: options.queues.unwrap_or(queues.min(device.queue.limits().nr_queues)),
         depth: options.depth,
         recover: options.recover,
@@ -54,5 +72,5 @@ pub fn start(
             let _ = events.send(Event::Failed(format!("ublk device: {why}")));
         }),
     };
-    Server::start(&device.queue, &config).map(Ublk).context("--ublk")
+    Server::start(&device.queue, &config).map(Ublk).map_err(of_option("ublk", None))
 }

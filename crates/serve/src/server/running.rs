@@ -1,0 +1,151 @@
+//! Devices that are being served, until they are stopped.
+use super::ServeError;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use zonal_backend::Stack;
+use zonal_device::control::Lateness;
+use zonal_frontend::nvme_tcp::Path;
+use zonal_frontend::zonefs::ZoneFs;
+
+/// An export of devices. Dropping it ends it.
+pub trait Export: Send {
+    /// Its address, as users write it.
+    fn location(&self) -> String;
+
+    /// The paths over which hosts reach it, if it has ANA states.
+    fn paths(&self) -> Vec<Path> {
+        Vec::new()
+    }
+
+    /// The zones as files, if the export has one.
+    fn files(&self) -> Option<Arc<ZoneFs>> {
+        None
+    }
+}
+
+/// What the server waits for.
+pub enum Event {
+    /// It is to stop.
+    Stopped,
+    /// An export ended by itself, for this reason.
+    #[cfg_attr(not(feature = "fuse"), allow(dead_code))]
+    Ended(String),
+    /// An export failed, for this reason.
+    Failed(String),
+}
+
+/// Stops a server, from any thread.
+#[derive(Clone)]
+pub struct Stopper(Sender<Event>);
+
+impl Stopper {
+    /// [`Running::wait`] returns, now or as soon as it is called.
+    pub fn stop(&self) {
+        // Without a receiver the server is already shutting down.
+        let _ = self.0.send(Event::Stopped);
+    }
+}
+
+/// What a server waits for, and what can be told to it.
+pub struct Stopping {
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+}
+
+/// What will stop a server that does not exist yet: a signal may come before it.
+pub fn stopping() -> Stopping {
+    let (sender, events) = channel();
+    Stopping { sender, events }
+}
+
+impl Stopping {
+    /// Stops the server.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.sender.clone())
+    }
+
+    pub(super) fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+}
+
+/// Devices that are being served. Dropping it ends the exports, once I/O in flight has completed.
+pub struct Running {
+    // In this order: the exports have ended before the devices go.
+    exports: Vec<Box<dyn Export>>,
+    /// Exports that serve devices; the others control them.
+    served: usize,
+    stacks: Vec<Stack>,
+    stopping: Stopping,
+}
+
+impl Running {
+    pub(super) fn new(
+        exports: Vec<Box<dyn Export>>,
+        served: usize,
+        stacks: Vec<Stack>,
+        stopping: Stopping,
+    ) -> Self {
+        Running { exports, served, stacks, stopping }
+    }
+
+    /// Where the exports are, as users write it, ready for clients: first those that serve devices, then
+    /// the control socket, the metrics and the page.
+    pub fn locations(&self) -> Vec<String> {
+        self.exports.iter().map(|export| export.location()).collect()
+    }
+
+    /// The devices.
+    pub fn stacks(&self) -> &[Stack] {
+        &self.stacks
+    }
+
+    /// Stops it from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.stopping.stopper()
+    }
+
+    /// Waits until the server is stopped, or no export that serves devices is left.
+    ///
+    /// # Errors
+    /// An export failed.
+    pub fn wait(&self) -> Result<(), ServeError> {
+        let mut left = self.served;
+        while left > 0 {
+            let event = self.stopping.events.recv();
+            match event.expect("the server itself has a sender") {
+                Event::Stopped => break,
+                Event::Ended(why) => {
+                    tracing::info!("{why}");
+                    left -= 1;
+                }
+                Event::Failed(why) => return Err(ServeError::Failed(why)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the exports, once I/O in flight has completed, and the recordings.
+    ///
+    /// # Errors
+    /// A log cannot be written.
+    pub fn stop(self) -> Result<(), ServeError> {
+        let Running { exports, stacks, .. } = self;
+        drop(exports);
+        stacks.iter().for_each(report_lateness);
+        let mut recordings = stacks.iter().filter_map(|stack| stack.recording.as_ref());
+        Ok(recordings.try_for_each(|recording| recording.finish())?)
+    }
+}
+
+/// Says how often a model was polled too late.
+fn report_lateness(device: &Stack) {
+    if let Some(lateness) = device.model.lateness().filter(|lateness| lateness.completions > 0) {
+        let (Lateness { completions, late }, percent) = (lateness, lateness.percent());
+        tracing::info!(
+            "late_completions: device={}, completions={completions}, late={late}, \
+             percent={percent:.2}",
+            device.name
+        );
+    }
+}
