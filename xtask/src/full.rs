@@ -28,7 +28,13 @@ const PACKAGES: &str = "packaging/build target/full/packages && \
                         tests/packages/run target/full/packages && \
                         tests/packages/image target/full/packages";
 
-const CHECKS: [Check; 18] = [
+/// Draws other jobs each time.
+const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
+                        cargo build --release --locked && \
+                        cargo run --release --locked -p zonal-fio-diff -- \
+                        --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
+
+const CHECKS: [Check; 19] = [
     check("ci", "what CI runs for each change", 40, &[".ci/run"]),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
     check("site", "the documents as a site", 12, &["cargo", "xtask", "site", "target/full/site"]),
@@ -39,6 +45,12 @@ const CHECKS: [Check; 18] = [
         &["bash", "-c", PACKAGES],
     ),
     check("fuzz", "each fuzz target for a minute", 25, &["fuzz/smoke", "60"]),
+    check(
+        "fio-diff",
+        "random jobs in the newest fio and here, for an hour; network",
+        70,
+        &["bash", "-c", FIO_DIFF],
+    ),
     Check {
         name: "soak",
         what: "an honest host beside hostile ones for half an hour",

@@ -1,0 +1,232 @@
+//! Whether two programs did the same with a case.
+//!
+//! Features beyond their margins are looked at again with further seeds. A number differs if all values of one
+//! program are above all values of the other; a text differs if it is always the same in fio, and
+//! another one here. So what chance or the timing of threads decides in fio is distinguished from what is determined by
+//! how it behaves, without a list of which is which.
+use crate::case::Case;
+use crate::deliberate::covering;
+use crate::features::{Feature, Features, features};
+use crate::observe::Observation;
+use crate::programs::Programs;
+use anyhow::Result;
+use std::fmt::{self, Display};
+
+/// Seeds besides the first one. Numbers of the same distribution are all above or all below by chance with a
+/// probability of 2 / (10 choose 5), which is 0.8 %, after they differed by four standard deviations
+/// with the first seed (0.006 %): one false alarm in two million features.
+pub const FURTHER_SEEDS: u64 = 4;
+
+/// What differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The feature.
+    pub feature: String,
+    /// What it is in fio, with each seed.
+    pub fio: Vec<Option<Feature>>,
+    /// What it is in Zonal.
+    pub zonal: Vec<Option<Feature>>,
+}
+
+/// The result of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What differs with all seeds and is not on the list.
+    pub differences: Vec<Difference>,
+    /// The entries of the list that the case shows.
+    pub deliberate: Vec<usize>,
+    /// What fio said last, if it failed.
+    pub fio_message: String,
+    /// What Zonal said last, if it failed.
+    pub zonal_message: String,
+    /// Both refuse the case.
+    pub refused: bool,
+    /// I/Os that fio did.
+    pub ios: usize,
+}
+
+impl Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = |values: &[Option<Feature>]| {
+            let mut texts: Vec<String> = values.iter().map(shown).collect();
+            texts.dedup();
+            texts.join(", ")
+        };
+        write!(f, "{}: fio {}; zonal {}", self.feature, all(&self.fio), all(&self.zonal))
+    }
+}
+
+fn shown(feature: &Option<Feature>) -> String {
+    match feature {
+        None => "nothing".to_owned(),
+        Some(Feature::Number(value, _) | Feature::Time(value)) => value.to_string(),
+        Some(Feature::Text(text)) => text.clone(),
+    }
+}
+
+/// Compares the programs on a case with a seed, and where they differ with `further` ones.
+///
+/// # Errors
+/// A program cannot be run.
+pub fn compare(programs: &Programs, case: &Case, seed: u64, further: u64) -> Result<Outcome> {
+    compare_with(programs, case, seed, further, programs.run_fio(case, seed)?)
+}
+
+/// The same with what fio did with the first seed.
+///
+/// # Errors
+/// A program cannot be run.
+pub fn compare_with(
+    programs: &Programs,
+    case: &Case,
+    seed: u64,
+    further: u64,
+    fio: Observation,
+) -> Result<Outcome> {
+    let zonal = programs.run_zonal(case, seed)?;
+    let (mut of_fio, mut of_zonal) = (vec![features(case, &fio)], vec![features(case, &zonal)]);
+    let mut suspects: Vec<String> = names(&of_fio, &of_zonal);
+    suspects.retain(|name| !is_close(of_fio[0].get(name), of_zonal[0].get(name)));
+    // Nothing else needs to be said of programs that end differently.
+    if suspects.iter().any(|name| name == "end") {
+        suspects.retain(|name| name == "end");
+    }
+    let difference = |feature: &String, fio: &[Features], zonal: &[Features]| Difference {
+        feature: feature.clone(),
+        fio: of(fio, feature),
+        zonal: of(zonal, feature),
+    };
+    let mut deliberate = Vec::new();
+    suspects.retain(|name| {
+        let entry = covering(case, &difference(name, &of_fio, &of_zonal));
+        deliberate.extend(entry);
+        entry.is_none()
+    });
+    deliberate.sort_unstable();
+    deliberate.dedup();
+    for further in 1..=further {
+        if suspects.is_empty() {
+            break;
+        }
+        let seed = seed.wrapping_add(further << 20);
+        of_fio.push(features(case, &programs.run_fio(case, seed)?));
+        of_zonal.push(features(case, &programs.run_zonal(case, seed)?));
+        suspects.retain(|name| is_apart(&of(&of_fio, name), &of(&of_zonal, name)));
+    }
+    let differences = suspects.iter().map(|name| difference(name, &of_fio, &of_zonal)).collect();
+    Ok(Outcome {
+        differences,
+        deliberate,
+        refused: of_fio[0].get("end") == Some(&Feature::Text("refuses".into())),
+        ios: fio.clones.iter().map(Vec::len).sum(),
+        fio_message: fio.message,
+        zonal_message: zonal.message,
+    })
+}
+
+fn names(fio: &[Features], zonal: &[Features]) -> Vec<String> {
+    let mut names: Vec<String> =
+        fio.iter().chain(zonal).flat_map(|all| all.keys().cloned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn of(all: &[Features], name: &str) -> Vec<Option<Feature>> {
+    all.iter().map(|features| features.get(name).cloned()).collect()
+}
+
+/// Whether two values may be the same but for chance. What is missing counts as 0.
+fn is_close(fio: Option<&Feature>, zonal: Option<&Feature>) -> bool {
+    match (fio, zonal) {
+        (Some(Feature::Text(fio)), Some(Feature::Text(zonal))) => fio == zonal,
+        (Some(Feature::Text(_)), _) | (_, Some(Feature::Text(_))) => false,
+        (Some(Feature::Time(fio)), Some(Feature::Time(zonal))) => is_near(*fio, *zonal),
+        (fio, zonal) => {
+            let ((fio, one), (zonal, other)) = (number(fio), number(zonal));
+            (fio - zonal).abs() <= f64::max(one, other)
+        }
+    }
+}
+
+/// Whether two times in milliseconds may be the same: fio's is longer on a machine that does other work.
+fn is_near(fio: f64, zonal: f64) -> bool {
+    zonal <= fio * 1.25 + 30.0 && fio <= zonal * 8.0 + 200.0
+}
+
+fn number(feature: Option<&Feature>) -> (f64, f64) {
+    match feature {
+        Some(Feature::Number(value, margin)) => (*value, *margin),
+        Some(Feature::Time(value)) => (*value, 0.0),
+        _ => (0.0, 0.0),
+    }
+}
+
+/// Whether the values with several seeds are those of programs that differ.
+fn is_apart(fio: &[Option<Feature>], zonal: &[Option<Feature>]) -> bool {
+    let is_text = |feature: &Option<Feature>| matches!(feature, Some(Feature::Text(_)));
+    if fio.iter().chain(zonal).any(is_text) {
+        return fio.iter().all(|feature| feature == &fio[0]) && !zonal.contains(&fio[0]);
+    }
+    let is_time = |feature: &Option<Feature>| matches!(feature, Some(Feature::Time(_)));
+    if fio.iter().chain(zonal).any(is_time) {
+        let numbers = |values: &[Option<Feature>]| -> Vec<f64> {
+            values.iter().map(|value| number(value.as_ref()).0).collect()
+        };
+        let zonal = numbers(zonal);
+        return !numbers(fio).iter().any(|&fio| zonal.iter().any(|&zonal| is_near(fio, zonal)));
+    }
+    let range = |values: &[Option<Feature>]| {
+        let numbers = values.iter().map(|value| number(value.as_ref()).0);
+        numbers
+            .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)))
+    };
+    let (fio, zonal) = (range(fio), range(zonal));
+    fio.1 < zonal.0 || zonal.1 < fio.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(values: &[f64]) -> Vec<Option<Feature>> {
+        values.iter().map(|&value| Some(Feature::Number(value, 1.0))).collect()
+    }
+
+    fn texts(values: &[&str]) -> Vec<Option<Feature>> {
+        values.iter().map(|&value| Some(Feature::Text(value.into()))).collect()
+    }
+
+    #[test]
+    fn numbers_differ_if_their_ranges_do() {
+        assert!(is_apart(&numbers(&[4.0, 6.0]), &numbers(&[7.0, 9.0])));
+        assert!(is_apart(&numbers(&[4.0, 4.0]), &[None, None]));
+        assert!(!is_apart(&numbers(&[4.0, 7.0]), &numbers(&[6.0, 9.0])));
+    }
+
+    #[test]
+    fn texts_differ_if_fio_always_has_another_one() {
+        assert!(is_apart(&texts(&["a", "a"]), &texts(&["b", "c"])));
+        assert!(!is_apart(&texts(&["a", "b"]), &texts(&["c", "d"])), "left to chance in fio");
+        assert!(!is_apart(&texts(&["a", "a"]), &texts(&["b", "a"])));
+        assert!(is_apart(&texts(&["a", "a"]), &[None, None]));
+    }
+
+    #[test]
+    fn times_may_be_longer_in_fio() {
+        let time = |value| Some(Feature::Time(value));
+        assert!(is_close(time(900.0).as_ref(), time(200.0).as_ref()));
+        assert!(!is_close(time(200.0).as_ref(), time(400.0).as_ref()));
+        assert!(is_apart(&[time(200.0), time(210.0)], &[time(400.0), time(400.0)]));
+        assert!(!is_apart(&[time(200.0), time(390.0)], &[time(400.0), time(400.0)]));
+    }
+
+    #[test]
+    fn a_second_look_is_taken_beyond_the_margin() {
+        let number = |value| Some(Feature::Number(value, 1.0));
+        assert!(is_close(number(4.0).as_ref(), number(5.0).as_ref()));
+        assert!(!is_close(number(4.0).as_ref(), number(5.5).as_ref()));
+        assert!(!is_close(None, number(5.5).as_ref()));
+        assert!(is_close(None, number(0.0).as_ref()));
+    }
+}

@@ -1,0 +1,85 @@
+//! The deliberate differences. This list may only shrink; docs/jobs.md has it with its reasons.
+use crate::case::Case;
+use crate::compare::Difference;
+use crate::features::Feature;
+
+/// A difference that is there on purpose.
+pub struct Deliberate {
+    /// What differs, as docs/jobs.md has it.
+    pub what: &'static str,
+    /// The reason.
+    pub why: &'static str,
+    /// Whether a difference of a case is this one.
+    pub covers: fn(&Case, &Difference) -> bool,
+}
+
+/// The lines of docs/jobs.md.
+pub fn table() -> String {
+    let row = |entry: &Deliberate| format!("| {} | {} |\n", entry.what, entry.why);
+    DELIBERATE.iter().map(row).collect()
+}
+
+/// All.
+pub const DELIBERATE: &[Deliberate] = &[
+    Deliberate {
+        what: "the JSON has an additional object `zonal`",
+        why: "device, clock, policy, seed and errors by status, for which fio has no keys",
+        covers: |_, found| {
+            found.feature.starts_with("report: /zonal") && found.fio.iter().all(Option::is_none)
+        },
+    },
+    Deliberate {
+        what: "the JSON has no `job_start`",
+        why: "in virtual time it would always be 0",
+        covers: |_, found| found.feature == "report: /jobs/job_start",
+    },
+    Deliberate {
+        what: "a job that did no I/O is an error, such as a reader of empty zones",
+        why: "its report would look like that of a job that ran",
+        covers: |_, found| {
+            !is_end(&found.fio, "hangs") && is_end(&found.zonal, "finds nothing to do")
+        },
+    },
+    Deliberate {
+        what: "`blockalign` and `percentage_random` are refused with `zonemode=zbd`",
+        why: "writes are at write pointers: fio takes the options and ignores them",
+        covers: |case, found| {
+            (case.uses("ba") || case.uses("percentage_random")) && is_end(&found.zonal, "refuses")
+        },
+    },
+    Deliberate {
+        what: "random offsets follow one another less often",
+        why: "fio takes the next free block of its map where the drawn one has been visited; a permutation in \
+              constant memory has no neighbours",
+        covers: |_, found| found.feature.ends_with("that follow one another"),
+    },
+];
+
+/// Whether a difference is how a program ended, and it ended like this.
+fn is_end(seen: &[Option<Feature>], end: &str) -> bool {
+    seen.iter().all(|feature| matches!(feature, Some(Feature::Text(text)) if text == end))
+}
+
+/// The entry that covers a difference.
+pub fn covering(case: &Case, difference: &Difference) -> Option<usize> {
+    DELIBERATE.iter().position(|entry| (entry.covers)(case, difference))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of entries may only become smaller.
+    const MOST: usize = 5;
+
+    #[test]
+    fn the_list_is_that_of_the_documents_and_does_not_grow() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let page = std::fs::read_to_string(root.join("docs/jobs.md")).expect("docs/jobs.md");
+        let (begin, end) = ("<!-- begin: differences -->\n", "<!-- end: differences -->");
+        let listed = page.split(begin).nth(1).and_then(|rest| rest.split(end).next());
+        let expected = format!("\n| Zonal | Why |\n|---|---|\n{}\n", table());
+        assert_eq!(listed.expect("the marks"), expected);
+        assert!(DELIBERATE.len() <= MOST, "{} entries, {MOST} before", DELIBERATE.len());
+    }
+}

@@ -1,0 +1,335 @@
+//! Draws cases from seeds. Each has a few options only, so that what differs has few causes, and
+//! does some tens to some hundreds of I/Os.
+use crate::case::{Case, Geometry, Section, Zones};
+use crate::features::RUNTIME;
+use zonal_fio::rng::Rng;
+
+/// The smallest length of an I/O.
+const KIB: u64 = 1024;
+
+/// Draws from a seed.
+struct Draw(Rng);
+
+impl Draw {
+    /// True in this many percent of the cases.
+    fn in_percent(&mut self, percent: u64) -> bool {
+        self.0.below(100) < percent
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.0.below(most - least + 1)
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len() as u64) as usize]
+    }
+}
+
+/// What the options of a section are drawn for.
+#[derive(Clone, Copy)]
+struct Setting {
+    geometry: Geometry,
+    /// The usual length of an I/O.
+    unit: u64,
+    /// The section has `zonemode=zbd`.
+    zbd: bool,
+    /// The option `max_open_zones` of all sections.
+    limit: Option<u64>,
+}
+
+/// The case of a seed.
+pub fn draw(seed: u64) -> Case {
+    let mut draw = Draw(Rng::new(seed, [0; 4]));
+    let unit = draw.one_of(&[4, 8, 16]) * KIB;
+    let zbd = draw.in_percent(50);
+    let geometry = if zbd { zoned(&mut draw, unit) } else { plain(&mut draw, unit) };
+    // The limit is the device's, or that of an option, which all jobs have to have.
+    let limit = (zbd && draw.in_percent(25)).then(|| draw.between(1, 6));
+    let geometry = match (geometry.zones, limit) {
+        (Some(zones), Some(_)) => {
+            Geometry { zones: Some(Zones { max_open: 0, ..zones }), ..geometry }
+        }
+        _ => geometry,
+    };
+    let setting = Setting { geometry, unit, zbd, limit };
+    let count = draw.one_of(&[1, 1, 1, 2, 2, 3]);
+    let mut sections: Vec<Section> = Vec::new();
+    // What the other jobs find.
+    if zbd && draw.in_percent(40) {
+        sections.push(preparation(&mut draw, setting));
+    }
+    for at in 0..count {
+        let name = ["a", "b", "c"][at].to_owned();
+        let mut section = Section { name, options: Vec::new() };
+        if !sections.is_empty() && draw.in_percent(if zbd { 90 } else { 60 }) {
+            section.set("stonewall", 1);
+        }
+        fill(&mut draw, setting, &mut section);
+        if !sections.is_empty() && !section.has("stonewall") && draw.in_percent(15) {
+            let first = &sections[0].name;
+            section.set("wait_for", first);
+        }
+        sections.push(section);
+    }
+    Case { geometry, sections }
+}
+
+fn plain(draw: &mut Draw, unit: u64) -> Geometry {
+    Geometry { size: unit * draw.between(32, 300), zones: None }
+}
+
+fn zoned(draw: &mut Draw, unit: u64) -> Geometry {
+    let size = unit * draw.one_of(&[4, 8, 16, 12]);
+    let capacity = match draw.between(0, 3) {
+        0 | 1 => size,
+        2 => size - unit * draw.between(1, 3),
+        // No whole number of blocks.
+        _ => size - unit - unit / 2,
+    };
+    let count = draw.between(4, 20);
+    let max_open = draw.one_of(&[0, 0, 1, 2, 3, 6]);
+    Geometry { size: size * count, zones: Some(Zones { size, capacity, max_open }) }
+}
+
+/// A job that leaves some zones full and one written in part.
+fn preparation(draw: &mut Draw, setting: Setting) -> Section {
+    let mut section = Section { name: "before".into(), options: Vec::new() };
+    section.set("rw", draw.one_of(&["write", "write", "randwrite"]));
+    section.set("zonemode", "zbd");
+    section.set("bs", setting.unit);
+    section.set("io_size", setting.unit * draw.between(1, setting.geometry.size / setting.unit));
+    if let Some(most) = setting.limit {
+        section.set("max_open_zones", most);
+    }
+    section
+}
+
+/// All options of a section but `stonewall`.
+fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let trims = setting.zbd && draw.in_percent(10);
+    let directions = ["write", "randwrite", "read", "randread", "rw", "randrw"];
+    let of_discards = ["trim", "randtrim", "trimwrite", "randtrimwrite"];
+    let rw = match setting.zbd {
+        true if trims => draw.one_of(&of_discards[..2]),
+        false if draw.in_percent(20) => draw.one_of(&of_discards),
+        _ => draw.one_of(&directions),
+    };
+    let modified = match rw {
+        "randwrite" | "randread" if draw.in_percent(8) => format!("{rw}:{}", draw.between(2, 8)),
+        "write" | "read" if draw.in_percent(8) && !setting.zbd => format!("{rw}:{}", setting.unit),
+        _ => rw.to_owned(),
+    };
+    section.set("rw", modified);
+    if setting.zbd {
+        section.set("zonemode", "zbd");
+    }
+    match setting.geometry.zones.filter(|_| trims) {
+        Some(zones) => section.set("bs", zones.size),
+        None => lengths(draw, setting, section),
+    }
+    if rw.contains("trim") && !setting.zbd {
+        // fio's engine `null`, which does them, has no file whose size fio could take.
+        section.set("size", setting.unit * draw.between(8, setting.geometry.size / setting.unit));
+    } else if draw.in_percent(10) {
+        regions_of_clones(draw, setting, section);
+    } else {
+        places(draw, setting, section);
+    }
+    amounts(draw, setting, section);
+    if rw.ends_with("rw") && draw.in_percent(50) {
+        section.set("rwmixread", draw.one_of(&[10, 30, 70, 90]));
+    }
+    if rw.starts_with("rand") && !trims {
+        random(draw, section);
+    }
+    if draw.in_percent(30) {
+        section.set("iodepth", draw.one_of(&[2, 4, 8, 16]));
+    }
+    if section.get("numjobs").is_none() && draw.in_percent(10) {
+        section.set("numjobs", draw.between(2, 4));
+    }
+    if rw.contains("w") && !rw.contains("trim") {
+        data(draw, section);
+    }
+    match setting.geometry.zones.filter(|_| setting.zbd) {
+        Some(zones) => zone_options(draw, setting, zones, section),
+        None if !rw.contains("trim") && draw.in_percent(8) => strides(draw, setting, section),
+        None => {}
+    }
+    if draw.in_percent(10) {
+        times(draw, section);
+    }
+}
+
+/// Verification and flushes.
+fn data(draw: &mut Draw, section: &mut Section) {
+    if draw.in_percent(15) {
+        section.set("verify", draw.one_of(&["crc32c", "md5", "null", "meta"]));
+        if draw.in_percent(30) {
+            section.set("verify_backlog", draw.between(1, 20));
+        }
+    }
+    if draw.in_percent(6) {
+        section.set("fsync", draw.between(1, 20));
+    }
+}
+
+/// Parts of the region with gaps between them.
+fn strides(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let part = setting.unit * draw.between(2, 8);
+    section.set("zonemode", "strided");
+    section.set("zonesize", part);
+    if draw.in_percent(40) {
+        section.set("zonerange", part + setting.unit * draw.between(0, 4));
+    }
+    section.set("zoneskip", setting.unit * draw.between(0, 6));
+}
+
+/// Rates and pauses, of jobs that last some tenths of a second.
+fn times(draw: &mut Draw, section: &mut Section) {
+    section
+        .options
+        .retain(|(name, _)| name != "number_ios" && name != "loops" && name != "numjobs");
+    match draw.between(0, 3) {
+        0 => section.set("thinktime", draw.one_of(&[1000, 3000])),
+        1 => {
+            section.set("thinktime", 5000);
+            section.set("thinktime_blocks", draw.between(2, 8));
+        }
+        2 => {
+            section.set("rate_iops", draw.one_of(&[300, 600, 900]));
+            section.set("runtime", format!("{RUNTIME}ms"));
+            section.set("time_based", 1);
+            return;
+        }
+        _ => section.set("rate_iops", draw.one_of(&[300, 600, 900])),
+    }
+    section.set("number_ios", draw.between(20, 80));
+}
+
+fn lengths(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let unit = setting.unit;
+    match draw.between(0, 11) {
+        0 => section.set("bsrange", format!("{unit}-{}", unit * draw.between(2, 4))),
+        1 => section.set("bssplit", format!("{unit}/60:{}/40", unit * 2)),
+        2 => section.set("bssplit", format!("{unit}/10:{}/30:{}/60", unit * 2, unit * 3)),
+        3 => section.set("bs", format!("{unit},{}", unit * draw.between(1, 3))),
+        4 => section.set("bs", format!("{unit},{},{}", unit * 2, unit * draw.between(1, 3))),
+        5 => section.set("bs", unit * draw.between(2, 3)),
+        _ => section.set("bs", unit),
+    }
+    if draw.in_percent(6) {
+        section.set("ba", unit * draw.between(1, 2));
+    }
+}
+
+/// `offset` and `size`.
+fn places(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let Geometry { size, zones } = setting.geometry;
+    let step = zones.filter(|_| setting.zbd).map_or(setting.unit, |zones| zones.size);
+    let steps = size / step;
+    let mut left = steps;
+    if draw.in_percent(30) {
+        let at = draw.between(1, steps / 2);
+        left -= at;
+        match draw.between(0, 3) {
+            0 => section.set("offset", format!("{}%", at * 100 / steps)),
+            1 if setting.zbd => section.set("offset", format!("{at}z")),
+            _ => section.set("offset", at * step),
+        }
+    }
+    if draw.in_percent(60) {
+        let long = draw.between(1, left);
+        match draw.between(0, 3) {
+            0 => section.set("size", format!("{}%", (long * 100).div_ceil(steps).min(100))),
+            1 if setting.zbd => section.set("size", format!("{long}z")),
+            _ => section.set("size", long * step),
+        }
+    }
+}
+
+/// Clones side by side.
+fn regions_of_clones(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let Geometry { size, zones } = setting.geometry;
+    let step = zones.filter(|_| setting.zbd).map_or(setting.unit * 7, |zones| zones.size);
+    let clones = draw.between(2, 4);
+    let part = step * (size / step / clones).max(1);
+    section.set("numjobs", clones);
+    section.set("size", part);
+    section.set("offset_increment", part);
+}
+
+/// How much the job does.
+fn amounts(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let units = setting.geometry.size / setting.unit;
+    if draw.in_percent(30) {
+        section.set("io_size", setting.unit * draw.between(1, units * 2));
+    }
+    if draw.in_percent(15) {
+        section.set("number_ios", draw.between(1, units));
+    }
+    if draw.in_percent(10) {
+        section.set("loops", draw.between(2, 3));
+    }
+}
+
+/// Options of jobs with random offsets.
+fn random(draw: &mut Draw, section: &mut Section) {
+    if draw.in_percent(25) {
+        section.set("norandommap", 1);
+    }
+    if draw.in_percent(20) {
+        let kind = draw.one_of(&["zipf:1.2", "pareto:0.3", "normal:40", "zoned:60/10:30/20:10/70"]);
+        section.set("random_distribution", kind);
+    }
+    if draw.in_percent(10) {
+        section.set("percentage_random", draw.one_of(&[20, 50, 80]));
+    }
+    if draw.in_percent(10) {
+        section.set("randrepeat", 0);
+    }
+    if draw.in_percent(8) {
+        section.set("random_generator", draw.one_of(&["lfsr", "tausworthe64"]));
+    }
+}
+
+fn zone_options(draw: &mut Draw, setting: Setting, zones: Zones, section: &mut Section) {
+    if let Some(most) = setting.limit {
+        section.set("max_open_zones", most);
+    }
+    // fio refuses a limit for a job without one for all.
+    if (zones.max_open > 0 || section.has("max_open_zones")) && draw.in_percent(25) {
+        section.set("job_max_open_zones", draw.between(1, 4));
+    }
+    if draw.in_percent(10) {
+        section.set("zone_reset_threshold", draw.one_of(&["0.3", "0.6", "0.9"]));
+        section.set("zone_reset_frequency", draw.one_of(&["0.1", "0.3"]));
+    }
+    if draw.in_percent(10) {
+        section.set("read_beyond_wp", 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_always_gives_the_same_case_and_cases_vary() {
+        let cases: Vec<String> = (0..50).map(|seed| draw(seed).to_string()).collect();
+        let again: Vec<String> = (0..50).map(|seed| draw(seed).to_string()).collect();
+        assert_eq!(cases, again);
+        let mut distinct = cases;
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 50);
+    }
+
+    #[test]
+    fn cases_are_read_as_they_are_printed() {
+        for seed in 0..200 {
+            let case = draw(seed);
+            assert_eq!(case.to_string().parse::<Case>().unwrap(), case);
+        }
+    }
+}

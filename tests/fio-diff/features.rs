@@ -1,0 +1,292 @@
+//! What is compared of an observation: numbers, with a margin for chance, and texts.
+use crate::case::{Case, Section};
+use crate::observe::{Dir, End, Io, Observation, keys};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+/// A feature.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Feature {
+    /// A number, and how far apart two runs may be without a second look.
+    Number(f64, f64),
+    /// A time in milliseconds.
+    Time(f64),
+    /// Something that is the same or not.
+    Text(String),
+}
+
+/// The runtime of jobs that have one, in milliseconds.
+pub const RUNTIME: f64 = 200.0;
+
+/// Features by name.
+pub type Features = BTreeMap<String, Feature>;
+
+/// Standard deviations that a number of random I/Os may differ by.
+const SIGMAS: f64 = 4.0;
+
+/// The features of an observation.
+pub fn features(case: &Case, seen: &Observation) -> Features {
+    let mut found = Features::new();
+    let did_io = seen.clones.iter().any(|ios| !ios.is_empty());
+    let end = match seen.end {
+        End::Hung => "hangs".to_owned(),
+        End::Code(0) => "succeeds".to_owned(),
+        End::Code(code @ (101 | -1)) => format!("dies with {code}"),
+        End::Code(_) if seen.message.contains("no I/O was done") => {
+            "finds nothing to do".to_owned()
+        }
+        End::Code(_) if did_io => "fails after I/O".to_owned(),
+        End::Code(_) => "refuses".to_owned(),
+    };
+    let ended_well = seen.end == End::Code(0);
+    found.insert("end".into(), Feature::Text(end));
+    if !did_io {
+        return found;
+    }
+    let mut clones = seen.clones.iter();
+    for (at, section) in case.sections.iter().enumerate() {
+        for clone in 0..section.clones() {
+            let ios = clones.next().map_or(&[][..], Vec::as_slice);
+            let prefix = format!("{at}.{clone} ");
+            of_clone(&prefix, section, ios, &mut found);
+            if case.geometry.zones.is_none() || !section.is_zbd() {
+                of_offsets(&prefix, section, ios, case.geometry.size, &mut found);
+            }
+        }
+    }
+    of_zones(case, seen, &mut found);
+    if ended_well {
+        of_report(case, seen, &mut found);
+    }
+    found
+}
+
+/// Whether the options of a job have the clock decide when it ends.
+fn is_timed(section: &Section) -> bool {
+    section.has("runtime")
+}
+
+fn exact(value: impl TryInto<u32>) -> Feature {
+    Feature::Number(value.try_into().map_or(f64::MAX, f64::from), 0.0)
+}
+
+/// A number of random I/Os.
+fn by_chance(value: f64) -> Feature {
+    Feature::Number(value, SIGMAS * value.max(1.0).sqrt())
+}
+
+/// Whether chance decides the directions, lengths or places of a job's I/Os.
+fn is_random(section: &Section) -> bool {
+    let rw = section.get("rw").unwrap_or("read");
+    let varies = ["bsrange", "bssplit", "rwmixread_random", "percentage_random"];
+    rw.contains("rand") || is_mixed(section) || varies.iter().any(|name| section.has(name))
+}
+
+fn is_mixed(section: &Section) -> bool {
+    section.get("rw").is_some_and(|rw| {
+        rw.starts_with("rw") || rw.starts_with("randrw") || rw.starts_with("readwrite")
+    })
+}
+
+fn varies_in_length(section: &Section) -> bool {
+    section.has("bsrange") || section.has("bssplit")
+}
+
+fn hash(ios: &[(Dir, u64, u64)]) -> String {
+    let mut hasher = DefaultHasher::new();
+    for (dir, offset, len) in ios {
+        (dir.name(), offset, len).hash(&mut hasher);
+    }
+    let shown: Vec<_> = ios
+        .iter()
+        .take(4)
+        .map(|(dir, offset, len)| format!("{}@{offset}+{len}", dir.name()))
+        .collect();
+    format!("{} I/Os {} ... ({:x})", ios.len(), shown.join(" "), hasher.finish())
+}
+
+/// Numbers of I/Os and bytes by direction, lengths, and the sequence where it is determined.
+fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
+    let mut add = |name: String, feature| found.insert(prefix.to_owned() + &name, feature);
+    let random_number = |value: u64| by_chance(value as f64);
+    for dir in Dir::ALL {
+        let own: Vec<&Io> = ios.iter().filter(|io| io.dir == dir).collect();
+        let name = dir.name();
+        let bytes: u64 = own.iter().map(|io| io.len).sum();
+        let mean = bytes as f64 / own.len().max(1) as f64;
+        let count = own.len() as u64;
+        if is_timed(section) {
+            let time = 100.0 * RUNTIME / (count as f64).max(1.0);
+            add(format!("{name}s: milliseconds for each hundred"), Feature::Time(time));
+            continue;
+        }
+        if is_mixed(section) || varies_in_length(section) {
+            add(format!("{name}s"), random_number(count));
+            let largest = own.iter().map(|io| io.len).max().unwrap_or(1) as f64;
+            let margin = SIGMAS * (count as f64).sqrt() * mean + largest;
+            add(format!("{name} bytes"), Feature::Number(bytes as f64, margin));
+        } else {
+            add(format!("{name}s"), exact(count));
+            add(format!("{name} bytes"), Feature::Number(bytes as f64, 0.0));
+        }
+        let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+        own.iter().for_each(|io| *lengths.entry(io.len).or_default() += 1);
+        if lengths.len() <= 8 {
+            for (len, count) in lengths {
+                let feature = if is_random(section) { random_number(count) } else { exact(count) };
+                add(format!("{name}s of {len} bytes"), feature);
+            }
+        }
+        if !is_random(section) && count > 0 {
+            let mut set: Vec<_> = own.iter().map(|io| (io.dir, io.offset, io.len)).collect();
+            set.sort_unstable();
+            add(format!("set of {name}s"), Feature::Text(hash(&set)));
+        }
+    }
+    let all: Vec<_> = ios.iter().map(|io| (io.dir, io.offset, io.len)).collect();
+    let ordered = section.clones() == 1 || section.get("iodepth").is_none_or(|depth| depth == "1");
+    if !is_random(section) && !is_timed(section) && ordered && !all.is_empty() {
+        add("sequence".into(), Feature::Text(hash(&all)));
+    }
+}
+
+/// Where the I/Os of a job without zones are.
+fn of_offsets(prefix: &str, section: &Section, ios: &[Io], size: u64, found: &mut Features) {
+    if !is_random(section) || is_timed(section) {
+        return;
+    }
+    for dir in Dir::ALL {
+        let own: Vec<&Io> = ios.iter().filter(|io| io.dir == dir).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let mut add =
+            |name: &str, feature| found.insert(format!("{prefix}{} {name}", dir.name()), feature);
+        let count = own.len() as f64;
+        let distinct = own.iter().map(|io| io.offset).collect::<BTreeSet<_>>().len();
+        add("offsets that differ", by_chance(distinct as f64));
+        let first = own.iter().map(|io| io.offset).min().unwrap_or(0);
+        let last = own.iter().map(|io| io.offset + io.len).max().unwrap_or(0);
+        let margin = (last - first) as f64 * 8.0 / count;
+        add("first byte", Feature::Number(first as f64, margin));
+        add("last byte", Feature::Number(last as f64, margin));
+        let follow =
+            own.windows(2).filter(|pair| pair[0].offset + pair[0].len == pair[1].offset).count();
+        add("that follow one another", by_chance(follow as f64));
+        let hashed = section
+            .get("random_distribution")
+            .is_some_and(|name| name.starts_with(['z', 'p']) && !name.starts_with("zoned"));
+        let mut of_place: BTreeMap<u64, u64> = BTreeMap::new();
+        own.iter().for_each(|io| *of_place.entry(io.offset).or_default() += 1);
+        let most = of_place.values().max().copied().unwrap_or(0);
+        add("at the most frequent offset", by_chance(most as f64));
+        if !hashed {
+            for part in 0..8_u64 {
+                let range = size * part / 8..size * (part + 1) / 8;
+                let inside = own.iter().filter(|io| range.contains(&io.offset)).count();
+                add(&format!("in eighth {part} of the device"), by_chance(inside as f64));
+            }
+        }
+    }
+}
+
+/// A zone as the I/Os show it.
+#[derive(Clone, Copy, Default)]
+struct Zone {
+    /// Bytes from its start up to the end of the last write.
+    wp: u64,
+    fills: u64,
+}
+
+/// What happens in the zones: times that each is filled from its start, and how many are open.
+fn of_zones(case: &Case, seen: &Observation, found: &mut Features) {
+    let Some(zones) = case.geometry.zones else { return };
+    if !case.sections.iter().all(Section::is_zbd) || case.sections.iter().any(is_timed) {
+        return;
+    }
+    let mut table =
+        vec![Zone::default(); usize::try_from(case.geometry.size / zones.size).expect("few zones")];
+    let (mut most_open, mut misplaced, mut finished) = (0_usize, 0_u32, 0_u32);
+    let (mut reads_in, mut written_in) = (vec![0_u64; table.len()], vec![0_u64; table.len()]);
+    for io in seen.clones.iter().flatten() {
+        let number = usize::try_from(io.offset / zones.size).expect("few zones");
+        let at = io.offset % zones.size;
+        let Some(zone) = table.get_mut(number) else { continue };
+        match io.dir {
+            Dir::Read => reads_in[number] += 1,
+            Dir::Trim => zone.wp = 0,
+            Dir::Write => {
+                written_in[number] += 1;
+                if at == 0 {
+                    finished += u32::from(zone.wp > 0 && zone.wp < zones.capacity);
+                    zone.fills += 1;
+                } else if at != zone.wp {
+                    misplaced += 1;
+                }
+                zone.wp = at + io.len;
+                let is_open = |zone: &&Zone| zone.wp > 0 && zone.wp < zones.capacity;
+                most_open = most_open.max(table.iter().filter(is_open).count());
+            }
+        }
+    }
+    let random = case.sections.iter().any(is_random);
+    let number = |value: u64| {
+        if random { by_chance(value as f64) } else { Feature::Number(value as f64, 0.0) }
+    };
+    let mut add = |name: String, feature| found.insert(format!("zones: {name}"), feature);
+    add("times filled".into(), number(table.iter().map(|zone| zone.fills).sum()));
+    add("written".into(), number(written_in.iter().filter(|&&count| count > 0).count() as u64));
+    add("read".into(), number(reads_in.iter().filter(|&&count| count > 0).count() as u64));
+    if !case.is_concurrent() {
+        add("most open".into(), number(most_open as u64));
+        add("writes not at the write pointer".into(), exact(misplaced));
+        add("reset before they were full".into(), number(u64::from(finished)));
+    }
+    for (at, (zone, (written, read))) in
+        table.iter().zip(written_in.iter().zip(&reads_in)).enumerate()
+    {
+        add(format!("{at} filled"), number(zone.fills));
+        add(format!("{at} written"), number(*written));
+        add(format!("{at} read"), number(*read));
+    }
+}
+
+/// What the report says: keys, and of each job the error and what it counts.
+fn of_report(case: &Case, seen: &Observation, found: &mut Features) {
+    // fio has counters of disks, and a file in memory is on none.
+    for key in keys(&seen.report).iter().filter(|key| !key.starts_with("/disk_util")) {
+        found.insert(format!("report: {key}"), Feature::Text("present".into()));
+    }
+    let jobs = seen.report["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+    found.insert("report: jobs".into(), exact(jobs.len()));
+    for (at, job) in jobs.iter().enumerate() {
+        found.insert(format!("report: {at} error"), Feature::Text(job["error"].to_string()));
+        // Reports of groups count several clones.
+        let Some(ios) = seen.clones.get(at).filter(|_| jobs.len() == seen.clones.len()) else {
+            continue;
+        };
+        let flushes = job["sync"]["total_ios"].as_f64().unwrap_or(0.0);
+        found.insert(format!("report: {at} flushes"), Feature::Number(flushes, flushes / 10.0));
+        let paced = |section: &Section| section.has("rate_iops") || section.has("thinktime");
+        if section_of(case, at).is_some_and(paced) {
+            let time = job["job_runtime"].as_f64().unwrap_or(0.0);
+            found.insert(format!("report: {at} milliseconds"), Feature::Time(time));
+        }
+        for dir in Dir::ALL {
+            let own = ios.iter().filter(|io| io.dir == dir);
+            let (count, bytes) = own.fold((0, 0), |(count, bytes), io| (count + 1, bytes + io.len));
+            for (key, logged) in [("total_ios", count), ("io_bytes", bytes)] {
+                let beyond = job[dir.name()][key].as_f64().unwrap_or(-1.0) - logged as f64;
+                let name = format!("report: {at} {} {key} beyond the log", dir.name());
+                found.insert(name, Feature::Number(beyond, 0.0));
+            }
+        }
+    }
+}
+
+/// The section of a clone, which is counted among all.
+fn section_of(case: &Case, clone: usize) -> Option<&Section> {
+    let clones = case.sections.iter().flat_map(|section| vec![section; section.clones()]);
+    clones.into_iter().nth(clone)
+}

@@ -1,0 +1,125 @@
+//! Runs cases in fio, on files of the devices' sizes, and in Zonal, in virtual time.
+use crate::case::Case;
+use crate::jobs::{device, disk, for_fio, for_zonal};
+use crate::observe::{End, Observation};
+use crate::results::{of_fio, of_zonal};
+use anyhow::{Context, Result, ensure};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How long a program may take for a case, in seconds. Jobs take less than one.
+const SECONDS: u32 = 20;
+/// What `timeout` exits with at the limit.
+const TIMED_OUT: i32 = 124;
+
+/// The programs to compare.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// fio.
+    pub fio: PathBuf,
+    /// Zonal.
+    pub zonal: PathBuf,
+    /// The mistake that is switched on in Zonal, which has to be built with `--cfg torture`.
+    pub mistake: Option<String>,
+}
+
+impl Programs {
+    /// fio's version.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn fio_version(&self) -> Result<String> {
+        let output = Command::new(&self.fio).arg("--version").output();
+        let output = output.with_context(|| format!("cannot run {}", self.fio.display()))?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Runs a case in fio, whose random numbers are determined by `seed`.
+    ///
+    /// # Errors
+    /// It cannot be run at all.
+    pub fn run_fio(&self, case: &Case, seed: u64) -> Result<Observation> {
+        Ok(self.run_fio_once(&[(case, seed)])?.swap_remove(0))
+    }
+
+    /// The same for several cases, in one run if all succeed, as fio takes longer to start than a case does.
+    ///
+    /// # Errors
+    /// It cannot be run at all.
+    pub fn run_fio_all(&self, cases: &[(&Case, u64)]) -> Result<Vec<Observation>> {
+        let seen = self.run_fio_once(cases)?;
+        if cases.len() == 1 || seen.iter().all(|seen| seen.end == End::Code(0)) {
+            return Ok(seen);
+        }
+        let (before, from) = cases.split_at(cases.len() / 2);
+        Ok([self.run_fio_all(before)?, self.run_fio_all(from)?].concat())
+    }
+
+    fn run_fio_once(&self, cases: &[(&Case, u64)]) -> Result<Vec<Observation>> {
+        let place = scratch()?;
+        for (number, (case, _)) in cases.iter().enumerate() {
+            File::create(place.path().join(disk(number)))?.set_len(case.geometry.size)?;
+        }
+        fs::write(place.path().join("job"), for_fio(cases, place.path()))?;
+        let count = u32::try_from(cases.len()).expect("few cases");
+        let mut command = timed(&self.fio, SECONDS * count);
+        command.args(["--output-format=json", "--output=report", "--eta=never", "job"]);
+        let end = run(command, place.path())?;
+        let cases: Vec<&Case> = cases.iter().map(|(case, _)| *case).collect();
+        Ok(of_fio(place.path(), &cases, end))
+    }
+
+    /// Runs a case in Zonal with this seed.
+    ///
+    /// # Errors
+    /// It cannot be run at all.
+    pub fn run_zonal(&self, case: &Case, seed: u64) -> Result<Observation> {
+        let place = scratch()?;
+        fs::write(place.path().join("job"), for_zonal(case))?;
+        let mut command = timed(&self.zonal, SECONDS);
+        command.args(["run", "--clock=virtual", "--output-format=json", "--output=report"]);
+        command.arg(format!("--seed={seed}")).arg("--device").arg(device(case)).arg("job");
+        if let Some(mistake) = &self.mistake {
+            command.env("ZONAL_MISTAKE", mistake);
+        }
+        let end = run(command, place.path())?;
+        Ok(of_zonal(place.path(), case, end))
+    }
+}
+
+/// A directory in memory, if the machine has one.
+fn scratch() -> Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new()
+        .prefix("fio-diff")
+        .tempdir_in(place)
+        .context("cannot create a directory")
+}
+
+/// A command that is ended after this many seconds.
+fn timed(program: &Path, seconds: u32) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=2", &seconds.to_string()]).arg(program);
+    command
+}
+
+fn run(mut command: Command, place: &Path) -> Result<End> {
+    let errors = File::create(place.join("errors"))?;
+    command.current_dir(place).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    let status = command.status().context("cannot run `timeout`")?;
+    ensure!(status.code() != Some(127), "cannot run {:?}", command.get_args().nth(2));
+    Ok(match status.code() {
+        Some(TIMED_OUT) => End::Hung,
+        code => End::Code(code.unwrap_or(-1)),
+    })
+}
+
+/// The program beside this one.
+///
+/// # Errors
+/// The name of this program is unknown.
+pub fn beside_this(name: &str) -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name(name))
+}
