@@ -24,6 +24,8 @@ mod namespaces;
 mod power;
 #[path = "serve/shutdown.rs"]
 mod shutdown;
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod signals;
 #[path = "serve/tls.rs"]
 mod tls;
 #[path = "serve/vfio_user.rs"]

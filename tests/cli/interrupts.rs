@@ -1,13 +1,15 @@
 //! Interrupts: after the first, what was measured by then is printed; the second ends the program.
+use crate::signals::{cpu_time, end_by_another, send, sleeps, wait_until};
 use crate::support::TestDir;
-use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
+use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// The CPU time after which a program is interrupted: its jobs have done I/O by then.
+const WORK: Duration = Duration::from_secs(2);
 
 const ENDLESS: [&str; 7] = [
     "--device=null:zones=8,zone_size=1M,latency=10us",
@@ -19,35 +21,10 @@ const ENDLESS: [&str; 7] = [
     "--time_based",
 ];
 
-/// Waits until `is_so`; the limit is for a program that hangs.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A set of signals in `/proc/PID/status`.
-fn signals(child: &Child, field: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(field));
-    line.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).expect("a mask"))
-}
-
-/// Interrupts the program, and waits until its handler has been called.
-fn interrupt(child: &Child) {
-    let mask = 1 << (Signal::INT.as_raw() - 1);
-    wait_until("a handler", || signals(child, "SigCgt:") & mask != 0);
-    kill_process(Pid::from_child(child), Signal::INT).expect("it runs");
-    wait_until("the signal is taken", || signals(child, "ShdPnd:") & mask == 0);
-}
-
 /// Interrupts the program after it has worked for a while.
 fn interrupt_later(child: &Child) {
-    thread::sleep(Duration::from_secs(2));
-    interrupt(child);
+    wait_until("some work", || cpu_time(child) >= WORK);
+    send(child, Signal::INT);
 }
 
 /// Standard output of a program that is interrupted after a while.
@@ -91,10 +68,12 @@ fn reproduce_prints_what_it_measured() {
 
 #[test]
 fn reproduce_in_real_time_prints_the_cells_that_it_measured() {
-    let args = ["reproduce", "zwp-null_blk", "--time=0.5", "--rounds=1", "--format=json"];
+    // The first cell is measured in a quarter of a second, all rounds of all cells in ten minutes.
+    let args = ["reproduce", "zwp-null_blk", "--time=25.25", "--rounds=101", "--format=json"];
     let report = json(&interrupted(&args));
+    assert_eq!(report["interrupted"], true);
     let cells = report["tables"][0]["cells"].as_array().expect("cells").len();
-    assert!((1..24).contains(&cells), "{cells}");
+    assert!((1..=24).contains(&cells), "{cells}");
 }
 
 #[test]
@@ -119,17 +98,14 @@ fn second_interrupt_ends_a_run_in_virtual_time_that_cannot_end() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    thread::sleep(Duration::from_secs(2));
+    wait_until("some work", || cpu_time(&child) >= WORK);
     theirs.set_nonblocking(true).expect("a socket");
     while theirs.write(&[0; 4096]).is_ok() {}
     theirs.set_nonblocking(false).expect("a socket");
     drop(theirs);
-    interrupt(&child);
-    thread::sleep(Duration::from_secs(1));
-    assert!(child.try_wait().expect("a child").is_none(), "it waits for a reader");
-    interrupt(&child);
-    wait_until("the end", || child.try_wait().expect("a child").is_some());
-    assert_eq!(child.wait().expect("it ended").code(), Some(130));
+    send(&child, Signal::INT);
+    wait_until("it waits for a reader", || sleeps(&child));
+    assert_eq!(end_by_another(&mut child, Signal::INT), Some(130));
     let mut unread = Vec::new();
     ours.read_to_end(&mut unread).expect("a socket");
     assert!(unread.ends_with(&[0]), "the report was not written");

@@ -15,6 +15,8 @@ mod personas;
 mod reports;
 mod reproduce;
 mod schedulers;
+#[path = "../signals/mod.rs"]
+mod signals;
 mod support;
 mod sweep;
 mod torture;

@@ -1,9 +1,7 @@
 //! What shows devices: `zonal view`, and `--web`, `--top` and `--record-view` of a run.
 use crate::support::{RunOutput, TestDir};
-use std::io::Write;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const DEVICE: &str = "--device=null:zones=8,zone_size=1M";
 const WRITES: [&str; 4] = ["--name=a", "--rw=write", "--zonemode=zbd", "--bs=4k"];
@@ -73,33 +71,78 @@ fn the_view_of_a_run_needs_a_terminal() {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (2, "", message));
 }
 
-/// What a run shows in a terminal of 80 columns in which these keys are pressed, and its report.
-fn in_terminal(keys: &str) -> (String, String) {
-    let dir = TestDir::new();
-    let job = [&WRITES[..], &["--runtime=2", "--time_based", "--output=report"]].concat().join(" ");
-    let program = env!("CARGO_BIN_EXE_zonal");
-    let shell = format!("stty rows 24 cols 80; exec {program} run {DEVICE} --top {job}");
-    let mut script = Command::new("script");
-    script.args(["-qec", &shell, "/dev/null"]).current_dir(dir.path()).env("NO_COLOR", "1");
-    script.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = script.spawn().expect("script of util-linux");
-    let mut terminal = child.stdin.take().expect("a pipe");
-    thread::sleep(Duration::from_secs(1));
-    terminal.write_all(keys.as_bytes()).expect("keys are read");
-    let output = child.wait_with_output().expect("it ends");
-    drop(terminal);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    (String::from_utf8_lossy(&output.stdout).into_owned(), dir.read("report"))
+/// A run that is shown in a terminal of 80 columns.
+struct Terminal {
+    dir: TestDir,
+    child: Child,
+    keys: ChildStdin,
+    screen: ChildStdout,
+    seen: String,
+}
+
+impl Terminal {
+    /// Returns once keys are read: the first frame comes after the terminal was set up for them. The
+    /// run ends by an interrupt; its runtime is for a test that failed.
+    fn start() -> Self {
+        let dir = TestDir::new();
+        let job = [&WRITES[..], &["--runtime=300", "--time_based", "--output=report"]].concat();
+        let (program, job) = (env!("CARGO_BIN_EXE_zonal"), job.join(" "));
+        let shell = format!("stty rows 24 cols 80; exec {program} run {DEVICE} --top {job}");
+        let mut script = Command::new("script");
+        script.args(["-qec", &shell, "/dev/null"]).current_dir(dir.path()).env("NO_COLOR", "1");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().expect("script of util-linux");
+        let keys = child.stdin.take().expect("a pipe");
+        let screen = child.stdout.take().expect("a pipe");
+        let mut terminal = Terminal { dir, child, keys, screen, seen: String::new() };
+        terminal.wait_for("quit,");
+        terminal
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("keys are read");
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) {
+        let mut part = [0; 4096];
+        while !self.seen.contains(text) {
+            let len = self.screen.read(&mut part).expect("a pipe");
+            assert!(len > 0, "the run ended without {text:?}: {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&part[..len]));
+        }
+    }
+
+    /// Interrupts the run. Returns its report.
+    fn interrupt(mut self) -> String {
+        self.press("\x03");
+        self.screen.read_to_end(&mut Vec::new()).expect("a pipe");
+        let status = self.child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(130), "{:?}", self.seen);
+        self.dir.read("report")
+    }
 }
 
 #[test]
 fn a_run_is_shown_in_the_terminal_and_changed_by_its_keys() {
-    let (screen, report) = in_terminal("w2y");
+    let mut terminal = Terminal::start();
     // Only what changes is drawn, and blanks were there.
-    for part in ["reads", "writes", "p99", "zones:", "quit,"] {
-        assert!(screen.contains(part), "{part} in {screen:?}");
+    for part in ["reads", "writes", "p99", "zones:", "zone_write plug"] {
+        terminal.wait_for(part);
     }
+    terminal.press("w2y");
+    // Where the policy is, in the first row.
+    terminal.wait_for("\x1b[1;18H\x1b[1mqd1");
+    let report = terminal.interrupt();
     assert!(report.contains("policy=qd1"), "{report}");
-    let (_, report) = in_terminal("q");
-    assert!(report.contains("policy=plug"), "the run goes on: {report}");
+}
+
+#[test]
+fn a_run_goes_on_when_its_view_is_left() {
+    let mut terminal = Terminal::start();
+    terminal.press("q");
+    // The program has left the terminal's other screen.
+    terminal.wait_for("\x1b[?1049l");
+    let report = terminal.interrupt();
+    assert!(report.contains("policy=plug"), "{report}");
 }

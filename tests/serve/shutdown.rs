@@ -1,13 +1,9 @@
 //! The end of `zonal serve` and `zonal run` while a device waits for an hour.
+use super::signals::{PATIENCE, end_by_another, send, wait_until};
 use super::{SMALL, Server, fine, ran, zonal};
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader};
+use rustix::process::Signal;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// Longer than any of these tests takes, and shorter than the hour.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Blocks say where they belong, and have a checksum.
 const VERIFY: &str = "--verify=crc32c";
@@ -35,7 +31,7 @@ impl Stuck {
         let reader = zonal(&read).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let reader = reader.expect("the program starts");
         let faults = || fine(&["ctl", &socket, "fault"]);
-        wait_until(|| !faults().ends_with(": 0 commands\n"));
+        wait_until("a read that is delayed", || !faults().ends_with(": 0 commands\n"));
         (server, Stuck { reader, image, _dir: dir })
     }
 
@@ -58,22 +54,13 @@ fn job<'a>(device: &'a str, options: &'a str) -> Vec<&'a str> {
     own.into_iter().chain(options.split(' ')).collect()
 }
 
-#[track_caller]
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "it does not come about");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn second_signal_ends_a_server_that_waits_for_its_device() {
-    let (server, stuck) = Stuck::start(&["--shutdown-timeout", "3600"]);
-    server.signal(Signal::TERM);
-    std::thread::sleep(Duration::from_millis(300));
-    let (code, _, err) = server.end_within(PATIENCE, Signal::TERM);
-    assert_eq!((code, err.as_str()), (Some(128 + 15), ""));
+    let (mut server, stuck) = Stuck::start(&["--shutdown-timeout", "3600"]);
+    send(&server.child, Signal::TERM);
+    assert_eq!(end_by_another(&mut server.child, Signal::TERM), Some(128 + 15));
+    let (_, _, err) = server.rest();
+    assert_eq!(err, "");
     stuck.expect_state_of_a_power_loss();
 }
 
@@ -95,24 +82,12 @@ fn second_interrupt_ends_a_run_whose_device_waits() {
         "--rw=read",
         "--bs=4k",
     ])
-    .stdout(Stdio::piped())
+    .stdout(Stdio::null())
     .stderr(Stdio::null())
     .spawn();
     let mut run = run.expect("the program starts");
-    let mut out = BufReader::new(run.stdout.take().expect("a pipe"));
-    out.read_line(&mut String::new()).expect("the line before the jobs");
-    std::thread::sleep(Duration::from_millis(300));
-    let interrupt = |run: &Child| kill_process(Pid::from_child(run), Signal::INT).expect("it runs");
-    interrupt(&run);
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(run.try_wait().expect("a child").is_none(), "it waits for I/O in flight");
-    interrupt(&run);
-    let mut code = None;
-    wait_until(|| {
-        code = run.try_wait().expect("a child");
-        code.is_some()
-    });
-    assert_eq!(code.and_then(|status| status.code()), Some(128 + 2));
+    send(&run, Signal::INT);
+    assert_eq!(end_by_another(&mut run, Signal::INT), Some(128 + 2), "it waits for I/O in flight");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! NVMe/TCP on the loopback: both ends, and misbehaving peers.
 mod access;
 mod auth;
+#[path = "../held_reads/mod.rs"]
+mod held_reads;
 #[path = "../../../../tests/hostile/mod.rs"]
 mod hostile;
 mod limits;

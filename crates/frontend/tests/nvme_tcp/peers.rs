@@ -100,7 +100,7 @@ fn silent_host_is_disconnected_after_its_keep_alive_timeout() {
 
 #[test]
 fn connection_without_connect_is_closed() {
-    let peer_timeout = Duration::from_millis(100);
+    let peer_timeout = Duration::from_secs(1);
     let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
     let mut silent = served.stream();
     let mut half = served.stream();
@@ -114,7 +114,7 @@ fn connection_without_connect_is_closed() {
 
 #[test]
 fn host_that_takes_no_data_is_disconnected_and_costs_little() {
-    let peer_timeout = Duration::from_millis(200);
+    let peer_timeout = Duration::from_secs(1);
     let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
     let host = served.host("");
     let before = served.server.connections();

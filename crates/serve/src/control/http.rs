@@ -434,6 +434,21 @@ mod tests {
         stream
     }
 
+    /// Whether the server has its end of a connection open: the states of both ends are in proc(5),
+    /// `/proc/net/tcp`.
+    fn is_open(server: &HttpServer, stream: &TcpStream) -> bool {
+        let end = |address: std::net::SocketAddr| format!(":{:04X}", address.port());
+        let client = end(stream.local_addr().expect("a socket"));
+        let server = end(server.address());
+        let connections = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
+        connections.lines().any(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [_, local, remote, state, ..] => {
+                local.ends_with(&server) && remote.ends_with(&client) && state == "01"
+            }
+            _ => false,
+        })
+    }
+
     /// What the server sends until it closes the connection.
     fn rest(mut stream: TcpStream) -> String {
         let mut bytes = Vec::new();
@@ -509,7 +524,9 @@ mod tests {
         let server = server.expect("a port");
         let mut stream = connect(&server);
         stream.write_all(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
-        thread::sleep(10 * SHORT);
+        while is_open(&server, &stream) {
+            thread::sleep(SHORT);
+        }
         assert!(rest(stream).len() < 64 << 20, "only what fits the sockets' buffers");
     }
 
