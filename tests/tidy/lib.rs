@@ -3,6 +3,7 @@
 #![cfg(test)]
 #![forbid(unsafe_code)]
 mod check;
+mod ci;
 mod crates;
 mod functions;
 mod links;
@@ -138,6 +139,11 @@ fn glossary_has_the_names_of_the_sources() {
 #[test]
 fn requirements_of_nvme_have_the_tests_that_the_checklist_names() {
     none(links::unknown_tests(&read("docs/nvme-compliance.md"), &rust_files()));
+}
+
+#[test]
+fn every_step_of_ci_is_in_a_job() {
+    none(ci::steps_of_jobs(&read(".ci/run"), &read(".github/workflows/test.yml")));
 }
 
 #[test]

@@ -35,16 +35,16 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
 const CHECKS: [Check; 19] = [
-    check("ci", "what CI runs for each change", 40, &[".ci/run"]),
+    check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
-    check("site", "the documents as a site", 12, &["cargo", "xtask", "site", "target/full/site"]),
+    check("site", "the documents as a site", 8, &["cargo", "xtask", "site", "target/full/site"]),
     check(
         "packages",
         "packages on a bare Debian system, and the OCI image; root, buildah",
         25,
         &["bash", "-c", PACKAGES],
     ),
-    check("fuzz", "each fuzz target for a minute", 25, &["fuzz/smoke", "60"]),
+    check("fuzz", "each fuzz target for a minute", 15, &["fuzz/smoke", "60"]),
     check(
         "fio-diff",
         "random jobs in the newest fio and here, for an hour; network",
