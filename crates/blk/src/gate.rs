@@ -141,6 +141,7 @@ impl ChannelUsage {
     }
 
     /// The channel's last bio has left.
+    #[inline]
     pub(crate) fn leave(&self) {
         self.0.store(false, Ordering::Release);
     }

@@ -327,6 +327,7 @@ impl HctxTimes {
 }
 
 /// Adds to a counter that nobody else writes.
+#[inline]
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
