@@ -1,8 +1,8 @@
 //! What Zonal needs of the operating system: the clock, waiting, rings, sockets, TLS, files of secrets.
 //!
 //! ```text
-//!  poll         the loop that drives any frontend over any backend, and the only code that sleeps;
-//!               io_uring and sockets, which never block
+//!  poll         the loop that drives any frontend over any backend, and the only code that sleeps where
+//!               I/O passes; io_uring and sockets, which never block
 //!  tls          pre-shared keys and encryption, under NVMe/TCP
 //!  secrets      files of secrets and keys; random numbers
 //!  text_file    small files that people write
