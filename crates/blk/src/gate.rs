@@ -76,6 +76,7 @@ impl Gate {
         self.changes.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen.load(Ordering::Relaxed) > 0
     }

@@ -418,6 +418,7 @@ impl RequestFifo {
         RequestFifo { incoming: None, outgoing: None }
     }
 
+    #[inline]
     pub(crate) fn push_back(&mut self, mut request: Box<Request>) {
         debug_assert!(request.next.is_none(), "a request is in one list at a time");
         request.next = self.incoming.take();

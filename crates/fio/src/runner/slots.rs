@@ -91,6 +91,7 @@ impl Slots {
     }
 
     /// Sets when the I/Os that were submitted last, since which no slot was freed, had been submitted.
+    #[inline]
     pub(super) fn set_issued(&mut self, count: u32, issued: Nanos) {
         for &slot in &self.order[(self.in_use - count) as usize..self.in_use as usize] {
             self.slots[slot as usize].issued = issued;

@@ -130,10 +130,10 @@ impl Served {
         Host::new(Arc::new(self.connect(options).expect("a connection")), QueueOptions::default())
     }
 
-    /// Waits until `count` connections are left.
+    /// Waits until at most `count` connections are left: on a busy machine a host may be between two.
     #[track_caller]
     pub fn wait_for_connections(&self, count: usize) {
-        wait_until(|| self.server.connections() == count);
+        wait_until(|| self.server.connections() <= count);
     }
 
     /// For hosts that misbehave.
