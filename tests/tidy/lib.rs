@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 mod check;
 mod ci;
+mod circles;
 mod crates;
 mod functions;
 mod links;
@@ -48,6 +49,13 @@ fn functions_are_short() {
 #[test]
 fn every_file_belongs_to_a_crate() {
     none(modules::orphans(&rust_files(), &crate_roots()));
+}
+
+#[test]
+fn files_of_a_crate_do_not_import_each_other_in_circles() {
+    let is_source = |path: &String| path == "src/main.rs" || path.ends_with("/src/lib.rs");
+    let roots: Vec<_> = crate_roots().into_iter().filter(is_source).collect();
+    none(circles::faults(&rust_files(), &roots, &read("tests/tidy/circles.txt")));
 }
 
 #[test]

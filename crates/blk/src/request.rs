@@ -10,7 +10,6 @@ use crate::layout::StructLayout;
 use crate::probe::{mark, mutant};
 use crate::status::Status;
 use crate::struct_layout;
-use crate::trace::TraceMark;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::mem;
 
@@ -48,6 +47,14 @@ pub struct Request {
     pub(crate) sent_at: Nanos,
     /// Its part in the trace. Meaningless unless the queue is traced.
     pub(crate) trace: TraceMark,
+}
+
+/// A request's part in the trace. Meaningless unless the queue is traced.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TraceMark {
+    /// 0 if the request is not traced.
+    pub(crate) id: u64,
+    pub(crate) step: u32,
 }
 
 /// Instead of an entry of the owner's table: the request is not a part of a split bio.

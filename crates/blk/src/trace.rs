@@ -5,7 +5,7 @@
 //! request can be put in order when sinks are merged, though threads read the clock at different
 //! times.
 use crate::bio::{BioFlags, Op};
-use crate::request::Request;
+use crate::request::{Request, TraceMark};
 use crate::status::Status;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::sync::Arc;
@@ -86,14 +86,6 @@ pub trait TraceSink: Send {
 pub trait Tracer: Send + Sync {
     /// A sink for a source that has just been opened.
     fn open(&self, source: TraceSource) -> Box<dyn TraceSink>;
-}
-
-/// A request's part in the trace. Meaningless unless the queue is traced.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TraceMark {
-    /// 0 if the request is not traced.
-    pub(crate) id: u64,
-    pub(crate) step: u32,
 }
 
 /// Who traces a queue, and how many of its bios.

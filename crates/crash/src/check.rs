@@ -6,16 +6,17 @@
 //!             N.img          plus the effects of the state; the command runs on it
 //! ```
 use crate::drive::{Drive, Effect};
+pub use crate::error::CheckError;
 use crate::image::{ImageWriter, MakeError, copy_file, make_base, materialise};
-use crate::journal::{Journal, JournalError};
-use crate::judge::{Case, Judge, Judgement};
+use crate::journal::Journal;
+use crate::judge::{Case, Judge};
 use crate::log::{End, Log};
 use crate::outcome::{Step, Steps};
-use crate::process::ProcessError;
 use crate::state::{State, ZoneFate};
 use crate::states::{Options, Progress, States};
 use crate::synced::{Synced, Tracker};
-use serde::{Deserialize, Serialize};
+use crate::verdict::Judgement;
+pub use crate::verdict::Verdict;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,19 +48,6 @@ pub struct Check {
     pub work: Option<PathBuf>,
 }
 
-/// The result of the check of a state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The state, as text.
-    pub state: String,
-    /// Why it failed.
-    pub failure: Option<String>,
-    /// The end of what a command printed, of a check that failed.
-    pub output: String,
-    /// How long that took.
-    pub seconds: f64,
-}
-
 /// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -80,31 +68,6 @@ impl Report {
     pub fn failures(&self) -> impl Iterator<Item = &Verdict> {
         self.verdicts.iter().filter(|verdict| verdict.failure.is_some())
     }
-}
-
-/// Why states cannot be checked.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// An image cannot be made.
-    #[error(transparent)]
-    Make(#[from] MakeError),
-    /// The command cannot be run.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    /// No state had anything to judge.
-    #[error("{0}")]
-    Nothing(String),
-    /// The file for resuming cannot be used.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// A file cannot be written.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
 }
 
 /// A state that is to be checked.

@@ -1,4 +1,5 @@
 //! Reading the images of states, and comparing two of them.
+pub use crate::image::data_end;
 use crate::image::{self, MakeError, OpenImage};
 use crate::log::{Header, Log};
 use crate::state::State;
@@ -129,13 +130,5 @@ impl Content {
                 Ok(buf)
             }
         }
-    }
-}
-
-/// Where the data of a zone end.
-pub fn data_end(zone: &Zone) -> Sector {
-    match zone.kind {
-        ZoneKind::Conventional => zone.start + zone.len,
-        ZoneKind::SequentialRequired => zone.wp.min(zone.writable_end()),
     }
 }

@@ -1,6 +1,5 @@
 //! Making images of states: files, written through the page cache and never synced, since nobody
 //! needs them after a loss of power of this machine.
-use crate::content::data_end;
 use crate::drive::{Drive, Effect};
 use crate::log::{Blocks, Header, Log, LogError, ZoneStart};
 use crate::outcome::Steps;
@@ -484,4 +483,12 @@ pub fn materialise(
     let effects = effects.map_err(|why| MakeError::Impossible(format!("state {state}: {why}")))?;
     image.apply(&effects, &mut blocks)?;
     image.close()
+}
+
+/// Where the data of a zone end.
+pub fn data_end(zone: &Zone) -> Sector {
+    match zone.kind {
+        ZoneKind::Conventional => zone.start + zone.len,
+        ZoneKind::SequentialRequired => zone.wp.min(zone.writable_end()),
+    }
 }

@@ -1,6 +1,6 @@
 //! The results of a run so far, in a file, so that a run that was interrupted goes on from where it
 //! was: a line of JSON for each state.
-use crate::check::Verdict;
+use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,10 +1,11 @@
 //! What judges a state: a command of the user, or an oracle.
-use crate::check::CheckError;
 use crate::content::Content;
+use crate::error::CheckError;
 use crate::image::MakeError;
 use crate::log::{Event, Log};
 use crate::process::CheckProcess;
 use crate::synced::{SyncMark, Synced};
+pub use crate::verdict::Judgement;
 use std::path::Path;
 
 /// A state that is to be judged.
@@ -19,22 +20,6 @@ pub struct Case<'a> {
     pub synced: &'a Synced,
     /// The recording.
     pub log: &'a Log,
-}
-
-/// What a judge found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
-    /// Why the state is bad.
-    pub failure: Option<String>,
-    /// What explains that.
-    pub output: String,
-}
-
-impl Judgement {
-    /// One without output.
-    pub fn of(failure: Option<String>) -> Self {
-        Judgement { failure, output: String::new() }
-    }
 }
 
 /// Judges states, from several threads.

@@ -17,6 +17,7 @@ mod choices;
 pub mod content;
 pub mod dm_log_writes;
 mod drive;
+mod error;
 pub mod image;
 mod journal;
 pub mod judge;
@@ -29,6 +30,7 @@ mod script;
 mod state;
 mod states;
 mod synced;
+mod verdict;
 
 pub use choices::Choice;
 pub use drive::{Drive, Effect};

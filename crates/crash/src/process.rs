@@ -1,5 +1,5 @@
 //! The command that checks a state.
-use crate::judge::Judgement;
+use crate::verdict::Judgement;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

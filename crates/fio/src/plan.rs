@@ -1,5 +1,7 @@
 //! The execution plan of a run: phases separated by `stonewall`, reporting groups, and clones that
 //! run at the same time.
+mod order;
+
 use crate::generate::{Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::logs::{LogFiles, Logs};
@@ -8,9 +10,10 @@ use crate::runner::command_prio::CommandPrios;
 use crate::runner::run_state::{RunParts, RunState};
 use crate::runner::verifier::Verifier;
 use crate::runner::{
-    CloneOrder, JobRunner, Pace, Recording, RunLimits, StatusReports, SteadyGroup, arrange,
+    CloneOrder, JobRunner, Pace, Recording, RunLimits, StatusReports, SteadyGroup,
 };
 use crate::trace::TraceSlice;
+use order::arrange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

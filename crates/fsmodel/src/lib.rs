@@ -4,6 +4,7 @@
 mod bioq;
 mod cache;
 mod cpu;
+mod disk;
 mod extents;
 mod metadata;
 mod mount;
@@ -20,8 +21,9 @@ mod zfs;
 mod zoned;
 mod zones;
 
+pub use disk::{Disk, MountError};
 use mount::Layout;
-pub use mount::{Disk, MountError, check, mount};
+pub use mount::{check, mount};
 pub use params::Params;
 pub use runner::FsRunner;
 use zonal_blk::{BioFlags, Completion, Nanos, Op, Sector, Status};

@@ -1,4 +1,5 @@
 //! Creates the file system of a job on its disks, new each time.
+use super::disk::{Disk, MountError};
 use super::process::ProcessSpec;
 use super::ufs::Ufs;
 use super::zfs::Zfs;
@@ -8,14 +9,6 @@ use std::sync::Arc;
 use zonal_blk::{Limits, Queue, Status, Zone, ZoneNo};
 use zonal_fio::job::{Extent, Job, PatternProgram, Rw, ZoneMode};
 
-/// A disk of a file system.
-pub struct Disk {
-    /// Its block layer.
-    pub queue: Arc<Queue>,
-    /// Whether the device stores data, so that bios carry it.
-    pub keeps_data: bool,
-}
-
 /// Largest block of UFS and record of ZFS in bytes.
 const MAX_BLOCK: u64 = 128 << 10;
 
@@ -24,24 +17,6 @@ const MAX_FILES: u64 = 1 << 20;
 
 /// Files with their sizes that exist before the processes start, created without I/O.
 pub(crate) type Layout = Vec<(FileId, u64)>;
-
-/// Why the file system of a job cannot be created.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("job {job}: {option}: {problem}")]
-pub struct MountError {
-    /// The job's name.
-    pub job: String,
-    /// The option that does not fit.
-    pub option: &'static str,
-    /// What was found and what was expected.
-    pub problem: String,
-}
-
-impl MountError {
-    pub(super) fn new(job: &Job, option: &'static str, problem: impl Into<String>) -> Self {
-        MountError { job: job.name.clone(), option, problem: problem.into() }
-    }
-}
 
 /// Checks that the file system of a job fits disks with these limits.
 ///

@@ -3,7 +3,7 @@
 //! After the last step nothing is in flight. A failed I/O ends all processes. On devices that store
 //! data, reads of files are verified.
 use super::bioq::Bioq;
-use super::mount::{Disk, MountError};
+use super::disk::{Disk, MountError};
 use super::process::{Process, ProcessSpec};
 use super::{BlockIo, Content, Effects, FileId, FileSystem, FsCounters, OpId};
 use std::collections::BTreeMap;

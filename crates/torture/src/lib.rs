@@ -20,6 +20,7 @@
 pub mod config;
 pub mod drive;
 pub mod fault;
+mod medium;
 mod model;
 mod random;
 pub mod report;

@@ -2,7 +2,8 @@
 //! by ioctl (include/uapi/linux/blkzoned.h, Linux 6.12).
 //!
 //! The ioctls block until the device is done. io_uring has no zone management.
-use super::queue::{Commands, Failure, data_len};
+use super::failure::Failure;
+use super::queue::{Commands, data_len};
 use io_uring::{cqueue, opcode, squeue, types};
 use std::ffi::c_void;
 use std::fs::File;

@@ -8,7 +8,7 @@
 //!
 //! Completions may come in any order. The transfer is complete when all three are: only then do the
 //! pages belong to their owner again.
-use super::queue::Failure;
+use super::failure::Failure;
 use zonal_blk::Status;
 
 /// The commands, in order.

@@ -11,6 +11,7 @@
 mod block;
 mod chain;
 mod device;
+mod failure;
 pub mod passthrough;
 mod queue;
 mod sysfs;

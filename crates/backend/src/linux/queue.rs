@@ -4,6 +4,7 @@
 //! when the queue is dropped. External buffers are transferred in place, and copied if the kernel or
 //! the device cannot do that.
 use super::chain::{Chain, Outcome, Step};
+use super::failure::Failure;
 use crate::segments::{gather, scatter};
 use crate::tags::TagTable;
 use io_uring::{cqueue, squeue};
@@ -23,21 +24,6 @@ struct InFlight {
     chain: Option<Chain>,
     /// The external buffer cannot be transferred in place.
     refused: bool,
-}
-
-/// How a command failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub status: Status,
-    /// The command's zone does not allow it: see [`Request::refuse`].
-    pub zone_error: bool,
-}
-
-impl From<Status> for Failure {
-    /// A failure that is not the zone's.
-    fn from(status: Status) -> Self {
-        Failure { status, zone_error: false }
-    }
 }
 
 /// What requests become, and what completions mean.

@@ -1,7 +1,8 @@
 //! Queues of both kinds, over plain files.
 use super::block::BlockCommands;
+use super::failure::Failure;
 use super::passthrough::testing;
-use super::queue::{Commands, Failure, Queue};
+use super::queue::{Commands, Queue};
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::os::fd::AsRawFd;

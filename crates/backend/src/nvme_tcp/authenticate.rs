@@ -2,7 +2,8 @@
 //!
 //! A host that has a secret of the controller refuses one that does not authenticate.
 use super::address::Address;
-use super::queue_connection::{ConnectError, QueueConnection};
+use super::error::{AuthError, ConnectError};
+use super::queue_connection::QueueConnection;
 use super::secrets::load_secrets;
 use std::sync::Arc;
 use zonal_nvme::auth::{AwaitChallenge, HostAuthError};
@@ -10,38 +11,11 @@ use zonal_nvme::wire::auth::{AuthCommand, SECURITY_PROTOCOL};
 use zonal_nvme::wire::fabrics::{AUTH_SECURE_CHANNEL, AUTH_TRANSACTION};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::queue::PSDT_SGL;
-use zonal_os::secrets::SecretsFileError;
 
 /// Allocation length for a message, in bytes: longer than any.
 const MAX_MESSAGE: u32 = 4096;
 /// T_ID: a connection has one transaction.
 const TRANSACTION: u16 = 1;
-
-/// Why authentication failed.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthError {
-    /// The secrets cannot be read.
-    #[error(transparent)]
-    Secrets(#[from] SecretsFileError),
-    /// The target requires authentication and the host has no secrets.
-    #[error("the target requires authentication, expected dhchap_secrets=FILE after ?")]
-    Required,
-    /// The file has no secret of this host.
-    #[error("the target requires authentication, and the file has no secret of {0}")]
-    NoSecret(String),
-    /// The host requires authentication of the controller, and the target does not offer it.
-    #[error("the target does not authenticate, but the file has a secret of its controller")]
-    NotOffered,
-    /// The target requires a key for TLS to be made by authentication.
-    #[error(
-        "the target requires a key for TLS that comes from authentication (secure channel \
-         concatenation), which this host does not support"
-    )]
-    SecureChannel,
-    /// The protocol failed, or a secret is wrong.
-    #[error("authentication failed")]
-    Failed(#[from] HostAuthError),
-}
 
 fn command(fctype: FabricsType, len: u32) -> AuthCommand {
     let mut command = AuthCommand::zeroed();

@@ -6,8 +6,9 @@
 //!   Keep Alive, without events or while it is inaccessible ---+
 //! ```
 use super::address::Address;
-use super::queue_connection::{ConnectError, ConnectParams, QueueConnection};
-use super::scan::{CC_SHUTDOWN, enable, find, identify, property_set};
+use super::admin::{CC_SHUTDOWN, enable, find, identify, property_set};
+use super::error::ConnectError;
+use super::queue_connection::{ConnectParams, QueueConnection};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use zonal_nvme::ana::{self, AnaState};

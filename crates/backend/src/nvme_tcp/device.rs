@@ -2,25 +2,24 @@
 use super::address::Address;
 use super::connections::PathConnections;
 use super::controller::Controller;
+use super::error::ConnectError;
 use super::keep_alive::{KeepAliveThread, PathConfig, Siblings};
-use super::queue::Queue;
-use super::queue_connection::{ConnectError, QueueConnection};
+use super::queue_connection::QueueConnection;
 use super::scan::{ScanResult, scan};
 use super::zones::Reported;
 use std::sync::Arc;
-use zonal_blk::{Device, HwQueue, Limits, Nanos, Status, Zone, ZoneNo};
-use zonal_device::control::DeviceControl;
-use zonal_device::multipath::{Path, PathState, ReconnectConfig};
+use zonal_blk::{Limits, Nanos, Status, Zone, ZoneNo};
+use zonal_device::multipath::{PathState, ReconnectConfig};
 use zonal_nvme::ns::NamespaceHead;
 use zonal_os::Notify;
 
 /// A namespace of an NVMe/TCP target, over one path.
 pub struct NvmeTcpDevice {
-    address: Address,
-    model: String,
+    pub(super) address: Address,
+    pub(super) model: String,
     serial: String,
     head: Arc<NamespaceHead>,
-    limits: Limits,
+    pub(super) limits: Limits,
     pub(super) connections: Arc<PathConnections>,
     /// There is no multipath device above.
     pub(super) is_only_path: bool,
@@ -131,7 +130,7 @@ impl NvmeTcpDevice {
     }
 
     /// The status of a command while the path is not connected.
-    fn lost_status(&self) -> Status {
+    pub(super) fn lost_status(&self) -> Status {
         let gone = self.is_only_path && self.connections.state() == PathState::Gone;
         if gone { Status::Offline } else { Status::Transport }
     }
@@ -152,7 +151,7 @@ impl NvmeTcpDevice {
     }
 
     /// Part of a zone report: up to `max` zones from `first` on. Returns their number.
-    fn report(
+    pub(super) fn report(
         &self,
         reports: &mut QueueConnection,
         generation: u32,
@@ -179,55 +178,5 @@ impl NvmeTcpDevice {
             ConnectError::Timeout { .. } => Status::Timeout,
             _ => Status::Transport,
         }
-    }
-}
-
-impl Device for NvmeTcpDevice {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        if self.limits.nr_zones == 0 {
-            return Err(Status::NotSupported);
-        }
-        let mut reports = self.connections.reports.lock().expect("report lock");
-        let now = self.connections.generation();
-        let (generation, reports) = match reports.as_mut() {
-            Some((generation, reports)) if *generation == now => (now, reports),
-            _ => return Err(self.lost_status()),
-        };
-        let mut next = first.0;
-        let mut left = max;
-        while left > 0 && next < self.limits.nr_zones {
-            let max = left.min((self.limits.nr_zones - next) as usize);
-            let listed = self.report(reports, generation, ZoneNo(next), max, zones)?;
-            if listed == 0 {
-                return Err(Status::IoError);
-            }
-            left -= listed;
-            next += u32::try_from(listed).expect("no more zones than there are");
-        }
-        Ok(())
-    }
-
-    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
-        Box::new(Queue::new(self))
-    }
-}
-
-impl Path for NvmeTcpDevice {
-    fn state(&self) -> PathState {
-        self.connections.state()
-    }
-
-    fn name(&self) -> String {
-        self.address.target.clone()
-    }
-}
-
-impl DeviceControl for NvmeTcpDevice {
-    fn characteristics(&self) -> Vec<(&'static str, String)> {
-        vec![("address", self.address.to_string()), ("model", self.model.clone())]
     }
 }

@@ -13,21 +13,21 @@
 use super::address::Address;
 use super::connections::PathConnections;
 use super::controller::Controller;
-use super::device::NvmeTcpDevice;
-use super::queue_connection::{ConnectError, QueueConnection};
+use super::error::ConnectError;
+use super::queue_connection::QueueConnection;
 use super::scan::{ScanResult, scan};
 use super::zones::{Reported, contradiction};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use zonal_blk::{Device, Limits, Nanos, Zone, ZoneNo};
+use zonal_blk::{Limits, Nanos, Zone, ZoneNo};
 use zonal_device::multipath::{Path, Reconnect, ReconnectAction, check_compatible};
 use zonal_nvme::ana::AnaState;
 use zonal_nvme::ns::NamespaceHead;
 use zonal_os::Notify;
 
 /// The paths of a namespace; `None` if there is one only.
-pub(super) type Siblings = Arc<Mutex<Option<Vec<Weak<NvmeTcpDevice>>>>>;
+pub(super) type Siblings = Arc<Mutex<Option<Vec<Weak<dyn Path>>>>>;
 
 /// What a path has to be, each time that it is connected.
 pub(super) struct PathConfig {
@@ -67,7 +67,7 @@ impl PathConfig {
         let ScanResult { mut queues, .. } = found;
         let mut reports = if self.limits.nr_zones > 0 { queues.pop() } else { None };
         if let (Some(live), Some(reports)) = (live, &mut reports) {
-            self.check_zones(&live, reports)?;
+            self.check_zones(&*live, reports)?;
         }
         let access = controller.ana_state();
         let generation = connections.connected(self.head.path(), queues, reports, access);
@@ -80,7 +80,7 @@ impl PathConfig {
 
     /// Another path that is usable. This one is not, so that no two of their threads wait for each other
     /// when they drop the last reference to a path.
-    fn live_sibling(&self) -> Option<Arc<NvmeTcpDevice>> {
+    fn live_sibling(&self) -> Option<Arc<dyn Path>> {
         let siblings = self.siblings.lock().expect("siblings lock");
         let mut paths = siblings.as_ref()?.iter().filter_map(Weak::upgrade);
         paths.find(|path| path.state().is_usable())
@@ -90,7 +90,7 @@ impl PathConfig {
     /// may be a mistake of who chose them.
     fn check_zones(
         &self,
-        live: &NvmeTcpDevice,
+        live: &dyn Path,
         reports: &mut QueueConnection,
     ) -> Result<(), ConnectError> {
         let (limits, timeout) = (&self.limits, self.address.io_timeout);

@@ -18,11 +18,14 @@
 //! error if its connection is lost or its time is over. What the target sends is validated.
 mod access;
 mod address;
+mod admin;
 mod authenticate;
 mod connections;
 mod controller;
 mod device;
+mod error;
 mod keep_alive;
+mod offered;
 mod queue;
 mod queue_connection;
 mod scan;
@@ -31,12 +34,10 @@ mod secure;
 mod zones;
 
 pub use address::{Address, AddressError, NQN_FORM, SCHEME, TlsOptions};
-pub use authenticate::AuthError;
 pub use device::NvmeTcpDevice;
+pub use error::{AuthError, ConnectError, TlsKeyError};
 use keep_alive::Siblings;
-pub use queue_connection::ConnectError;
 pub use secrets::{load_psks, load_secrets};
-pub use secure::TlsKeyError;
 
 use std::sync::Arc;
 use zonal_blk::Nanos;
@@ -89,7 +90,7 @@ fn connect_all(
     }
     let add = |path: &Arc<NvmeTcpDevice>| {
         if let Some(siblings) = &mut *siblings.lock().expect("siblings lock") {
-            siblings.push(Arc::downgrade(path));
+            siblings.push(Arc::downgrade(path) as _);
         }
     };
     for (number, path) in address.paths().enumerate() {

@@ -1,173 +1,24 @@
 //! A connection to one queue of a controller, and commands that are waited for.
 use super::address::{Address, HOST_ID};
-use super::authenticate::AuthError;
-use super::secure::{TlsKeyError, secure};
+use super::error::ConnectError;
+use super::secure::secure;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
-use zonal_blk::{Buf, Outgoing, Zone, ZoneNo};
-use zonal_device::multipath::{LimitError, MultipathError};
-use zonal_nvme::NvmeStatus;
-use zonal_nvme::ns::{NamespaceMismatch, ScanError};
-use zonal_nvme::tcp::{CloseReason, HostConfig, HostConnection, HostEvent, SubmitError};
+use zonal_blk::{Buf, Outgoing};
+use zonal_nvme::tcp::{HostConfig, HostConnection, HostEvent};
 use zonal_nvme::wire::fabrics::{ConnectCommand, ConnectData, DISABLE_SQ_FLOW};
 use zonal_nvme::wire::opcode::{FABRICS, FabricsType};
 use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Cqe, Sqe, terminated};
 use zonal_os::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
-use zonal_os::tls::TlsError;
 
 /// How long connect(2) may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a command may take, as in Linux (`nvme_core.io_timeout`).
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Why a device cannot be connected.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The name cannot be resolved, or nobody listens there.
-    #[error("cannot connect to {target}: {source}")]
-    Connect {
-        /// Host and port.
-        target: String,
-        /// Why not.
-        source: io::Error,
-    },
-    /// TLS failed.
-    #[error("{target}: {source}")]
-    Tls {
-        /// Host and port.
-        target: String,
-        /// How.
-        source: TlsError,
-    },
-    /// There is no key for TLS.
-    #[error(transparent)]
-    TlsKey(#[from] TlsKeyError),
-    /// The connection broke.
-    #[error("{doing}: {source}")]
-    Io {
-        /// What was being done.
-        doing: &'static str,
-        /// The error of the socket.
-        source: io::Error,
-    },
-    /// One side violated the protocol.
-    #[error("{doing}: {source}")]
-    Protocol {
-        /// What was being done.
-        doing: &'static str,
-        /// How.
-        source: CloseReason,
-    },
-    /// The command could not be sent.
-    #[error("{doing}: {source}")]
-    Submit {
-        /// What was being done.
-        doing: &'static str,
-        /// Why not.
-        source: SubmitError,
-    },
-    /// There was no answer in time.
-    #[error("{doing}: no answer within {after:?}")]
-    Timeout {
-        /// What was being done.
-        doing: &'static str,
-        /// The timeout.
-        after: Duration,
-    },
-    /// The target failed the command.
-    #[error("{doing}: the target answered {:?}", status.code())]
-    Refused {
-        /// What was being done.
-        doing: &'static str,
-        /// The status.
-        status: NvmeStatus,
-    },
-    /// Authentication failed.
-    #[error(transparent)]
-    Authentication(#[from] AuthError),
-    /// Data are corrupt or too short.
-    #[error("{doing}: found {found} bytes of data, expected {expected} undamaged")]
-    Data {
-        /// What was being done.
-        doing: &'static str,
-        /// Bytes received.
-        found: usize,
-        /// Bytes requested.
-        expected: usize,
-    },
-    /// The controller does not become ready: time waited, CSTS.
-    #[error("the controller is not ready after {0:?}, status {1:#x}")]
-    NotReady(Duration, u64),
-    /// The subsystem has no such namespace: the NSID, and those there are.
-    #[error("found no namespace {0}, expected one of {1:?}")]
-    NoNamespace(String, Vec<u32>),
-    /// The namespace is not supported.
-    #[error("namespace {0}: {1}")]
-    Namespace(u32, ScanError),
-    /// The target grants too few queues.
-    #[error("the target grants {0} I/O queues, expected 2 or more: one is for zone reports")]
-    Queues(u32),
-    /// A path leads to another namespace than the others, or after reconnecting than before.
-    #[error("path {target}: {source}")]
-    Head {
-        /// Host and port.
-        target: String,
-        /// How they differ.
-        source: NamespaceMismatch,
-    },
-    /// The subsystem of a path has another serial number than that of the others: equal identifiers may
-    /// be a mistake of who chose them.
-    #[error(
-        "path {target}: serial number: found `{found}`, expected `{expected}` as on the other paths: it \
-         is another subsystem with the same NQN"
-    )]
-    Serial {
-        /// Host and port.
-        target: String,
-        /// What the path has.
-        found: String,
-        /// What the others have.
-        expected: String,
-    },
-    /// A path reports a zone otherwise than the others: its device is another one, whatever its
-    /// identifiers.
-    #[error(
-        "path {target}: zone {zone}: found {:?} with the write pointer at sector {}, expected {:?} at \
-         {} as on the other paths: it is another device with the same identifiers",
-        found.cond, found.wp, expected.cond, expected.wp
-    )]
-    Zone {
-        /// Host and port.
-        target: String,
-        /// The first zone that differs.
-        zone: ZoneNo,
-        /// What the path reports.
-        found: Zone,
-        /// What another one reports.
-        expected: Zone,
-    },
-    /// The report of this zone and those after it is invalid.
-    #[error("zone report: found no valid descriptor of zone {0}")]
-    Report(ZoneNo),
-    /// A reconnected path has lower limits than before.
-    #[error("path {target}: {source}")]
-    Limits {
-        /// Host and port.
-        target: String,
-        /// Which limit.
-        source: LimitError,
-    },
-    /// The namespace is between two ANA states for too long.
-    #[error("the change of the ANA state takes longer than the controller says (ANATT)")]
-    AnaTransition,
-    /// The paths cannot be one device.
-    #[error("{0}")]
-    Paths(#[from] MultipathError),
-}
 
 /// A connection to a queue of a controller.
 #[derive(Debug)]

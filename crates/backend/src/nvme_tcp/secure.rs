@@ -1,30 +1,13 @@
 //! TLS of a connection, before anything else is sent on it.
 use super::address::{Address, TlsOptions};
-use super::queue_connection::ConnectError;
+use super::error::{ConnectError, TlsKeyError};
 use super::secrets::load_psks;
 use std::time::{Duration, Instant};
 use zonal_os::poll::socket::Socket;
-use zonal_os::secrets::SecretsFileError;
 use zonal_os::tls::{self, Psk, TlsError};
 
 /// How long the handshake may take, as in Linux (`tls_handshake_timeout` of nvme_tcp).
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Why there is no key for a connection.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsKeyError {
-    /// The file cannot be used.
-    #[error(transparent)]
-    File(#[from] SecretsFileError),
-    /// The file has no key of this host.
-    #[error("tls_psk: found no key of {0} in the file (hostnqn=NQN after ? chooses another host)")]
-    NoKey(String),
-    /// There is no identity.
-    #[error(
-        "tls_identity=0: the names of host and subsystem are too long, expected tls_identity=1"
-    )]
-    LongNames,
-}
 
 /// Makes the handshake, as the host of the address.
 ///

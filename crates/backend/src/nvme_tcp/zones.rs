@@ -1,5 +1,6 @@
 //! Zone reports over a connection, and whether the paths of a namespace report the same zones.
-use super::queue_connection::{ConnectError, QueueConnection};
+use super::error::ConnectError;
+use super::queue_connection::QueueConnection;
 use std::time::Duration;
 use zonal_blk::{Limits, Zone, ZoneNo};
 use zonal_nvme::ns::NamespaceInfo;

@@ -2,7 +2,6 @@
 //! that were written before, numbers the others, and writes frames.
 use super::event::{BlockRun, Command, Event};
 use super::frame::{Compressor, Kind};
-use super::writer::{DEDUP_BLOCKS, Totals};
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,6 +9,8 @@ use std::io::{self, BufWriter, Write};
 use std::sync::mpsc::{Receiver, Sender};
 use twox_hash::XxHash3_128;
 
+/// Blocks that are recognised when they are written again.
+pub const DEDUP_BLOCKS: usize = 1 << 18;
 /// Bytes of blocks, or of marks, in a batch; of one command more. Few enough for the batches in turn to
 /// stay in a core's cache.
 const BATCH_BYTES: usize = 1 << 17;
@@ -20,6 +21,17 @@ const EVENT_BYTES: usize = 1 << 16;
 
 /// Stands for the number of a block that has none yet.
 const UNNUMBERED: u64 = 1 << 63;
+
+/// What a whole log has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events.
+    pub events: u64,
+    /// Blocks that were stored.
+    pub blocks: u64,
+    /// Blocks that were written to the device.
+    pub written: u64,
+}
 
 /// Events, and the blocks that their commands write, which have no numbers yet.
 #[derive(Default)]

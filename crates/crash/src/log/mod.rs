@@ -17,10 +17,11 @@ mod header;
 mod reader;
 mod writer;
 
+pub use batch::{DEDUP_BLOCKS, Totals};
 pub use event::{BlockRun, Command, Event};
 pub use header::{Header, ZoneStart};
 pub use reader::{Blocks, End, Events, Log};
-pub use writer::{DEDUP_BLOCKS, Totals, Writer};
+pub use writer::Writer;
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! Writing a log while the device is in use. The threads that do I/O copy what they write to memory; a
 //! thread of the writer recognises blocks, compresses and writes them. At most [`QUEUED`] full batches
 //! wait for it, then I/O waits.
-use super::batch::{Batch, Frames};
+use super::batch::{Batch, Frames, Totals};
 use super::event::{BlockRun, Command, Event};
 use super::header::Header;
 use std::fs::File;
@@ -10,21 +10,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Blocks that are recognised when they are written again.
-pub const DEDUP_BLOCKS: usize = 1 << 18;
 /// Full batches that wait to be written.
 const QUEUED: usize = 64;
-
-/// What a whole log has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Events.
-    pub events: u64,
-    /// Blocks that were stored.
-    pub blocks: u64,
-    /// Blocks that were written to the device.
-    pub written: u64,
-}
 
 /// A log that is being written.
 pub struct Writer {

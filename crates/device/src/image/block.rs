@@ -2,7 +2,6 @@
 //!
 //! A block that was torn, changed, or belongs to another image does not decode.
 use super::geometry::ImageGeometry;
-use super::tail::MAX_COVERED;
 use crc_fast::{CrcAlgorithm, Digest};
 use zonal_blk::{Sector, ZoneCondition, ZoneNo};
 
@@ -13,6 +12,9 @@ pub const BLOCK: usize = 4096;
 pub(super) const GENERATIONS: u64 = 1 << 63;
 /// Size of a block's header.
 const HEADER: usize = 64;
+/// Unflushed data of a zone beyond which no checksum is kept: the data are synced before the entry
+/// then.
+pub(super) const MAX_COVERED: Sector = Sector(1 << 11);
 /// Entries of a full block.
 pub(super) const ENTRIES: usize = (BLOCK - HEADER) / ZoneEntry::BYTES;
 

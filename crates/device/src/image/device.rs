@@ -14,28 +14,20 @@ use super::block::{BLOCK, ZoneEntry};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::journal::{Journal, format, mark_unfinished, repair_superblock};
-use super::queue::ImageQueue;
 use super::recover::{Recovered, read_superblock, recover};
 use super::regions::{Begun, Region, Regions};
 use super::store::ImageStore;
-use super::sums::{Summer, Sums};
-use super::superblock::{FileLayout, Profile, Superblock};
+use super::sums::{Summer, Sums, sum_request};
+use super::superblock::{FileLayout, Superblock};
 use super::tail::ZoneTail;
-use super::verify::sum_request;
-use crate::control::{DeviceControl, DeviceStats, Lateness, Level, MediumAccess, ScrubStep};
-use crate::hdd::{HeadState, HeadTraceSink};
-use crate::quantity::format_size;
+use crate::control::{DeviceControl, MediumAccess};
 use crate::storage::{self, Deferred};
-use crate::zns::FlashTraceSink;
 use crate::zones::Zones;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{
-    Buf, Device, HwQueue, Limits, Op, ReadBufs, Request, Sector, Status, Zone, ZoneCondition,
-    ZoneNo,
-};
+use zonal_blk::{Buf, Limits, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// Bounds of the space reserved ahead of the write pointer, in bytes. It is reserved in large steps
 /// because ext4 waits for all direct writes to do so.
@@ -59,9 +51,9 @@ const ZEROES: u64 = 1 << 20;
 /// A zoned device whose zones and data are in a file.
 pub struct ImageDevice {
     pub(super) store: Arc<dyn ImageStore>,
-    superblock: Superblock,
+    pub(super) superblock: Superblock,
     layout: FileLayout,
-    limits: Limits,
+    pub(super) limits: Limits,
     zones: Zones,
     tails: Box<[Mutex<ZoneTail>]>,
     journal: Mutex<Journal>,
@@ -355,7 +347,7 @@ impl ImageDevice {
         &self.superblock.geometry
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().expect("no thread panics with the journal locked")
     }
 
@@ -981,84 +973,6 @@ impl Drop for ImageDevice {
     fn drop(&mut self) {
         // What did not become durable is lost, as with a loss of power.
         let _lost = self.close();
-    }
-}
-
-impl Device for ImageDevice {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.zones.report(first, max, zones)
-    }
-
-    /// What the file has no data for is zeroed.
-    fn read_bufs(&self) -> ReadBufs {
-        ReadBufs::Filled
-    }
-
-    fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
-        Box::new(ImageQueue::new(self))
-    }
-}
-
-impl DeviceControl for ImageDevice {
-    fn characteristics(&self) -> Vec<(&'static str, String)> {
-        let profile = match &self.superblock.profile {
-            Profile::Spec(text) => text.clone(),
-            Profile::Toml(_) => "a profile of its own".to_owned(),
-        };
-        let checksums = if self.sums.is_some() { "CRC-32C of each block" } else { "none" };
-        let space = if self.superblock.preallocated { "preallocated" } else { "that of the data" };
-        vec![
-            ("made as", profile),
-            ("slot", format_size(self.layout.slot_size())),
-            ("checksums", checksums.to_owned()),
-            ("space", space.to_owned()),
-        ]
-    }
-
-    fn levels(&self) -> Vec<Level> {
-        self.timing.as_ref().map_or_else(Vec::new, |model| model.levels())
-    }
-
-    fn trace_head(&self, sink: HeadTraceSink) -> bool {
-        self.timing.as_ref().is_some_and(|model| model.trace_head(sink))
-    }
-
-    fn trace_flash(&self, sink: FlashTraceSink) -> bool {
-        self.timing.as_ref().is_some_and(|model| model.trace_flash(sink))
-    }
-
-    fn head(&self) -> Option<HeadState> {
-        self.timing.as_ref()?.head()
-    }
-
-    fn lateness(&self) -> Option<Lateness> {
-        self.timing.as_ref()?.lateness()
-    }
-
-    fn stats(&self) -> DeviceStats {
-        let generation = self.journal().generation();
-        let mut counts = vec![("zone tables written", generation)];
-        if self.sums.is_some() {
-            counts.push(("damaged blocks read", self.damaged_blocks.load(Ordering::Relaxed)));
-        }
-        DeviceStats { counts, times: Vec::new() }
-    }
-
-    fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {
-        self.scrub_step(from)
-    }
-
-    fn superblock(&self) -> Option<&Superblock> {
-        Some(&self.superblock)
-    }
-
-    /// Not of an image with the latencies of a model, which knows its zones by itself.
-    fn medium(&self) -> Option<&dyn MediumAccess> {
-        self.timing.is_none().then_some(self as _)
     }
 }
 

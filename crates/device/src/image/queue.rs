@@ -11,7 +11,8 @@
 //! ```
 use super::device::{ExecResult, ImageDevice};
 use super::store::{Ring, Transfer};
-use super::verify::{ReadResult, sum_request};
+use super::sums::sum_request;
+use super::verify::ReadResult;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use super::superblock::{FileLayout, SUM_BYTES, SUMS_PER_PAGE};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
-use zonal_blk::Buf;
+use zonal_blk::{Buf, Request};
 
 /// Pages in the cache: 64 MiB, the checksums of 64 GiB of data in blocks of 4096 bytes.
 const PAGES: usize = 16 << 10;
@@ -284,6 +284,15 @@ fn parts(first: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::
         done = part.end;
         (!part.is_empty()).then_some((block / SUMS_PER_PAGE, at, part))
     })
+}
+
+/// The checksums of what a request writes; a segment without a buffer is zeroes.
+pub(super) fn sum_request(summer: Summer, request: &mut Request, sums: &mut Vec<u8>) {
+    sums.clear();
+    request.for_each_segment(|_, nr_sectors, buf| match buf {
+        Some(buf) => summer.append(sums, buf),
+        None => summer.append_zeroes(sums, nr_sectors as usize * 512),
+    });
 }
 
 #[cfg(test)]

@@ -3,15 +3,11 @@
 //! The writes of a zone complete in the order of their addresses. After one that failed all later
 //! ones fail, and then the zone's write pointer moves back to the end of its data. So a zone's data
 //! never have holes.
-use super::block::{CoveredData, ZoneEntry, crc32c_append};
+use super::block::{CoveredData, MAX_COVERED, ZoneEntry, crc32c_append};
 use super::geometry::ImageGeometry;
 use std::collections::VecDeque;
 use std::ops::Range;
 use zonal_blk::{Sector, Status, ZoneCondition};
-
-/// Unflushed data of a zone beyond which no checksum is kept: the data are synced before the entry
-/// then.
-pub(super) const MAX_COVERED: Sector = Sector(1 << 11);
 
 /// A write in flight, from the end of the one before.
 struct InFlightWrite {

@@ -30,15 +30,6 @@ pub(super) enum ReadResult {
     Retry,
 }
 
-/// The checksums of what a request writes; a segment without a buffer is zeroes.
-pub(super) fn sum_request(summer: Summer, request: &mut Request, sums: &mut Vec<u8>) {
-    sums.clear();
-    request.for_each_segment(|_, nr_sectors, buf| match buf {
-        Some(buf) => summer.append(sums, buf),
-        None => summer.append_zeroes(sums, nr_sectors as usize * 512),
-    });
-}
-
 impl ImageDevice {
     /// Checks what a read has transferred: `len` bytes from address `at`.
     pub(super) fn check_read(&self, request: &mut Request, at: u64, len: usize) -> ReadResult {

@@ -5,6 +5,7 @@
 mod addresses;
 mod distribution;
 mod files;
+mod layout;
 mod linear;
 mod random_map;
 mod randomio;
@@ -21,7 +22,8 @@ use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
 use crate::rng::Rng;
 use crate::trace::TraceSlice;
 use addresses::{Addresses, Lengths};
-use files::{Files, Layout};
+use files::Files;
+use layout::Layout;
 use linear::Linear;
 use replay::Replay;
 use std::sync::Arc;

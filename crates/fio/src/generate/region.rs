@@ -1,6 +1,6 @@
 //! The region of the device that a clone of a job uses, and the amount of I/O. A region lies on the
 //! device and is aligned to its LBA and, with `zonemode=zbd`, to zones.
-use super::files::Layout;
+use super::layout::Layout;
 use crate::job::{BlockSizes, DataDir, Extent, Job, ZoneMode};
 use zonal_blk::Limits;
 

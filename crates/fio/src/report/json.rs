@@ -6,7 +6,7 @@ use super::summary::{
 use super::units::ctime;
 use super::{DiskUtil, Report};
 use crate::job::{DataDir, SteadyCriterion};
-use crate::runner::SteadyState;
+use crate::stats::SteadyState;
 use crate::stats::{
     BATCH_LABELS, DEPTH_LABELS, Histogram, LatStat, MSEC_LABELS, NSEC_LABELS, PERCENTILES,
     PrioStats, USEC_LABELS,

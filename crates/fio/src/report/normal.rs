@@ -12,7 +12,7 @@ use super::units::{TimeUnit, Units, count, ctime, digits_of, duration};
 use super::{DiskUtil, JobReport, Report};
 use crate::job::{DataDir, Job, LatencyOptions, Rw, SteadyCriterion};
 use crate::options::format_size;
-use crate::runner::SteadyState;
+use crate::stats::SteadyState;
 use crate::stats::{
     BATCH_LABELS, BatchSizes, DEPTH_LABELS, Histogram, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
     PERCENTILES, SyncStats, USEC_LABELS,

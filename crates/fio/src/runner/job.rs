@@ -2,11 +2,11 @@
 //!
 //! Invariants: at most `iodepth` I/Os are in flight; none after the last step.
 use super::flow::Flow;
-use super::limits::Verdict;
 use super::order::CloneOrder;
 use super::pace::Pace;
-use super::run_state::{IoRole, RunState};
-use super::slots::{NO_ZONE, Slot, Slots};
+use super::run_state::RunState;
+use super::slots::{IoRole, NO_ZONE, Slot, Slots};
+use super::verdict::Verdict;
 use super::{Outcome, Progress, RunLimits, Runner, StatusReports, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{ErrorKind, Job, ZoneMode};

@@ -5,7 +5,7 @@
 //! tried for `latency_window`; with `latency_percentile=100` a single I/O above the target ends the
 //! trial. When the depth is found, the job runs for one more window, which is all that its report
 //! covers, and ends. With `latency_run` it goes on, and after four windows tries the next depth.
-use super::limits::Verdict;
+use super::verdict::Verdict;
 use crate::job::LatencyOptions;
 use zonal_blk::{Nanos, Status};
 

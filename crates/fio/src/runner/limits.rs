@@ -1,28 +1,14 @@
 //! Rates and latencies that a clone has to keep while it runs, and the steady state at which it ends.
 use super::latency_target::LatencyTarget;
-use super::steady_state::{SteadyGroup, SteadyMember, SteadyState};
+use super::steady_state::{SteadyGroup, SteadyMember};
+use super::verdict::Verdict;
 use crate::job::{DataDir, Job, LimitOptions};
-use crate::stats::{IoCounts, per_second};
+use crate::stats::{IoCounts, SteadyState, per_second};
 use std::sync::Arc;
 use zonal_blk::{Nanos, Status};
 
 /// Nothing is judged before: as in fio, a job may take two seconds to get going.
 const SETTLING: Nanos = Nanos(2_000_000_000);
-
-/// What follows for the clone.
-#[derive(Debug)]
-pub(crate) enum Verdict {
-    /// Nothing.
-    Continue,
-    /// The depth changes; with `drains` nothing is submitted until nothing is in flight.
-    Depth { depth: u32, drains: bool },
-    /// What was measured so far does not count.
-    Remeasure,
-    /// The job ends as at the end of its runtime.
-    End,
-    /// The job fails.
-    Fail(Status, String),
-}
 
 /// The limits of a clone, and how far it is from them.
 pub(crate) struct RunLimits {

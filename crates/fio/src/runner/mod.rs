@@ -29,17 +29,17 @@ mod slots;
 mod status;
 mod steady_state;
 mod think;
+mod verdict;
 pub(crate) mod verifier;
 
 pub use flow::{Flow, FlowTotals};
 pub use job::JobRunner;
 pub(crate) use limits::RunLimits;
 pub use order::CloneOrder;
-pub(crate) use order::arrange;
 pub use pace::Pace;
 pub use record::Recording;
 pub use status::{StatusReports, StatusSink};
-pub use steady_state::{SteadyGroup, SteadyState};
+pub use steady_state::SteadyGroup;
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use super::command_prio::CommandPrios;
 use super::overlaps::Overlaps;
 use super::pace::Pace;
 use super::record::{Recorder, Recording};
+use super::slots::IoRole;
 use super::verifier::Verifier;
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, Job, SyncOptions, VerifyOptions};
@@ -22,25 +23,6 @@ use crate::logs::Logs;
 use crate::stats::IoStats;
 use std::sync::Arc;
 use zonal_blk::{Bio, BioFlags, Nanos, Op};
-
-/// The role of an I/O in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IoRole {
-    /// An I/O of the job.
-    Plain,
-    /// The same in a job with logs or limits, or with I/Os that wait for others.
-    Watched,
-    /// A zone reset or finish, or a flush, that is not accounted.
-    ZoneMgmt,
-    /// A flush of `fsync`, accounted as such.
-    Flush,
-    /// A write of the job that will be verified.
-    Write,
-    /// The trim of a write that will be verified.
-    Trim,
-    /// A read that is verified.
-    Verify,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {

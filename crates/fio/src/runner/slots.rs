@@ -1,10 +1,28 @@
 //! The slots of a clone's I/Os in flight.
-use super::run_state::IoRole;
 use crate::job::DataDir;
 use zonal_blk::{Nanos, Op};
 
 /// No zone of a generator: zones are fewer.
 pub(super) const NO_ZONE: u32 = u32::MAX;
+
+/// The role of an I/O in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IoRole {
+    /// An I/O of the job.
+    Plain,
+    /// The same in a job with logs or limits, or with I/Os that wait for others.
+    Watched,
+    /// A zone reset or finish, or a flush, that is not accounted.
+    ZoneMgmt,
+    /// A flush of `fsync`, accounted as such.
+    Flush,
+    /// A write of the job that will be verified.
+    Write,
+    /// The trim of a write that will be verified.
+    Trim,
+    /// A read that is verified.
+    Verify,
+}
 
 /// An I/O in flight.
 #[derive(Clone, Copy)]

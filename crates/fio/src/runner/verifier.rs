@@ -2,7 +2,7 @@
 //!
 //! A block is verified only if it holds one known write: not if two writes to it were in flight at
 //! the same time, and not if its zone has been reset, by any job.
-use super::run_state::IoRole;
+use super::slots::IoRole;
 use crate::generate::{Io, ZbdTable};
 use crate::job::{DataDir, Job, Rw, TrimOptions};
 use crate::rng::Rng;

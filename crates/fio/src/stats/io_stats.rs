@@ -6,8 +6,8 @@ use super::counts::{BatchSizes, DepthLevels, Errors};
 use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};
 use super::runs::{PendingRuns, Run};
+use super::steady_state::SteadyState;
 use crate::job::DataDir;
-use crate::runner::SteadyState;
 use std::collections::BTreeMap;
 use zonal_blk::{Nanos, Status};
 

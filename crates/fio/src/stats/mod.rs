@@ -13,6 +13,7 @@ mod histogram;
 mod io_stats;
 mod moments;
 mod runs;
+mod steady_state;
 
 pub use counts::{BATCH_LABELS, BatchSizes, DEPTH_LABELS, DepthLevels, Errors, FsCounters};
 pub use histogram::{
@@ -21,3 +22,4 @@ pub use histogram::{
 pub(crate) use io_stats::per_second;
 pub use io_stats::{IoCounts, IoStats, PrioStats, SAMPLE_PERIOD, SyncStats, Usage};
 pub use moments::{LatStat, Samples};
+pub use steady_state::SteadyState;

@@ -2,9 +2,9 @@
 //!
 //! So a connection that never becomes a queue costs a socket and a small buffer. Their number is
 //! limited: one more takes the place of another, of the oldest of the address that has the most.
+use super::config::Shared;
 use super::connection::Connection;
 use super::registry::to_evict;
-use super::server::Shared;
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::TcpListener;

@@ -3,10 +3,11 @@
 //!
 //! A host that breaks a rule is told so, as far as it takes that, and its connection is closed. I/O in
 //! flight is drained, also if the host is gone.
+use super::config::{ServerConfig, Shared};
+use super::disconnect::DisconnectReason;
 use super::opening::{Opened, Opening, OpeningTimeouts};
 use super::registry::{Registration, RegistryError};
-use super::server::{ServerConfig, Shared};
-use std::io::{self, ErrorKind};
+use std::io::{self};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -22,13 +23,10 @@ use zonal_nvme::wire::log::{
     DiscoveryEntry, NO_SECURITY, SECURE_CHANNEL_NOT_REQUIRED, SECURE_CHANNEL_REQUIRED, TLS_1_3,
 };
 use zonal_nvme::wire::{padded, terminated};
-use zonal_nvme::{
-    Admission, NvmeStatus, QueueIdentity, Refusal, Session, SessionConfig, SessionError,
-};
+use zonal_nvme::{Admission, NvmeStatus, QueueIdentity, Refusal, Session, SessionConfig};
 use zonal_os::RealClock;
 use zonal_os::poll::socket::{End, HEADER_BUFFER, RECEIVE_BUFFER, Socket};
 use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
-use zonal_os::tls::TlsError;
 
 /// The longest transfer in bytes: MDTS of the emulated controllers.
 const MAX_TRANSFER: u32 = 1 << 20;
@@ -41,36 +39,6 @@ const STALL_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
 const BUSY_TIME: Nanos = Nanos(10_000_000);
 /// How long the last words for a host may take.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Why a connection ends.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DisconnectReason {
-    #[error("the host closed the connection")]
-    Host,
-    #[error(transparent)]
-    Io(io::Error),
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    #[error("the host took none of its data for {0:?}")]
-    SlowReader(Duration),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error("the host does not use TLS, which is required")]
-    WithoutTls,
-    #[error("another connection took its place before it did Connect")]
-    Evicted,
-    #[error("the server stops")]
-    Stopping,
-}
-
-impl From<io::Error> for DisconnectReason {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => DisconnectReason::Host,
-            _ => DisconnectReason::Io(error),
-        }
-    }
-}
 
 /// A connection that was accepted.
 pub(super) struct Connection {

@@ -10,10 +10,13 @@
 //!
 //! What a host does affects at most its own connection; what a connection costs is bounded.
 mod acceptor;
+mod config;
 mod connection;
+mod disconnect;
 mod opening;
 mod registry;
 mod server;
 
+pub use config::ServerConfig;
 pub use opening::TargetTls;
-pub use server::{Path, Server, ServerConfig};
+pub use server::{Path, Server};

@@ -1,6 +1,6 @@
 //! The beginning of a connection to a target with TLS: the first byte says whether the host uses it
 //! (TCP, Transport Layer Security), then comes the handshake.
-use super::connection::DisconnectReason;
+use super::disconnect::DisconnectReason;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A client's messages.
 use super::super::guest::socket::{MessageSocket, SocketError};
-use super::session::Refusal;
+use super::refusal::Refusal;
 use super::wire::{Header, REPLY, VERSION, VERSION_1};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

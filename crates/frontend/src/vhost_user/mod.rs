@@ -19,6 +19,7 @@ mod device;
 mod endpoint;
 mod inflight;
 mod messages;
+mod refusal;
 mod request;
 mod ring;
 mod server;

@@ -12,6 +12,7 @@
 //!
 //! Nothing is dropped silently, and an error names the file and the line or the job.
 mod assume;
+mod figures;
 mod fio;
 mod jobs;
 mod named;
@@ -21,8 +22,9 @@ mod turns;
 
 use anyhow::{Context, Result, ensure};
 pub use assume::{Assume, Kernel};
+pub use figures::{Figures, Predicted};
 pub use named::{LoadKind, NamedLoad};
-pub use run::{Figures, Interrupted, PERCENTILES, Predicted, RunOptions, run};
+pub use run::{Interrupted, PERCENTILES, RunOptions, run};
 use std::fmt;
 use std::path::Path;
 pub use table::COLUMNS;

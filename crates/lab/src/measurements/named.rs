@@ -1,9 +1,11 @@
 //! Loads by name and numbers: from a name such as `read_write_10_90_offset` to job options.
-use super::turns::PAGE;
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use zonal_blk::Op;
 use zonal_fio::job::DataDir;
+
+/// Size of a memory page: blocks of whole pages can always be merged.
+pub(super) const PAGE: u64 = 4096;
 
 /// The operations of zone management by name: what is done in a zone, the last of which is measured.
 const MANAGEMENT: [(&str, &[Op]); 8] = [

@@ -14,11 +14,8 @@
 //! ```
 //!
 //! A turn takes up to minutes, so its two rates are predicted one by one.
-use super::run::{Figures, percentiles};
+use super::figures::{Figures, percentiles};
 use zonal_fio::stats::Histogram;
-
-/// Size of a memory page: blocks of whole pages can always be merged.
-pub(super) const PAGE: u64 = 4096;
 
 /// Seconds before the measurement of the loads by name.
 const RAMP: f64 = 10.0;

@@ -7,9 +7,7 @@ use super::features::Features;
 use super::queue_auth::QueueAuth;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD, Response, SqHead, check_form};
 use super::subsystem::Subsystem;
-use super::{
-    MAX_EVENT_REQUESTS, MAX_IO_QUEUES, MAX_MARK, MAX_QUEUE, Transport, VERSION, identify, logs,
-};
+use super::{MAX_EVENT_REQUESTS, MAX_IO_QUEUES, MAX_MARK, MAX_QUEUE, Transport, VERSION};
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::wire::Sqe;
@@ -122,8 +120,8 @@ impl Controller {
             return Some(Err(invalid));
         }
         Some(match opcode {
-            AdminOpcode::IDENTIFY => identify::identify(self, &(*sqe).into()),
-            AdminOpcode::GET_LOG_PAGE => logs::page(self, now, &(*sqe).into()),
+            AdminOpcode::IDENTIFY => self.identify(&(*sqe).into()),
+            AdminOpcode::GET_LOG_PAGE => self.log_page(now, &(*sqe).into()),
             AdminOpcode::SET_FEATURES => self.set_feature(now, &(*sqe).into(), data),
             AdminOpcode::GET_FEATURES => self.get_feature(now, &(*sqe).into()),
             AdminOpcode::KEEP_ALIVE => {

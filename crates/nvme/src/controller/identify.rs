@@ -5,7 +5,7 @@ use super::pcie::VENDOR;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{
     CRITICAL_TEMPERATURE, ERROR_ENTRIES, IN_CAPSULE, KAS, MAX_EVENT_REQUESTS, MAX_NAMESPACES,
-    MAX_QUEUE, Transport, VERSION, WARNING_TEMPERATURE, logs,
+    MAX_QUEUE, Transport, VERSION, WARNING_TEMPERATURE,
 };
 use crate::NvmeStatus;
 use crate::ana;
@@ -24,64 +24,66 @@ fn structure<T: IntoBytes + Immutable>(data: &T) -> CommandResult {
     Ok(CommandOutput::data(data.as_bytes().to_vec()))
 }
 
-/// Executes Identify (Base section 5.17).
-pub(super) fn identify(controller: &Controller, command: &IdentifyCommand) -> CommandResult {
-    let subsystem = &controller.subsystem;
-    let (nsid, csi) = (command.nsid.get(), Csi(command.csi));
-    let namespace = || match nsid {
-        0 | NSID_ALL => Err(INVALID_NAMESPACE),
-        _ => Ok(subsystem.namespace(nsid)),
-    };
-    // An inactive namespace is all zeroes (Base section 5.17.2).
-    let zeroes = || Ok(CommandOutput::data(vec![0; 4096]));
-    let cns = Cns(command.cns);
-    if subsystem.is_discovery() && cns != Cns::CONTROLLER {
-        return Err(INVALID_FIELD);
-    }
-    match cns {
-        Cns::CONTROLLER => structure(&identify_controller(controller)),
-        Cns::NAMESPACE if nsid == NSID_ALL => zeroes(),
-        Cns::NAMESPACE => {
-            namespace()?.map_or_else(zeroes, |ns| structure(&identify_namespace(controller, &ns)))
+impl Controller {
+    /// Executes Identify (Base section 5.17).
+    pub(super) fn identify(&self, command: &IdentifyCommand) -> CommandResult {
+        let subsystem = &self.subsystem;
+        let (nsid, csi) = (command.nsid.get(), Csi(command.csi));
+        let namespace = || match nsid {
+            0 | NSID_ALL => Err(INVALID_NAMESPACE),
+            _ => Ok(subsystem.namespace(nsid)),
+        };
+        // An inactive namespace is all zeroes (Base section 5.17.2).
+        let zeroes = || Ok(CommandOutput::data(vec![0; 4096]));
+        let cns = Cns(command.cns);
+        if subsystem.is_discovery() && cns != Cns::CONTROLLER {
+            return Err(INVALID_FIELD);
         }
-        Cns::NAMESPACE_DESCRIPTORS => {
-            let namespace = namespace()?.ok_or(INVALID_NAMESPACE)?;
-            Ok(CommandOutput::data(namespace.descriptors()))
-        }
-        Cns::INDEPENDENT_NAMESPACE => namespace()?.map_or_else(zeroes, |ns| {
-            let mut id = ns.identify_independent();
-            id.sharing = subsystem.is_shared().into();
-            id.ana_group = ana_group(controller).into();
-            structure(&id)
-        }),
-        Cns::ACTIVE_NAMESPACES => list(nsid, subsystem.namespaces_after(nsid, |_| true)),
-        Cns::CSI_ACTIVE_NAMESPACES if matches!(csi, Csi::NVM | Csi::ZNS) => {
-            list(nsid, subsystem.namespaces_after(nsid, |namespace| namespace.csi() == csi))
-        }
-        Cns::CSI_NAMESPACE => match (namespace()?, csi) {
-            (Some(namespace), Csi::ZNS) if namespace.is_zoned() => {
-                structure(&namespace.identify_zns())
+        match cns {
+            Cns::CONTROLLER => structure(&identify_controller(self)),
+            Cns::NAMESPACE if nsid == NSID_ALL => zeroes(),
+            Cns::NAMESPACE => {
+                namespace()?.map_or_else(zeroes, |ns| structure(&identify_namespace(self, &ns)))
             }
-            (Some(namespace), Csi::NVM) => structure(&namespace.identify_nvm()),
-            (None, Csi::NVM | Csi::ZNS) => zeroes(),
-            _ => Err(INVALID_FIELD),
-        },
-        Cns::CSI_CONTROLLER => match csi {
-            Csi::NVM => structure(&NvmController::zeroed()),
-            Csi::ZNS => {
-                let mut id = ZnsController::zeroed();
-                id.append_shift = subsystem.append_max().map_or(0, append_shift);
+            Cns::NAMESPACE_DESCRIPTORS => {
+                let namespace = namespace()?.ok_or(INVALID_NAMESPACE)?;
+                Ok(CommandOutput::data(namespace.descriptors()))
+            }
+            Cns::INDEPENDENT_NAMESPACE => namespace()?.map_or_else(zeroes, |ns| {
+                let mut id = ns.identify_independent();
+                id.sharing = subsystem.is_shared().into();
+                id.ana_group = ana_group(self).into();
                 structure(&id)
+            }),
+            Cns::ACTIVE_NAMESPACES => list(nsid, subsystem.namespaces_after(nsid, |_| true)),
+            Cns::CSI_ACTIVE_NAMESPACES if matches!(csi, Csi::NVM | Csi::ZNS) => {
+                list(nsid, subsystem.namespaces_after(nsid, |namespace| namespace.csi() == csi))
+            }
+            Cns::CSI_NAMESPACE => match (namespace()?, csi) {
+                (Some(namespace), Csi::ZNS) if namespace.is_zoned() => {
+                    structure(&namespace.identify_zns())
+                }
+                (Some(namespace), Csi::NVM) => structure(&namespace.identify_nvm()),
+                (None, Csi::NVM | Csi::ZNS) => zeroes(),
+                _ => Err(INVALID_FIELD),
+            },
+            Cns::CSI_CONTROLLER => match csi {
+                Csi::NVM => structure(&NvmController::zeroed()),
+                Csi::ZNS => {
+                    let mut id = ZnsController::zeroed();
+                    id.append_shift = subsystem.append_max().map_or(0, append_shift);
+                    structure(&id)
+                }
+                _ => Err(INVALID_FIELD),
+            },
+            Cns::COMMAND_SETS => {
+                // One combination of command sets: NVM and ZNS, bits 0 and 2 (Base section 5.17.2.21).
+                let mut data = vec![0; 4096];
+                data[0] = 1 << Csi::NVM.0 | 1 << Csi::ZNS.0;
+                Ok(CommandOutput::data(data))
             }
             _ => Err(INVALID_FIELD),
-        },
-        Cns::COMMAND_SETS => {
-            // One combination of command sets: NVM and ZNS, bits 0 and 2 (Base section 5.17.2.21).
-            let mut data = vec![0; 4096];
-            data[0] = 1 << Csi::NVM.0 | 1 << Csi::ZNS.0;
-            Ok(CommandOutput::data(data))
         }
-        _ => Err(INVALID_FIELD),
     }
 }
 
@@ -134,7 +136,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.mdts = subsystem.mdts();
     id.cntlid = controller.cntlid().into();
     id.ver = VERSION.into();
-    id.oaes = logs::events(controller).into();
+    id.oaes = controller.known_events().into();
     id.ctratt = 1.into();
     id.cntrltype = if discovery { 2 } else { 1 };
     id.acl = 3;

@@ -12,31 +12,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::IntoBytes;
 use zonal_blk::Nanos;
 
-/// The asynchronous events that a controller supports (OAES).
-pub(super) fn events(controller: &Controller) -> u32 {
-    if controller.subsystem.is_discovery() {
-        return notice::DISCOVERY_LOG;
+impl Controller {
+    /// The asynchronous events that the controller supports (OAES).
+    pub(super) fn known_events(&self) -> u32 {
+        if self.subsystem.is_discovery() {
+            return notice::DISCOVERY_LOG;
+        }
+        let ana = if self.association.port.is_some() { notice::ANA_CHANGE } else { 0 };
+        notice::NAMESPACE_ATTRIBUTE | notice::ZONE_DESCRIPTOR | ana
     }
-    let ana = if controller.association.port.is_some() { notice::ANA_CHANGE } else { 0 };
-    notice::NAMESPACE_ATTRIBUTE | notice::ZONE_DESCRIPTOR | ana
-}
 
-/// Executes Get Log Page (Base section 5.16).
-pub(super) fn page(controller: &Controller, now: Nanos, command: &LogCommand) -> CommandResult {
-    let (offset, len) = (command.offset.get(), command.length());
-    if offset % 4 != 0 || len > 4096 << controller.subsystem.mdts() {
-        return Err(INVALID_FIELD);
+    /// Executes Get Log Page (Base section 5.16).
+    pub(super) fn log_page(&self, now: Nanos, command: &LogCommand) -> CommandResult {
+        let (offset, len) = (command.offset.get(), command.length());
+        if offset % 4 != 0 || len > 4096 << self.subsystem.mdts() {
+            return Err(INVALID_FIELD);
+        }
+        let page = full_page(self, now, command)?;
+        let offset = usize::try_from(offset).map_err(|_| INVALID_FIELD)?;
+        if offset > page.len() {
+            return Err(INVALID_FIELD);
+        }
+        // Beyond the end of the page are zeroes.
+        let mut data = zeroes(usize::try_from(len).expect("MDTS fits"))?;
+        let there = data.len().min(page.len() - offset);
+        data[..there].copy_from_slice(&page[offset..offset + there]);
+        Ok(CommandOutput::data(data))
     }
-    let page = full_page(controller, now, command)?;
-    let offset = usize::try_from(offset).map_err(|_| INVALID_FIELD)?;
-    if offset > page.len() {
-        return Err(INVALID_FIELD);
-    }
-    // Beyond the end of the page are zeroes.
-    let mut data = zeroes(usize::try_from(len).expect("MDTS fits"))?;
-    let there = data.len().min(page.len() - offset);
-    data[..there].copy_from_slice(&page[offset..offset + there]);
-    Ok(CommandOutput::data(data))
 }
 
 fn full_page(

@@ -21,6 +21,7 @@ mod admin;
 mod association;
 mod async_events;
 mod connect;
+mod feature_commands;
 mod features;
 mod identify;
 mod io;

@@ -10,11 +10,13 @@
 //! ```
 mod info;
 mod path;
+mod protection;
 mod report;
 mod scan;
 mod setup;
 
 pub use info::{Ids, NamespaceInfo, ScanError, ZoneInfo};
 pub use path::{Namespace, NamespaceHead, NamespaceLayout, NamespaceMismatch};
+pub use protection::Protection;
 pub use scan::{ControllerInfo, identify_data, scan};
-pub use setup::{Protection, SpecialPayload, setup, setup_rw};
+pub use setup::{SpecialPayload, setup, setup_rw};

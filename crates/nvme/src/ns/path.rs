@@ -6,7 +6,7 @@
 //! command reads one cache line without following a pointer. `benches/ns_head` compares this with the
 //! layouts that Linux had and has.
 use super::info::NamespaceInfo;
-use super::setup::Protection;
+use super::protection::Protection;
 use std::fmt::{LowerHex, Write};
 use std::sync::Arc;
 use zonal_blk::layout::StructLayout;

@@ -13,7 +13,9 @@
 mod derive;
 mod offered;
 mod psk;
+mod suite;
 
-pub use derive::{CipherSuite, IdentityVersion, TlsPsk};
+pub use derive::{IdentityVersion, TlsPsk};
 pub use offered::PskTable;
 pub use psk::{ConfiguredPsk, PskError, Psks, PsksError};
+pub use suite::CipherSuite;

@@ -1,7 +1,7 @@
 //! Configured keys in the PSK interchange format, and files of them.
 //!
 //! No key appears in an error or in debug output, and memory that held one is overwritten.
-use super::CipherSuite;
+use super::suite::CipherSuite;
 use crate::key_file::{KeyFormError, check_host, decode_key, lines_of_words};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Executing commands on the served devices.
 use super::attributes;
 use super::command::{Command, PowerCut, ZoneChange};
-use super::metrics;
+use super::managed::{ManagedDevice, Power};
 use super::scrub::Scrubber;
 use super::snapshot::Snapshot;
 use super::view::View;
@@ -10,44 +10,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use zonal_blk::{Queue, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::control::{DeviceControl, Lateness};
-use zonal_device::inject::InjectDevice;
-use zonal_device::power::{PowerDevice, When};
+use zonal_device::power::When;
 use zonal_device::quantity::format_time;
 use zonal_frontend::nvme_tcp::Path;
-use zonal_frontend::zonefs::ZoneFs;
 use zonal_nvme::ana::AnaState;
-use zonal_nvme::controller::PutMark;
-
-/// A served device.
-pub struct ManagedDevice {
-    /// Its name on the command line.
-    pub name: String,
-    /// Its description, one line.
-    pub description: String,
-    /// Its queue, with I/O statistics.
-    pub queue: Arc<Queue>,
-    /// The device, with fault injection.
-    pub device: Arc<InjectDevice>,
-    /// Its zones as files, if they are mounted.
-    pub files: Option<Arc<ZoneFs>>,
-    /// Takes marks, if the device is recorded or its power can fail at one.
-    pub mark: Option<PutMark>,
-    /// The device's power, if its cache is volatile.
-    pub power: Option<Power>,
-}
-
-/// The power of a device.
-pub struct Power {
-    /// The device with the cache.
-    pub device: Arc<PowerDevice>,
-    /// Makes an image of what the device holds while its power is off.
-    pub save: SaveImage,
-}
-
-/// Makes an image of what a device holds while its power is off, or says why it cannot.
-pub type SaveImage = Box<dyn Fn(&std::path::Path) -> Result<(), String> + Send + Sync>;
 
 /// How long the commands in flight may take when the power is cut.
 const CUT_WITHIN: Duration = Duration::from_secs(20);
@@ -142,7 +110,7 @@ impl DeviceManager {
                 true => Ok(Value::Null),
                 false => Err("power-cut: found none that waits for its moment".to_owned()),
             },
-            Command::Metrics => Ok(Value::from(metrics::text(self))),
+            Command::Metrics => Ok(Value::from(self.metrics())),
             Command::StartScrub { rate } => scrubber.start(rate).map(|()| Value::Null),
             Command::StopScrub => {
                 scrubber.stop();

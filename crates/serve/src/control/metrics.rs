@@ -1,19 +1,13 @@
-//! Metrics in Prometheus' text format 0.0.4, served over HTTP at `/metrics`.
+//! Metrics in Prometheus' text format 0.0.4.
 //!
 //! Names end in their unit, and those of counters in `_total`.
-use super::http::{Browsing, Handler, HttpServer, Limits, Page, Route};
-use super::manager::{DeviceManager, ManagedDevice};
+use super::managed::ManagedDevice;
+use super::manager::DeviceManager;
 use super::snapshot::{Answer, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use zonal_blk::IoStat;
 use zonal_device::control::Lateness;
-
-/// The media type of the format.
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
 /// Type, help and samples of metrics by name: the format wants all samples of a metric together.
 #[derive(Default)]
@@ -76,18 +70,21 @@ const MODEL_LATE: (&str, &str, &str) = (
 const FAULTS: (&str, &str, &str) =
     ("zonal_fault_hits_total", "counter", "Requests that a fault rule applied to.");
 
-/// All metrics. A device that waits is waited for only briefly: see [`Snapshot`].
-pub(super) fn text(manager: &DeviceManager) -> String {
-    let mut samples = Samples::default();
-    let devices = || manager.devices().iter().zip(manager.snapshots());
-    devices().for_each(|(device, snapshot)| snapshot.ask(device));
-    devices().for_each(|(device, snapshot)| of_device(device, snapshot, &mut samples));
-    let mut text = String::new();
-    for (name, (kind, help, lines)) in samples.by_name {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", lines.join("\n"));
+impl DeviceManager {
+    /// All metrics. A device that waits is waited for only briefly: see [`Snapshot`].
+    pub(super) fn metrics(&self) -> String {
+        let mut samples = Samples::default();
+        let devices = || self.devices().iter().zip(self.snapshots());
+        devices().for_each(|(device, snapshot)| snapshot.ask(device));
+        devices().for_each(|(device, snapshot)| of_device(device, snapshot, &mut samples));
+        let mut text = String::new();
+        for (name, (kind, help, lines)) in samples.by_name {
+            // Writing to a string does not fail.
+            let _ =
+                writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", lines.join("\n"));
+        }
+        text
     }
-    text
 }
 
 fn of_device(managed: &ManagedDevice, snapshot: &Snapshot, samples: &mut Samples) {
@@ -165,31 +162,10 @@ fn of_model(answer: &Answer, name: (&str, &str), samples: &mut Samples) {
     }
 }
 
-/// The HTTP server. Dropping it stops it, and waits for no client.
-pub struct MetricsServer(HttpServer);
-
-impl MetricsServer {
-    /// Answers `GET /metrics` on `address`; port 0 for any free one.
-    ///
-    /// # Errors
-    /// Those of listening on the address.
-    pub fn start(address: SocketAddr, manager: Arc<DeviceManager>) -> io::Result<Self> {
-        let page = move || Page { content_type: CONTENT_TYPE, text: text(&manager) };
-        let handler = Handler::Page(Box::new(page));
-        let routes = vec![Route { path: "/metrics", public: true, handler }];
-        let (browsing, limits) = (Browsing::default(), Limits::default());
-        HttpServer::start("metrics", address, routes, browsing, limits).map(MetricsServer)
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.0.address()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::mpsc::{self, Receiver};
     use std::sync::{Mutex, PoisonError};
     use zonal_blk::{Device, HwQueue, Limits, Queue, QueueOptions, Status, Zone, ZoneNo};
@@ -246,7 +222,7 @@ mod tests {
 
     #[test]
     fn late_completions_of_a_model_are_counted() {
-        let page = text(&slow().1);
+        let page = slow().1.metrics();
         assert!(page.contains("zonal_model_completions_total{device=\"a\"} 7\n"), "{page}");
         assert!(page.contains("zonal_model_late_completions_total{device=\"a\"} 3\n"), "{page}");
     }
@@ -256,15 +232,15 @@ mod tests {
         let (device, manager) = slow();
         let zones = "zonal_zones{device=\"a\",condition=\"Empty\"} 4\n";
         let answered = "zonal_device_answer_overdue_seconds{device=\"a\"} 0\n";
-        let page = text(&manager);
+        let page = manager.metrics();
         assert!(page.contains(zones) && page.contains(answered), "{page}");
         let (tell, told) = mpsc::channel();
         *device.told.lock().expect("nobody panics") = Some(told);
         for _ in 0..3 {
-            let page = text(&manager);
+            let page = manager.metrics();
             assert!(page.contains(zones) && !page.contains(answered), "{page}");
         }
         drop(tell);
-        while !text(&manager).contains(answered) {}
+        while !manager.metrics().contains(answered) {}
     }
 }

@@ -21,19 +21,24 @@ mod command;
 #[cfg(feature = "http")]
 pub(crate) mod http;
 pub mod log;
+mod managed;
 mod manager;
-#[cfg(feature = "http")]
 mod metrics;
+#[cfg(feature = "http")]
+mod metrics_server;
 mod scrub;
 mod snapshot;
 mod socket;
 mod view;
 
 pub use command::{Command, CommandError, PowerCut};
-pub use manager::{DeviceManager, ManagedDevice, Power, SaveImage};
+pub use managed::{ManagedDevice, Power, SaveImage};
+pub use manager::DeviceManager;
 #[cfg(feature = "http")]
-pub use metrics::MetricsServer;
+pub use metrics_server::MetricsServer;
+#[cfg(feature = "http")]
 pub(crate) use socket::execute;
 pub use socket::{ControlClient, ControlServer};
+#[cfg(feature = "http")]
 pub(crate) use view::written;
 pub use view::{Cell, MAX_CELLS, MapRange, Plug, View, ZoneMap};

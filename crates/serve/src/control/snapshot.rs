@@ -2,7 +2,7 @@
 //!
 //! A thread asks the device, one at a time. A page waits for the answer up to [`PATIENCE`] and has
 //! the last one otherwise; while the thread still waits, later pages have that at once.
-use super::manager::ManagedDevice;
+use super::managed::ManagedDevice;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;

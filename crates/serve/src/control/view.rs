@@ -1,7 +1,7 @@
 //! A device at one moment, as `zonal top` shows it: zones, plugs, settings, and counters whose
 //! differences are rates.
 use super::attributes;
-use super::manager::ManagedDevice;
+use super::managed::ManagedDevice;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use zonal_blk::{PlugInfo, Status, Zone, ZoneCondition, ZoneNo};

@@ -3,7 +3,8 @@
 //! Submission entries have 128 bytes, for the command, and completions 32, for the 64-bit result of
 //! a zone append: where its data are.
 use super::abi::{URING_CMD_IO, UringCmd};
-use crate::linux::queue::{Commands, Failure, data_len};
+use crate::linux::failure::Failure;
+use crate::linux::queue::{Commands, data_len};
 use io_uring::{cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -10,9 +10,11 @@
 mod abi;
 mod commands;
 mod device;
+mod error;
 mod node;
 
-pub use device::{NodeError, NvmeDevice};
+pub use device::NvmeDevice;
+pub use error::NodeError;
 pub use node::is_name;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! What sysfs knows of a generic node. A node is found by its device number, whatever its name.
-use super::device::NodeError;
+use super::error::NodeError;
 use crate::linux::sysfs::{self, Attributes};
 use std::fs::{self, File};
 use std::io;

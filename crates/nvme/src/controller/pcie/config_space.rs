@@ -6,9 +6,14 @@
 //!  48h  MSI-X
 //!  60h  PCI Express
 //! ```
-use super::function::{BAR_SIZE, PBA, VECTOR_TABLE};
 use super::{DEVICE, VENDOR};
 
+/// Bytes of BAR 0.
+pub const BAR_SIZE: u32 = 0x4000;
+/// Where BAR 0 has the MSI-X table.
+pub(super) const VECTOR_TABLE: u32 = 0x2000;
+/// Where it has the pending bits, which are always 0.
+pub(super) const PBA: u32 = 0x3000;
 /// Bytes of configuration space.
 pub const CONFIG_SIZE: usize = 4096;
 

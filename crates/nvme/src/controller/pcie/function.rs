@@ -1,5 +1,5 @@
 //! The function: registers, doorbells and the admin queue.
-use super::config_space::ConfigSpace;
+use super::config_space::{ConfigSpace, PBA, VECTOR_TABLE};
 use super::pointers::{Segment, gather, parse, scatter};
 use super::ring::{CqRing, SqRing};
 use super::shared::{Ended, Mailbox, Shared};
@@ -25,12 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zonal_blk::{Nanos, WakeUp};
 
-/// Bytes of BAR 0.
-pub const BAR_SIZE: u32 = 0x4000;
-/// Where BAR 0 has the MSI-X table.
-pub(super) const VECTOR_TABLE: u32 = 0x2000;
-/// Where it has the pending bits, which are always 0.
-pub(super) const PBA: u32 = 0x3000;
 /// Shutdown processing occurring (CSTS.SHST).
 const SHUTDOWN_OCCURRING: u32 = 0b01 << 2;
 

@@ -25,9 +25,10 @@ mod ring;
 mod shared;
 mod worker;
 
+pub use config_space::BAR_SIZE;
 pub use config_space::CONFIG_SIZE;
 pub use dma::{Dma, DmaError};
-pub use function::{BAR_SIZE, Function};
+pub use function::Function;
 pub use worker::{IoWorker, Polled};
 
 /// The vendor and the device in configuration space. Nobody has registered them.

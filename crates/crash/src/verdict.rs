@@ -1,0 +1,31 @@
+//! What the check of a state finds.
+use serde::{Deserialize, Serialize};
+
+/// What a judge found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Why the state is bad.
+    pub failure: Option<String>,
+    /// What explains that.
+    pub output: String,
+}
+
+impl Judgement {
+    /// One without output.
+    pub fn of(failure: Option<String>) -> Self {
+        Judgement { failure, output: String::new() }
+    }
+}
+
+/// The result of the check of a state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The state, as text.
+    pub state: String,
+    /// Why it failed.
+    pub failure: Option<String>,
+    /// The end of what a command printed, of a check that failed.
+    pub output: String,
+    /// How long that took.
+    pub seconds: f64,
+}
