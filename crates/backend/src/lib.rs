@@ -14,18 +14,17 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod error;
 pub mod image;
 pub mod linux;
 mod names;
+mod notices;
 pub mod nvme_tcp;
 mod segments;
 mod stack;
 mod tags;
 
-pub use names::{
-    OpenError, ProfileError, is_block_device, is_device, is_external, load, open_image,
-    profile_text,
-};
-pub use stack::{
-    Notices, OpenOptions, Recording, RecordingError, Stack, StackError, Unattached, UnnamedLog,
-};
+pub use error::{OpenError, ProfileError, StackError};
+pub use names::{is_block_device, is_device, is_external, load, open_image, profile_text};
+pub use notices::Notices;
+pub use stack::{OpenOptions, Recording, RecordingError, Stack, Unattached, UnnamedLog};

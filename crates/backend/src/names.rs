@@ -9,73 +9,13 @@
 //! ```
 //!
 //! The form of the name alone decides the kind of device, whether or not it exists.
+use crate::error::{OpenError, ProfileError, StackError};
 use crate::image::{self, ImageName};
-use crate::linux;
-use crate::linux::passthrough::NodeError;
-use crate::nvme_tcp::{self, Address, AddressError, ConnectError};
-use crate::stack::{Notices, StackError};
-use std::io;
+use crate::notices::Notices;
+use crate::nvme_tcp::{self, Address};
 use std::path::Path;
-use zonal_device::device_spec::{self, DeviceSpec, SpecError};
+use zonal_device::device_spec::{self, DeviceSpec};
 use zonal_os::text_file;
-
-/// Why a device cannot be opened, made or connected to.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The name of an image is malformed.
-    #[error(transparent)]
-    ImageName(#[from] image::NameError),
-    /// The image cannot be opened.
-    #[error(transparent)]
-    Image(#[from] image::OpenError),
-    /// The NVMe namespace cannot be used.
-    #[error(transparent)]
-    Node(#[from] NodeError),
-    /// The block device cannot be used.
-    #[error(transparent)]
-    Linux(#[from] linux::OpenError),
-    /// The address is malformed.
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    /// The target cannot be connected to.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The spec or the profile is invalid.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// A block device is named where a device is made.
-    #[error(
-        "unknown device `{0}`, expected one made here; a block device of this machine is named on \
-         the command line: `zonal run --device` in real time, `zonal zone`, `zonal serve`"
-    )]
-    BlockDevice(String),
-    /// A device that exists is named where one is made.
-    #[error(
-        "found an image or a device of another program, expected a model, which is made here; the \
-         others are for `zonal run` in real time, `zonal zone` and `zonal serve`"
-    )]
-    External,
-}
-
-/// Why there is no text of a profile.
-#[derive(Debug, thiserror::Error)]
-pub enum ProfileError {
-    /// There is no such profile.
-    #[error(
-        "unknown profile `{0}`, expected {names} or a file NAME.toml{meant}",
-        names = device_spec::profile_names(),
-        meant = zonal_blk::meant(.0, device_spec::profile_names().split(", "))
-    )]
-    Unknown(String),
-    /// The file cannot be read.
-    #[error("{file}: cannot read the device profile")]
-    Read {
-        /// The file.
-        file: String,
-        /// Why not.
-        source: io::Error,
-    },
-}
 
 /// Opens an image. What its user may not expect, such as damage that was repaired, goes to
 /// `notices`.

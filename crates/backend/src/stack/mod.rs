@@ -21,91 +21,27 @@
 //! assert_eq!(channel.queue().limits().nr_zones, 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-mod notices;
 mod recording;
 
-pub use notices::Notices;
 pub use recording::{Recording, RecordingError, UnnamedLog};
 
+use crate::error::{OpenError, ProfileError, StackError};
 use crate::image::{self, ImageName};
 use crate::linux::LinuxDevice;
 use crate::linux::passthrough::{self, NvmeDevice};
-use crate::names::{OpenError, ProfileError, is_block_device, load, open_image, profile_text};
+use crate::names::{is_block_device, load, open_image, profile_text};
+use crate::notices::Notices;
 use crate::nvme_tcp::{self, Address};
 use std::path::PathBuf;
 use std::sync::Arc;
-use zonal_blk::{AttachError, Queue, QueueOptions};
+use zonal_blk::{Queue, QueueOptions};
 use zonal_crash::log::Header;
 use zonal_crash::{RecordDevice, Recorder};
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec};
-use zonal_device::image::{ImageError, Profile};
+use zonal_device::image::Profile;
 use zonal_device::inject::{InjectDevice, Rule};
 use zonal_device::power::PowerDevice;
-
-/// Why a device cannot be opened, wrapped or attached.
-#[derive(Debug, thiserror::Error)]
-pub enum StackError {
-    /// It cannot be opened, made or connected to.
-    #[error("{} {name}", if ImageName::is_image_name(name) { "image" } else { "device" })]
-    Open {
-        /// Its name.
-        name: String,
-        /// Why not.
-        source: Box<OpenError>,
-    },
-    /// It is to be recorded, and keeps no data.
-    #[error(
-        "device {name}: found one that keeps no data, expected one that does (memory=true), or an \
-         image: there is nothing to record"
-    )]
-    NothingToRecord {
-        /// Its name.
-        name: String,
-    },
-    /// It is to be recorded, and no image can have its zones.
-    #[error("device {name}")]
-    Record {
-        /// Its name.
-        name: String,
-        /// Why not.
-        source: ImageError,
-    },
-    /// It is to be recorded, and its profile cannot be read.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    /// It is to have a write cache, and nothing can be taken back on its medium.
-    #[error(
-        "device {name}: found one that cannot take back what was written, expected a model, or an \
-         image without the latencies of one"
-    )]
-    WriteCache {
-        /// Its name.
-        name: String,
-    },
-    /// The block layer cannot be attached.
-    #[error("device {name}")]
-    Attach {
-        /// Its name.
-        name: String,
-        /// Why not.
-        source: AttachError,
-    },
-}
-
-impl StackError {
-    pub(crate) fn open(name: &str, error: OpenError) -> Self {
-        StackError::Open { name: name.to_owned(), source: Box::new(error) }
-    }
-
-    /// Whether it is the recording that cannot be made.
-    pub fn is_of_recording(&self) -> bool {
-        matches!(
-            self,
-            StackError::NothingToRecord { .. } | StackError::Record { .. } | StackError::Profile(_)
-        )
-    }
-}
 
 /// How a device is opened.
 #[derive(Clone, Debug)]

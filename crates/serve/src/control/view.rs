@@ -103,6 +103,7 @@ pub struct Cell {
     filled: u8,
 }
 
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the page uses them"))]
 impl Cell {
     /// The conditions of a cell with their names. Of several zones, the condition that comes first
     /// here counts.

@@ -27,6 +27,7 @@ mod control;
 mod error;
 mod identity;
 mod nvme_tcp;
+mod options;
 mod running;
 mod subsystem;
 mod ublk;
@@ -39,7 +40,7 @@ pub use control::managed;
 #[cfg(feature = "http")]
 pub use control::watched;
 pub use error::ServeError;
-pub use nvme_tcp::NvmeOptions;
+pub use options::NvmeOptions;
 pub use running::{Running, Stopper, Stopping, stopping};
 pub use ublk::UblkOptions;
 
