@@ -28,10 +28,12 @@ use crate::config;
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use tracing::Level;
+use zonal_fio::options;
 use zonal_serve::control::log::{Format, LogOptions};
 
 /// A parsed command line.
@@ -288,6 +290,7 @@ fn split_args<A: Args>(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
     let mut own: Vec<OsString> = args.by_ref().take(2).collect();
     let mut jobs = Vec::new();
     while let Some(arg) = args.next() {
+        let arg = in_full(&command, arg);
         match takes_value(&command, &arg) {
             None => jobs.push(arg),
             Some(wants_next) => {
@@ -299,6 +302,25 @@ fn split_args<A: Args>(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
         }
     }
     (own, jobs)
+}
+
+/// An option with the whole name if it is abbreviated, as fio allows: the beginning of one name only, of
+/// options of `command` and of jobs together.
+fn in_full(command: &clap::Command, arg: OsString) -> OsString {
+    let Some(text) = arg.to_str().and_then(|text| text.strip_prefix("--")) else { return arg };
+    let (short, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+    let is_own = |name: &str| command.get_arguments().any(|known| known.get_long() == Some(name));
+    if short.is_empty() || short == "help" || is_own(short) || options::find(short).is_some() {
+        return arg;
+    }
+    let own = command.get_arguments().filter_map(Arg::get_long);
+    let own = own.filter(|name| name.starts_with(short)).map(str::to_owned);
+    let names: BTreeSet<String> =
+        own.chain(options::beginning_with(short).map(str::to_owned)).collect();
+    match names.first() {
+        Some(name) if names.len() == 1 => format!("--{name}{value}").into(),
+        _ => arg,
+    }
 }
 
 /// Whether the value of an option of `command` is the next argument; `None` for other arguments.
@@ -323,6 +345,17 @@ mod tests {
     #[test]
     fn definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn abbreviated_options_are_those_that_begin_so() {
+        let of = |arg: &str| split_args::<RunArgs>(["zonal", "run", arg].map(Into::into).to_vec());
+        let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
+        assert_eq!(of("--numj=2"), (words(&["zonal", "run"]), words(&["--numjobs=2"])));
+        assert_eq!(of("--readw=write").1, words(&["--rw=write"]));
+        assert_eq!(of("--outpu=json").1, words(&["--outpu=json"]), "--output and --output-format");
+        assert_eq!(of("--minim").0, words(&["zonal", "run", "--minimal"]));
+        assert_eq!(of("--rat=1").1, words(&["--rat=1"]), "there are several");
     }
 
     #[test]

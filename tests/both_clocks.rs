@@ -54,7 +54,8 @@ fn run(clock_kind: ClockKind, device: &str, policy: ZoneWrite, text: &str) -> Ru
             zonal_sim::run(runners, Nanos(0), CostModel::Flat(Nanos(1000))).expect("no stall")
         }
         ClockKind::Real => {
-            let thread = |runner| JobThread { runner: Box::new(runner), cpus: Vec::new() };
+            let thread =
+                |runner| JobThread { runner: Box::new(runner), cpus: Vec::new(), name: None };
             let threads = runners.map(thread).collect();
             let clock = RealClock::start();
             let outcomes =

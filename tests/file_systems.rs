@@ -27,7 +27,7 @@ fn run(real: bool, device: &str, policy: Option<ZoneWrite>, text: &str) -> Vec<O
     let runner = fs::mount(&job, 0, &disks, 7).expect("a file system that fits");
     let runner = Box::new(runner);
     if real {
-        let threads = vec![JobThread { runner, cpus: Vec::new() }];
+        let threads = vec![JobThread { runner, cpus: Vec::new(), name: None }];
         jobs::run(threads, &RealClock::start(), &AtomicBool::new(false), || {}).expect("threads")
     } else {
         let costs = CostModel::Flat(Nanos(1000));

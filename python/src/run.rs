@@ -113,10 +113,12 @@ fn run_jobs(
         }
         ClockKind::Real => Executor::real_time(Arc::clone(stop), progress),
     };
+    let started_ms = clock.timestamp_ms();
     let finished = run.execute(&mut executor, options.seed)?;
     let info = RunInfo {
         version: concat!("zonal-", env!("CARGO_PKG_VERSION")).to_owned(),
-        timestamp_ms: executor.timestamp_ms(),
+        timestamp_ms: clock.timestamp_ms(),
+        started_ms,
         global_options: set.global_options,
         clock,
         seed: options.seed,

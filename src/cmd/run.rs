@@ -1,4 +1,5 @@
 //! `zonal run`.
+mod fio;
 mod shown;
 
 use super::traced::{self, TraceArgs};
@@ -8,11 +9,12 @@ use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, Args};
+use fio::FioArgs;
 use shown::Shown;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +41,10 @@ pub struct RunArgs {
     /// /dev/ngXnY. Without it, each job's `filename` names its device, which cannot be one of the last two
     #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: Option<String>,
+    /// Give each clone a region of its own on the device, as large as its file would be in fio, and
+    /// each file that jobs name; without it, all of them use the device from `offset` on
+    #[arg(long)]
+    pub files: bool,
     /// Real threads and real time, or discrete events in virtual time
     #[arg(long, value_enum, default_value_t = ClockArg::Real)]
     pub clock: ClockArg,
@@ -116,6 +122,8 @@ pub struct RunArgs {
     /// time such as 30s or 500ms, in seconds without a unit
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub status_interval: Option<Nanos>,
+    #[command(flatten)]
+    pub fio: FioArgs,
     /// Print the jobs as a command line, and run nothing
     #[arg(long)]
     pub showcmd: bool,
@@ -137,13 +145,10 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if let Some(option) = &args.cmdhelp {
         return explain(option);
     }
-    let mut formats = Format::parse_list(&args.output_format).context("--output-format")?;
-    if args.minimal {
-        formats = vec![Format::Terse];
-    }
+    let formats = formats(args)?;
     let command_line = args.showcmd.then(|| jobfile::command_line(&job_args, &SystemEnvironment));
     let set = jobfile::parse_args(job_args, &SystemEnvironment)?;
-    let notices = set.notices(args.allow_unsupported)?;
+    let mut notices = set.notices(args.allow_unsupported)?;
     let JobSet { jobs, global_options, .. } = set;
     if let Some(words) = command_line {
         writeln!(io::stdout(), "zonal run {}", words?)?;
@@ -152,24 +157,25 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if jobs.is_empty() {
         bail!("no jobs: name a job file, or give a job with --name=... (see zonal run --help)");
     }
-    for notice in notices {
-        tracing::warn!("{notice}");
-    }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let clock = clock(args)?;
     let mut run = Run::prepare(&jobs, &device_options(args, clock, &formats))?;
+    notices.extend(warnings(&run, &jobs, clock));
+    args.fio.check(&jobs, &notices)?;
+    tell(&notices);
     if args.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
-    warn(&run, &jobs, clock);
     let output = Arc::new(Mutex::new(open_output(args)?));
     start_recording(&mut run, args)?;
     if formats.contains(&Format::Normal) {
         write_to(&output, &run.announcement()).with_context(|| written_to(args))?;
     }
+    let started_ms = clock.timestamp_ms();
     let info = |timestamp_ms, global_options, interrupted| RunInfo {
         version: concat!("zonal-", env!("CARGO_PKG_VERSION")).to_owned(),
         timestamp_ms,
+        started_ms,
         global_options,
         clock,
         seed: args.seed,
@@ -188,7 +194,10 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let finished = shown.during(|| run.execute(&mut executor, args.seed))?;
     report_findings(&finished, run.devices())?;
     let mut report =
-        run.report(&finished, info(executor.timestamp_ms(), global_options, executor.is_stopped()));
+        run.report(&finished, info(clock.timestamp_ms(), global_options, executor.is_stopped()));
+    if !notices.is_empty() {
+        report.extra.push(("notices".to_owned(), notices.into()));
+    }
     report.extra.extend(run.io_trace().into_iter().flat_map(|trace| trace.sections(args.explain)));
     write_to(&output, &report::render(&report, &formats)).with_context(|| written_to(args))?;
     if args.dump_plugs {
@@ -200,6 +209,24 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         Some(interrupted) => interrupted,
         None => success(&finished, run.devices()),
     })
+}
+
+/// The formats of the report.
+fn formats(args: &RunArgs) -> Result<Vec<Format>> {
+    let mut formats = Format::parse_list(&args.output_format).context("--output-format")?;
+    if args.minimal {
+        formats = vec![Format::Terse];
+    }
+    args.fio.add_formats(&mut formats);
+    Ok(formats)
+}
+
+/// Tells a person what is in the report, too: a program that reads the report may take anything on
+/// standard error for a failure.
+fn tell(notices: &[String]) {
+    if io::stderr().is_terminal() {
+        notices.iter().for_each(|notice| tracing::warn!("{notice}"));
+    }
 }
 
 /// The clock, which the other options have to fit.
@@ -263,6 +290,7 @@ fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> Devic
     let is_json = |format: &Format| matches!(format, Format::Json | Format::JsonPlus);
     DeviceOptions {
         device: args.device.clone(),
+        files: args.files,
         queue: QueueOptions {
             zone_write: args.zone_write.map(Into::into),
             merge: !args.nomerges,
@@ -337,26 +365,20 @@ fn written_to(args: &RunArgs) -> String {
     path.map_or("standard output".to_owned(), |path| format!("--output {}", path.display()))
 }
 
-/// Warns about what the jobs may not expect.
-fn warn(run: &Run, jobs: &[Arc<Job>], clock: ClockKind) {
-    if clock == ClockKind::Real {
-        report_missing_cpus(jobs);
-    }
-    for warning in run.warnings() {
-        tracing::warn!("{warning}");
-    }
+/// What the jobs may not expect.
+fn warnings(run: &Run, jobs: &[Arc<Job>], clock: ClockKind) -> Vec<String> {
+    let missing = (clock == ClockKind::Real).then(|| missing_cpus(jobs)).flatten();
+    missing.into_iter().chain(run.warnings()).collect()
 }
 
-/// Warns about CPUs of `cpus_allowed` that this machine does not have.
-fn report_missing_cpus(jobs: &[Arc<Job>]) {
+/// The CPUs of `cpus_allowed` that this machine does not have.
+fn missing_cpus(jobs: &[Arc<Job>]) -> Option<String> {
     let allowed = zonal_os::allowed_cpus();
     let wanted = jobs.iter().flat_map(|job| &job.cpus_allowed);
     let missing: BTreeSet<usize> = wanted.copied().filter(|cpu| !allowed.contains(cpu)).collect();
-    if !missing.is_empty() {
-        tracing::warn!(
-            "cpus_allowed: CPUs {missing:?} are not online; {allowed:?} are used instead"
-        );
-    }
+    (!missing.is_empty()).then(|| {
+        format!("cpus_allowed: CPUs {missing:?} are not online; {allowed:?} are used instead")
+    })
 }
 
 /// Prints verification errors, and dumps the blocks that were read and expected if the job has

@@ -427,3 +427,107 @@ fn jobs_on_a_file_system_write_logs() {
         }
     }
 }
+
+#[test]
+fn start_delays_are_drawn_from_a_range_for_each_clone() {
+    let args = ["--name=a", PLAIN, "--startdelay=1-9", "--numjobs=8", "--number_ios=1"];
+    let (code, json, err) = run("virtual", &args);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let start = |job: &Value| job["job_start"].as_u64().expect("milliseconds");
+    let starts: Vec<u64> = json["jobs"].as_array().expect("clones").iter().map(start).collect();
+    assert!(starts.iter().all(|start| (1000..=9000).contains(start)), "{starts:?}");
+    assert!(starts.iter().any(|start| *start != starts[0]), "{starts:?}");
+}
+
+#[test]
+fn offsets_and_sizes_in_percent_that_meet_the_end_of_the_device_run() {
+    for (offset, size, blocks) in [("80%", "20%", 51), ("53%", "60%", 120), ("50%", "50%", 128)] {
+        let (offset, size) = (format!("--offset={offset}"), format!("--size={size}"));
+        let (code, json, err) = run("virtual", &["--name=a", PLAIN, &offset, &size]);
+        assert_eq!((code, err.as_str()), (0, ""), "{offset} {size}");
+        assert_eq!(count(&json, 0, "read"), blocks, "{offset} {size}");
+    }
+}
+
+const SHARED: &str = "jobs and clones share one region of null:zoned=false,size=1M,memory=true";
+
+#[test]
+fn clones_without_a_file_share_the_device_and_say_so_unless_they_have_files() {
+    let args = ["--name=a", PLAIN, "--rw=randwrite", "--verify=crc32c", "--size=256k"];
+    let clones = [&args[..], &["--numjobs=4"]].concat();
+    let (_, json, _) = run("virtual", &[&clones[..], &["--do_verify=0"]].concat());
+    assert!(json["zonal"]["notices"].to_string().contains(SHARED), "{json}");
+    in_both_clocks(&[&clones[..], &["--files"]].concat(), |clock, json| {
+        assert!(json["zonal"].get("notices").is_none(), "{clock}: {json}");
+        assert_eq!(count(json, 3, "read"), 64, "{clock}: each verifies its own file");
+    });
+    let (code, _, err) = run("virtual", &[&clones[..], &["--files", "--numjobs=5"]].concat());
+    let told = "job a: size: clone 4 has no room for its file: it begins at 1048576";
+    assert!(code == 2 && err.contains(told), "{err}");
+    let (code, _, err) = run("virtual", &["--name=a", PLAIN, "--files"]);
+    assert!(code == 2 && err.contains("files need a size in bytes or zones, or filesize"), "{err}");
+}
+
+#[test]
+fn files_of_jobs_without_a_device_are_on_one_of_their_own() {
+    let args = ["--name=a", "--rw=write", "--size=1500k", "--numjobs=2", "--verify=md5"];
+    in_both_clocks(&args, |clock, json| {
+        let told = "no device is named: the files of the jobs are on \
+                    null:zoned=false,size=3M,memory=true";
+        assert_eq!(json["zonal"]["notices"][0], told, "{clock}");
+        assert_eq!(count(json, 1, "read"), 375, "{clock}");
+    });
+}
+
+/// The offsets of the writes of a job, in blocks.
+fn written(job: &str, args: &[&str]) -> Vec<u64> {
+    let dir = TestDir::new().with("a.fio", job);
+    let args = [&["run", "--clock=virtual", PLAIN, "a.fio"], args].concat();
+    dir.zonal(&args).expect_ok();
+    let log = dir.read("log");
+    let writes = log.lines().filter(|line| line.contains(" write "));
+    let offset = |line: &str| line.split(' ').nth(3).and_then(|it| it.parse::<u64>().ok());
+    writes.map(|line| offset(line).expect("an offset") / 4096).collect()
+}
+
+#[test]
+fn files_of_the_global_section_and_of_a_job_add_up_as_in_fio() {
+    let job = "[global]\nfilename=g1\nsize=64k\n[a]\nrw=write\nfilename=g2\nwrite_iolog=log\n";
+    let turns: Vec<u64> = (0..8).flat_map(|block| [block, 8 + block]).collect();
+    assert_eq!(written(job, &["--files"]), turns);
+    let list = "[a]\nrw=write\nfilename=g1:g2\nsize=64k\nwrite_iolog=log\n";
+    assert_eq!(written(list, &["--files"]), turns);
+    assert_eq!(written(list, &[]), (0..16).collect::<Vec<_>>(), "the device is the file");
+}
+
+#[test]
+fn jobs_that_name_different_files_say_that_they_share_the_device() {
+    let args = ["--name=a", PLAIN, "--size=64k", "--filename=x", "--name=b", "--filename=y"];
+    let notices = |args: &[&str]| run("virtual", args).1["zonal"]["notices"].to_string();
+    assert!(notices(&args).contains(SHARED));
+    assert_eq!(notices(&[&args[..5], &["--filename=x"]].concat()), "null");
+    assert_eq!(notices(&[&args[..], &["--size=64k", "--files"]].concat()), "null");
+}
+
+#[test]
+fn zone_appends_may_be_asked_for_as_in_newer_fio() {
+    let args = ["--name=a", EMPTY, "--zonemode=zbd", "--rw=write", "--bs=64k", "--size=1z"];
+    in_both_clocks(&[&args[..], &["--write_mode=zone_append"]].concat(), |clock, json| {
+        assert_eq!(json["zonal"]["zone_write_plugs"][0]["appends"], 16, "{clock}");
+        assert_eq!(json["jobs"][0]["zone_resets"], 0, "{clock}");
+    });
+    let (code, _, err) = run("virtual", &["--name=a", PLAIN, "--write_mode=zone_append"]);
+    assert!(code == 2 && err.contains("write_mode: needs zonemode=zbd"), "{err}");
+    let (code, _, err) = run("virtual", &["--name=a", PLAIN, "--write_mode=uncor"]);
+    assert!(code == 2 && err.contains("jobs read, write and discard"), "{err}");
+}
+
+#[test]
+fn jobs_without_stats_run_and_are_not_reported() {
+    let args = ["--name=a", PLAIN, "--stats=0", "--name=b", "--end_syncfs=1", "--comm=worker"];
+    in_both_clocks(&args, |clock, json| {
+        let names: Vec<_> =
+            json["jobs"].as_array().expect("jobs").iter().map(|job| &job["jobname"]).collect();
+        assert_eq!(names, ["b"], "{clock}");
+    });
+}

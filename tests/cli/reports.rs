@@ -1,5 +1,6 @@
 //! Logs and reports.
 use crate::support::{TestDir, zonal};
+use serde_json::Value;
 
 const JOB: [&str; 11] = [
     "run",
@@ -211,4 +212,115 @@ fn head_of_a_disk_is_traced() {
     assert_eq!(run.code, 2);
     let expected = "zonal: --head-trace: expected a rotating disk such as smr-30t, found null\n";
     assert_eq!(run.err, expected);
+}
+
+const QUICK: [&str; 6] = [
+    "run",
+    "--clock=virtual",
+    "--device=null:zoned=false,size=1m,latency=100us",
+    "--name=a",
+    "--rw=randrw",
+    "--output-format=json",
+];
+
+fn json(args: &[&str]) -> Value {
+    let ran = zonal(&[&QUICK, args].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    serde_json::from_str(&ran.out).expect("JSON")
+}
+
+/// The names of the fields of an object.
+fn names(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn notices_are_in_the_report_where_standard_error_is_no_terminal() {
+    let report = json(&["--mem=malloc", "--ioengine=psync", "--iodepth=8"]);
+    let notices = report["zonal"]["notices"].as_array().expect("notices");
+    assert_eq!(
+        notices,
+        &[
+            "without effect here: mem (command line)",
+            "command line: iodepth: 8 counts as 1: ioengine=psync does one I/O at a time",
+        ]
+    );
+    let fatal = zonal(&[&QUICK[..], &["--mem=malloc", "--warnings-fatal"]].concat());
+    assert_eq!(
+        (fatal.code, fatal.err.as_str()),
+        (2, "zonal: --warnings-fatal: without effect here: mem (command line)\n")
+    );
+}
+
+#[test]
+fn percentiles_are_those_of_the_list_and_of_the_latencies_that_are_wanted() {
+    let lists = ["--percentile_list=99.9:50", "--lat_percentiles=1", "--slat_percentiles=1"];
+    let read = &json(&lists)["jobs"][0]["read"];
+    for latency in ["slat_ns", "clat_ns", "lat_ns"] {
+        assert_eq!(names(&read[latency]["percentile"]), ["50.000000", "99.900000"], "{latency}");
+    }
+    let median = |latency: &str| read[latency]["percentile"]["50.000000"].as_u64().expect("ns");
+    assert!(median("lat_ns") >= median("clat_ns") && median("clat_ns") > median("slat_ns"));
+    let without = &json(&["--clat_percentiles=0"])["jobs"][0]["read"];
+    assert!(
+        ["clat_ns", "lat_ns"].map(|it| &without[it]["percentile"]).iter().all(|it| it.is_null())
+    );
+}
+
+#[test]
+fn directions_are_reported_together_if_asked() {
+    let (apart, mixed) = (json(&[]), json(&["--unified_rw_reporting=mixed"]));
+    let both = json(&["--unified_rw_reporting=both"]);
+    let [apart, mixed, both] = [&apart, &mixed, &both].map(|report| &report["jobs"][0]);
+    let count = |of: &Value| of["total_ios"].as_u64().expect("a count");
+    let total = count(&apart["read"]) + count(&apart["write"]);
+    assert_eq!(total, 256);
+    assert_eq!(names(mixed)[6..9], ["job options", "mixed", "job_runtime"]);
+    assert_eq!(names(both)[7..12], ["read", "write", "trim", "sync", "mixed"]);
+    assert_eq!([count(&mixed["mixed"]), count(&both["mixed"])], [total; 2]);
+    assert_eq!(both["mixed"]["clat_ns"]["N"], total);
+    let text = zonal(&[&QUICK[..5], &["--unified_rw_reporting=both"]].concat()).expect_ok();
+    assert!(text.contains("\n  mixed: IOPS=") && text.contains("\n  MIXED: bw="), "{text}");
+    let fields = |unified: &str| {
+        let args = [&QUICK[..5], &["--minimal", "--disk_util=0", unified]].concat();
+        zonal(&args).expect_ok().split(';').count()
+    };
+    // As fio 3.41 has them.
+    let unified = ["none", "mixed", "both"].map(|it| format!("--unified_rw_reporting={it}"));
+    assert_eq!(unified.each_ref().map(|it| fields(it)), [121, 80, 162]);
+}
+
+#[test]
+fn a_job_has_its_start_and_all_its_options_in_json() {
+    let late = &json(&["--startdelay=2", "--norandommap", "--mem=malloc"])["jobs"][0];
+    assert_eq!(late["job_start"], 2000, "milliseconds of virtual time");
+    let options = late["job options"].as_object().expect("options").clone();
+    let options: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    assert_eq!(
+        format!("{options:?}"),
+        r#"[("name", String("a")), ("rw", String("randrw")), ("startdelay", String("2")), ("norandommap", String("")), ("mem", String("malloc"))]"#
+    );
+}
+
+#[test]
+fn the_line_before_the_run_has_the_smallest_and_the_largest_block() {
+    let sizes = ["--bssplit=4k/50:64k/50,8k/100", "--size=64k"];
+    let text = zonal(&[&QUICK[..5], &sizes].concat()).expect_ok();
+    let line = "bs=(R) 4096B-64.0KiB, (W) 8192B-8192B, (T) 8192B-8192B, ioengine=";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn options_of_the_command_line_of_fio_are_understood() {
+    json(&["--eta-newline=10", "--eta-interval=1s", "--idle-prof=percpu", "--alloc-size=1024"]);
+    json(&["--max-jobs=2", "--numj=2", "--terse-version=3"]);
+    let both = zonal(&[&QUICK[..5], &["--append-terse"]].concat()).expect_ok();
+    assert!(both.starts_with("a: (g=0)") && both.contains("\n3;zonal-"), "{both}");
+    for (arg, told) in [
+        ("--readonly", "--readonly: job a writes or trims"),
+        ("--max-jobs=0", "--max-jobs: found 1 clones of all jobs, expected at most 0"),
+    ] {
+        let ran = zonal(&[&QUICK[..], &[arg]].concat());
+        assert_eq!((ran.code, ran.err), (2, format!("zonal: {told}\n")));
+    }
 }

@@ -6,6 +6,7 @@ pub mod job;
 pub mod jobfile;
 pub mod logs;
 pub mod options;
+pub mod placement;
 pub mod plan;
 pub mod report;
 pub mod rng;

@@ -2,7 +2,7 @@
 //! run at the same time.
 mod order;
 
-use crate::generate::{Generator, Region, RegionError, ZbdTable};
+use crate::generate::{FilePlace, Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::logs::{LogFiles, Logs};
 use crate::rng::Rng;
@@ -25,6 +25,8 @@ const DATA_STREAM: u64 = 2;
 const PACE_STREAM: u64 = 4;
 /// The stream for `cmdprio_percentage`.
 const PRIO_STREAM: u64 = 5;
+/// The stream for a range of `startdelay`.
+const DELAY_STREAM: u64 = 7;
 /// The stream for `trim_percentage`.
 const TRIM_STREAM: u64 = 6;
 
@@ -48,6 +50,8 @@ pub struct Task {
     pub trace_slice: Option<TraceSlice>,
     /// The device of a trace; overrides that of the job.
     pub device: Option<String>,
+    /// The file of the clone on its device; `None` if the device is the file.
+    pub file: Option<FilePlace>,
     /// The trace to record.
     pub recording: Option<Arc<Recording>>,
     /// The files of the logs to write.
@@ -182,6 +186,7 @@ impl Task {
             group: 0,
             trace_slice: None,
             device: None,
+            file: None,
             recording: None,
             logs: LogFiles::default(),
             status: None,
@@ -206,7 +211,10 @@ impl Task {
                 let end = limits.capacity.to_bytes().0;
                 Ok(Region { start: 0, end, io_size: u64::MAX, lba: limits.lba_size.into() })
             }
-            None => Region::new(&self.job, self.clone, limits),
+            None => match self.file {
+                Some(file) => Region::in_file(&self.job, self.clone, file, limits),
+                None => Region::new(&self.job, self.clone, limits),
+            },
         }
     }
 
@@ -247,6 +255,7 @@ impl Task {
         let run_state = RunState::new(&self.job, parts, bytes, loops);
         let job = Arc::clone(&self.job);
         let mut pace = Pace::new(&job, bytes, rng(PACE_STREAM));
+        pace.start_after_up_to(job.limits.startdelay_max, &mut rng(DELAY_STREAM));
         if let Some(ramp) = &self.ramp {
             pace.join_ramp(Arc::clone(ramp));
         }

@@ -55,7 +55,10 @@ fn sizes() {
 #[test]
 fn times() {
     option("runtime=10min", r#"runtime: expected a time such as 30s, found "10min""#);
-    option("startdelay=5-10", r#"startdelay: arithmetic outside parentheses in "5-10""#);
+    option(
+        "startdelay=10-5",
+        r#"startdelay: expected a time such as 30s or a range such as 5-10, found "10-5""#,
+    );
     option("ramp_time=99999999999d", r#"ramp_time: number too large in "99999999999d""#);
 }
 

@@ -1,7 +1,7 @@
 //! Complete job files, compared field by field.
 use std::path::Path;
 use zonal_blk::Nanos;
-use zonal_fio::job::{CpusPolicy, Extent, Job, Rw, ThinkOptions, ZoneMode};
+use zonal_fio::job::{CpusPolicy, Extent, FsOptions, Job, Rw, ThinkOptions, ZoneMode};
 use zonal_fio::jobfile::{JobSet, SystemEnvironment, parse_file};
 
 const SECOND: u64 = 1_000_000_000;
@@ -13,6 +13,11 @@ fn parse(file: &str) -> JobSet {
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn named(files: &[&str]) -> FsOptions {
+    let names = files.iter().map(|file| (*file).to_owned()).collect();
+    FsOptions { names, ..FsOptions::default() }
 }
 
 #[test]
@@ -35,6 +40,7 @@ fn nvme_read_job() {
         cpus_allowed_policy: CpusPolicy::Split,
         ioengine: "io_uring".into(),
         filename: Some("/dev/nvme0n1".into()),
+        fs: named(&["/dev/nvme0n1"]),
         direct: true,
         own_options: pairs(&[("rw", "read"), ("filename", "/dev/nvme0n1")]),
         ..Job::default()
@@ -45,6 +51,9 @@ fn nvme_read_job() {
         pairs(&[
             ("ioengine", "io_uring"),
             ("direct", "1"),
+            ("hipri", ""),
+            ("fixedbufs", "1"),
+            ("registerfiles", "1"),
             ("bs", "4k"),
             ("iodepth", "64"),
             ("numjobs", "4"),
@@ -52,8 +61,8 @@ fn nvme_read_job() {
             ("cpus_allowed_policy", "split"),
             ("ramp_time", "30"),
             ("runtime", "120"),
-            ("time_based", "1"),
-            ("group_reporting", "1"),
+            ("time_based", ""),
+            ("group_reporting", ""),
         ])
     );
     let ignored: Vec<&str> = set.ignored.iter().map(|ignored| ignored.name).collect();
@@ -65,6 +74,7 @@ fn nvme_read_job() {
 fn staged() -> Job {
     Job {
         filename: Some("hdd:smr".into()),
+        fs: named(&["hdd", "smr"]),
         zonemode: ZoneMode::Zbd,
         zonesize: Some(256 << 20),
         bs: [16 << 10; 3],
@@ -146,7 +156,7 @@ fn own_options_have_the_names_of_fio_and_the_values_as_written() {
     let set = parse("zbd-stages.fio");
     assert_eq!(
         set.jobs[2].own_options[..3],
-        pairs(&[("stonewall", "1"), ("rw", "randrw"), ("rwmixwrite", "30")])
+        pairs(&[("stonewall", ""), ("rw", "randrw"), ("rwmixwrite", "30")])
     );
     assert!(set.global_options.contains(&("bs".into(), "16k".into())), "the last value counts");
     let included = &set.jobs[1].own_options;

@@ -176,6 +176,8 @@ const FIO_OPTIONS: &str = concat!(
     include_str!("data/jobfile/fio-3.33-options.txt"),
     // What the sources of fio 3.41 have besides: the names of `options.c` and of `engines/`.
     include_str!("data/jobfile/fio-3.41-new-options.txt"),
+    // What fio 3.42 and later have.
+    "comm\nend_syncfs\n",
 );
 
 #[test]

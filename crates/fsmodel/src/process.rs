@@ -187,7 +187,7 @@ impl Process {
             slots: vec![None; job.iodepth as usize],
             free: (0..job.iodepth).map(Reverse).collect(),
             in_flight: 0,
-            stats: IoStats::new(),
+            stats: IoStats::of_job(job),
             error: None,
             logs: None,
             warm_runs: job.fs.warm_runs,

@@ -35,6 +35,14 @@ impl ClockKind {
             ClockKind::Virtual => "virtual",
         }
     }
+
+    /// The time of day in milliseconds since 1970; none in virtual time.
+    pub fn timestamp_ms(self) -> Option<u64> {
+        match self {
+            ClockKind::Virtual => None,
+            ClockKind::Real => unix_ms(),
+        }
+    }
 }
 
 /// A clone that has run.
@@ -129,7 +137,11 @@ impl Executor {
                 let threads = runners
                     .into_iter()
                     .zip(leaders)
-                    .map(|(runner, task)| JobThread { runner, cpus: task.cpus(&allowed) })
+                    .map(|(runner, task)| JobThread {
+                        runner,
+                        cpus: task.cpus(&allowed),
+                        name: task.job.report.comm.clone(),
+                    })
                     .collect();
                 let outcomes = jobs::run(threads, clock, stop, || {
                     progress.update(Clock::now(clock) - start);
@@ -150,14 +162,6 @@ impl Executor {
             Executor::Real { stop, .. } | Executor::Virtual { stop, .. } => {
                 stop.load(Ordering::Relaxed)
             }
-        }
-    }
-
-    /// The time of day in milliseconds since 1970; none in virtual time.
-    pub fn timestamp_ms(&self) -> Option<u64> {
-        match self {
-            Executor::Virtual { .. } => None,
-            Executor::Real { .. } => unix_ms(),
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct JobThread {
     pub runner: Box<dyn SteppedBy<RealClock>>,
     /// CPUs that the thread may use; empty for all.
     pub cpus: Vec<usize>,
+    /// Its name, if it has one (`comm`).
+    pub name: Option<String>,
 }
 
 /// Runs all threads until the last job is done, and calls `watch` ten times a second meanwhile. When
@@ -52,16 +54,19 @@ pub fn run(
         let handles: Vec<_> = threads
             .into_iter()
             .zip(pollers?)
-            .map(|(JobThread { runner, cpus }, mut poller)| {
+            .map(|(JobThread { runner, cpus, name }, mut poller)| {
                 let (left, watcher) = (&left, watcher.clone());
-                scope.spawn(move || {
+                let builder =
+                    thread::Builder::new().name(name.unwrap_or_default().replace('\0', ""));
+                let body = move || {
                     pin(&cpus);
                     let outcomes = run_job(runner, clock, stop, &mut poller);
                     if left.fetch_sub(1, Ordering::AcqRel) == 1 {
                         watcher.unpark();
                     }
                     outcomes
-                })
+                };
+                builder.spawn_scoped(scope, body).expect("the system has a thread")
             })
             .collect();
         while left.load(Ordering::Acquire) > 0 && !handles.iter().all(|h| h.is_finished()) {

@@ -18,6 +18,9 @@ pub(super) struct Files {
     /// Index in `open` of the file whose turn it is.
     turn: usize,
     service: FileService,
+    /// I/Os of a turn, and of this one so far.
+    turn_len: u32,
+    turn_done: u32,
     rng: Rng,
 }
 
@@ -60,6 +63,8 @@ impl Files {
             unopened: 0,
             turn: 0,
             service: job.fs.service,
+            turn_len: job.fs.turn,
+            turn_done: 0,
             rng: rng(SIZE_STREAM, 0),
         };
         files.open_more();
@@ -79,7 +84,7 @@ impl Files {
     }
 
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Io {
-        if self.service == FileService::Random {
+        if self.service == FileService::Random && self.turn_done == 0 {
             self.turn = usize::try_from(self.rng.below(self.open.len() as u64)).expect("an index");
         }
         let file = &mut self.files[self.open[self.turn]];
@@ -88,10 +93,12 @@ impl Files {
             Offsets::Addresses(addresses) => addresses.next(dir),
         };
         file.left = file.left.saturating_sub(io.len);
+        self.turn_done = (self.turn_done + 1) % self.turn_len;
         if file.left == 0 {
             self.open.remove(self.turn);
+            self.turn_done = 0;
             self.open_more();
-        } else if self.service == FileService::RoundRobin {
+        } else if self.turn_done == 0 && self.service == FileService::RoundRobin {
             self.turn += 1;
         }
         if self.turn >= self.open.len() {
@@ -128,6 +135,17 @@ mod tests {
         let job = job(2, Some((8192, 8192)), None);
         let pass = [(0, 0), (1, 0), (0, 1), (1, 1)];
         assert_eq!(ios(&job, 8), [pass, pass].concat());
+    }
+
+    #[test]
+    fn turns_may_have_several_ios() {
+        let mut job = job(2, Some((16384, 16384)), None);
+        job.fs.turn = 2;
+        let pass = [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (0, 3), (1, 2), (1, 3)];
+        assert_eq!(ios(&job, 8), pass);
+        job.fs.service = FileService::Random;
+        let drawn = ios(&job, 8);
+        assert!(drawn.chunks(2).all(|turn| turn[0].0 == turn[1].0), "{drawn:?}");
     }
 
     #[test]

@@ -15,7 +15,8 @@ mod zbd;
 mod zbd_job;
 
 pub use randomio::Randomio;
-pub use region::{Region, RegionError};
+pub(crate) use region::file_bytes;
+pub use region::{FilePlace, Region, RegionError};
 pub use zbd::ZbdTable;
 
 use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};

@@ -2,7 +2,7 @@
 //! device and is aligned to its LBA and, with `zonemode=zbd`, to zones.
 use super::layout::Layout;
 use crate::job::{BlockSizes, DataDir, Extent, Job, ZoneMode};
-use zonal_blk::Limits;
+use zonal_blk::{Bytes, Limits};
 
 /// A clone's region of the device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,15 @@ pub struct Region {
     pub io_size: u64,
     /// Bytes of the device's logical block.
     pub lba: u64,
+}
+
+/// A file on a device, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePlace {
+    /// First byte.
+    pub start: u64,
+    /// Length.
+    pub len: u64,
 }
 
 /// Why a job cannot run on a device.
@@ -44,13 +53,47 @@ fn lengths(job: &Job) -> impl Iterator<Item = (&'static str, u64)> {
     DataDir::ALL.into_iter().flat_map(of)
 }
 
-/// Aligns the start of a region upwards if it is in percent (`offset_align`).
+/// The smallest block size of all directions.
+fn smallest_block(job: &Job) -> u64 {
+    DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min().expect("three of them")
+}
+
+/// Aligns the start of a region upwards if part of it is in percent (`offset_align`).
 fn aligned(at: u64, job: &Job) -> Option<u64> {
-    let smallest = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min();
-    match (job.offset, job.address.offset_align) {
-        (Extent::Percent(0) | Extent::Bytes(_) | Extent::Zones(_), _) => Some(at),
-        (Extent::Percent(_), 0) => at.checked_next_multiple_of(smallest.expect("three of them")),
-        (Extent::Percent(_), align) => at.checked_next_multiple_of(align),
+    let is_percent = |extent| matches!(extent, Extent::Percent(1..));
+    if !is_percent(job.offset) && !is_percent(job.offset_increment) {
+        return Some(at);
+    }
+    let align = match job.address.offset_align {
+        0 => smallest_block(job),
+        align => align,
+    };
+    at.checked_next_multiple_of(align)
+}
+
+/// A length or position of something with `whole` bytes, on a device with zones of `zone` bytes.
+fn in_bytes(extent: Extent, whole: u64, zone: u64) -> Option<u64> {
+    match extent {
+        Extent::Bytes(bytes) => Some(bytes),
+        Extent::Percent(percent) => {
+            let part = u128::from(whole) * u128::from(percent) / 100;
+            u64::try_from(part).ok()
+        }
+        Extent::Zones(zones) => zones.checked_mul(zone),
+    }
+}
+
+/// The size of a region that begins at `start`. As in fio, a size in percent of the device ends where
+/// the device does, and is a number of whole blocks.
+fn size(job: &Job, start: u64, device: u64, zone: u64) -> Option<u64> {
+    let left = device - start;
+    match job.size {
+        None | Some(Extent::Percent(100)) => Some(left),
+        Some(extent @ Extent::Percent(_)) => {
+            let bytes = in_bytes(extent, device, zone)?.min(left);
+            Some(bytes - bytes % smallest_block(job))
+        }
+        Some(extent) => in_bytes(extent, device, zone),
     }
 }
 
@@ -78,12 +121,73 @@ fn check_zones(job: &Job, limits: &Limits) -> Result<(), (&'static str, String)>
     Ok(())
 }
 
+/// Bytes of a clone's file or files: of what lies before its region in the file, and of the region.
+///
+/// # Errors
+/// The size is not known, or larger than any device.
+pub(crate) fn file_bytes(job: &Job, clone: u32, limits: &Limits) -> Result<u64, RegionError> {
+    let fail = |problem: &str| RegionError {
+        job: job.name.clone(),
+        option: "size",
+        problem: problem.to_owned(),
+    };
+    let zone = limits.zone_size.to_bytes().0;
+    let is_relative = |extent| matches!(extent, Extent::Percent(1..));
+    if [job.offset, job.offset_increment].into_iter().any(is_relative) {
+        return Err(fail("offsets of files are in bytes or zones, not in percent"));
+    }
+    let before = in_bytes(job.offset, 0, zone)
+        .zip(in_bytes(job.offset_increment, 0, zone))
+        .and_then(|(at, step)| at.checked_add(step.checked_mul(clone.into())?));
+    let bytes = match (Layout::new(job, clone), job.size, job.fs.filesize) {
+        (Some(files), ..) => files.len(),
+        (None, _, Some((_, most))) => Some(most),
+        (None, Some(extent @ (Extent::Bytes(_) | Extent::Zones(_))), None) => {
+            in_bytes(extent, 0, zone)
+        }
+        (None, None | Some(Extent::Percent(_)), None) => {
+            return Err(fail("files need a size in bytes or zones, or filesize"));
+        }
+    };
+    let whole = before.zip(bytes).and_then(|(before, bytes)| before.checked_add(bytes));
+    whole.ok_or_else(|| fail("the file is larger than any device"))
+}
+
 impl Region {
     /// The region of clone number `clone` of `job`.
     ///
     /// # Errors
     /// The option that does not fit the device.
     pub fn new(job: &Job, clone: u32, limits: &Limits) -> Result<Self, RegionError> {
+        Self::after(job, clone, clone, limits)
+    }
+
+    /// The region of a clone in a file of its own, or of its job.
+    ///
+    /// # Errors
+    /// The file is beyond the device, or an option does not fit the device.
+    pub fn in_file(
+        job: &Job,
+        clone: u32,
+        file: FilePlace,
+        limits: &Limits,
+    ) -> Result<Self, RegionError> {
+        let FilePlace { start, len } = file;
+        let device = limits.capacity.to_bytes().0;
+        if start.checked_add(len).is_none_or(|end| end > device) {
+            let problem = format!(
+                "clone {clone} has no room for its file: it begins at {start} and has {len} bytes, \
+                 the device {device}"
+            );
+            return Err(RegionError { job: job.name.clone(), option: "size", problem });
+        }
+        let limits = Limits { capacity: Bytes(len).to_sectors(), ..limits.clone() };
+        let inside = Self::after(job, clone, 0, &limits)?;
+        Ok(Region { start: start + inside.start, end: start + inside.end, ..inside })
+    }
+
+    /// The region of a clone, behind the files of `before` others.
+    fn after(job: &Job, clone: u32, before: u32, limits: &Limits) -> Result<Self, RegionError> {
         let fail =
             |option, problem: String| Err(RegionError { job: job.name.clone(), option, problem });
         let lba = u64::from(limits.lba_size);
@@ -99,13 +203,8 @@ impl Region {
         if zbd && let Err((option, problem)) = check_zones(job, limits) {
             return fail(option, problem);
         }
-        let in_bytes = |extent, whole: u64| match extent {
-            Extent::Bytes(bytes) => Some(bytes),
-            Extent::Percent(percent) => Some(whole / 100 * u64::from(percent)),
-            Extent::Zones(zones) => zones.checked_mul(zone),
-        };
-        let position = in_bytes(job.offset, device)
-            .zip(in_bytes(job.offset_increment, device))
+        let position = in_bytes(job.offset, device, zone)
+            .zip(in_bytes(job.offset_increment, device, zone))
             .and_then(|(at, step)| at.checked_add(step.checked_mul(u64::from(clone))?));
         let Some(mut start) = position.and_then(|at| aligned(at, job)).filter(|&at| at < device)
         else {
@@ -114,14 +213,11 @@ impl Region {
                 format!("clone {clone} begins beyond the device's {device} bytes"),
             );
         };
-        let mut size = match job.size {
-            None => Some(device - start),
-            Some(extent) => in_bytes(extent, device),
-        };
+        let mut size = size(job, start, device, zone);
         let mut amount = None;
         if let Some(files) = Layout::new(job, clone) {
             amount = Some(size.map_or(files.total(), |size| size.min(files.total())));
-            let Some(first) = files.place(start, clone).filter(|&at| at < device) else {
+            let Some(first) = files.place(start, before).filter(|&at| at < device) else {
                 let problem = format!("clone {clone} has no room on the device's {device} bytes");
                 return fail("nrfiles", problem);
             };
@@ -147,7 +243,7 @@ impl Region {
             return fail("size", format!("the region does not hold {what}"));
         }
         let amount = amount.unwrap_or(end - start);
-        let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount)) else {
+        let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount, zone)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
         };
         Ok(Region { start, end, io_size, lba })
@@ -168,7 +264,49 @@ impl Region {
 mod tests {
     use super::*;
     use crate::job::AddressOptions;
-    use zonal_blk::Bytes;
+
+    /// The region of a job on a device of 10 MiB.
+    fn region(offset: Extent, size: Extent) -> Region {
+        let limits = Limits::regular(Bytes(10 << 20).to_sectors());
+        let job = Job { offset, size: Some(size), ..Job::default() };
+        Region::new(&job, 0, &limits).expect("it fits")
+    }
+
+    #[test]
+    fn sizes_in_percent_are_multiplied_before_they_are_divided() {
+        let blocks = |percent| region(Extent::Bytes(0), Extent::Percent(percent)).len() / 4096;
+        // As fio 3.41 does in a file of 10 MiB.
+        assert_eq!([25, 33, 99, 100].map(blocks), [640, 844, 2534, 2560]);
+        let zones = Limits {
+            zone_size: Bytes(1 << 20).to_sectors(),
+            nr_zones: 8,
+            ..Limits::regular(Bytes(8 << 20).to_sectors())
+        };
+        let zoned = |percent| {
+            let zonemode = ZoneMode::Zbd;
+            let job = Job { size: Some(Extent::Percent(percent)), zonemode, ..Job::default() };
+            Region::new(&job, 0, &zones).expect("it fits").len() >> 20
+        };
+        assert_eq!([25, 30, 50, 100].map(zoned), [2, 2, 4, 8]);
+    }
+
+    #[test]
+    fn sizes_in_percent_end_where_the_device_does() {
+        let after = |offset, size| {
+            let region = region(Extent::Percent(offset), Extent::Percent(size));
+            (region.start / 4096, region.len() / 4096)
+        };
+        assert_eq!(after(80, 20), (2048, 512));
+        assert_eq!(after(53, 60), (1357, 1203));
+        assert_eq!(after(50, 100), (1280, 1280));
+    }
+
+    #[test]
+    fn increments_in_percent_are_aligned_as_offsets_are() {
+        let limits = Limits::regular(Bytes(10 << 20).to_sectors());
+        let job = Job { offset_increment: Extent::Percent(7), ..Job::default() };
+        assert_eq!(Region::new(&job, 1, &limits).expect("it fits").start, 180 * 4096);
+    }
 
     #[test]
     fn offsets_in_percent_are_aligned_upwards() {

@@ -168,6 +168,8 @@ pub struct SyncOptions {
     pub end_fsync: bool,
     /// `fsync_on_close=`: a flush when the device is closed, which is after the last write.
     pub on_close: bool,
+    /// `end_syncfs=`: the same as `end_fsync`.
+    pub end_syncfs: bool,
     /// `sync=`: writes are issued with FUA.
     pub sync: bool,
     /// `writefua=`: the same, as the engines for commands have it.

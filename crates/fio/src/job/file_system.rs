@@ -49,6 +49,9 @@ pub enum FileService {
 pub struct FsOptions {
     /// `filesystem=`; `None` for I/O on the device itself.
     pub kind: Option<FsKind>,
+    /// The names of all `filename` options, of `[global]` and of the job, each a list separated by
+    /// colons: with `--files`, the files.
+    pub names: Vec<String>,
     /// `filesize=`: smallest and largest size in bytes.
     pub filesize: Option<(u64, u64)>,
     /// `nrfiles=`: files per clone.
@@ -57,6 +60,8 @@ pub struct FsOptions {
     pub openfiles: Option<u32>,
     /// `file_service_type=`.
     pub service: FileService,
+    /// I/Os of a turn, at least 1.
+    pub turn: u32,
     /// `fs_shared=`: all clones use the same files.
     pub shared: bool,
     /// `fs_disks=`: number of identical disks in the pool.
@@ -91,10 +96,12 @@ impl Default for FsOptions {
     fn default() -> Self {
         FsOptions {
             kind: None,
+            names: Vec::new(),
             filesize: None,
             nrfiles: None,
             openfiles: None,
             service: FileService::default(),
+            turn: 1,
             shared: false,
             disks: 1,
             warm_runs: 0,

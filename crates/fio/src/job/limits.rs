@@ -7,6 +7,8 @@ use zonal_blk::Nanos;
 pub struct LimitOptions {
     /// Its order among other jobs.
     pub order: OrderOptions,
+    /// The longest `startdelay`, which is drawn for each clone; 0 if it is not.
+    pub startdelay_max: Nanos,
     /// `rate_min=`: bytes per second by [`DataDir`](super::DataDir); 0 for no limit.
     pub rate_min: [u64; 3],
     /// `rate_iops_min=`: I/Os per second by [`DataDir`](super::DataDir); 0 for no limit.
@@ -99,6 +101,7 @@ impl Default for LimitOptions {
             rate_iops_min: [0; 3],
             rate_cycle: SECOND,
             max_latency: [Nanos(0); 3],
+            startdelay_max: Nanos(0),
             ramp_size: 0,
             latency: LatencyOptions {
                 target: Nanos(0),

@@ -6,6 +6,7 @@ mod file_system;
 mod limits;
 mod logs;
 mod priority;
+mod report;
 mod think;
 mod trace;
 
@@ -21,6 +22,7 @@ pub use limits::{
 pub use logs::{LogKind, LogOptions, WindowValue};
 pub(crate) use logs::{ioprio, is_realtime};
 pub use priority::{CommandPrioOptions, PrioShare};
+pub use report::{PERCENTILES, ReportOptions, UnifiedReporting};
 pub use think::ThinkOptions;
 pub use trace::{
     BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
@@ -229,6 +231,8 @@ pub struct Job {
     pub record: RecordOptions,
     /// Logs (`write_bw_log`, `log_avg_msec`, ...).
     pub logs: LogOptions,
+    /// What the report shows (`percentile_list`, `unified_rw_reporting`, ...).
+    pub report: ReportOptions,
     /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,
     /// Durability (`fsync`, `sync`, ...).
@@ -248,8 +252,6 @@ pub struct Job {
     pub direct: bool,
     /// The file system and its files.
     pub fs: FsOptions,
-    /// `thread=`, only reported: clones are always threads.
-    pub thread: bool,
     /// Unit prefixes for reports (`kb_base=`): 1024 or 1000.
     pub kb_base: u32,
     /// Whether reports count bytes (8), bits (1) or either (0) (`unit_base=`).
@@ -339,6 +341,7 @@ impl Default for Job {
             pattern: PatternOptions::default(),
             record: RecordOptions::default(),
             logs: LogOptions::default(),
+            report: ReportOptions::default(),
             verify: VerifyOptions::default(),
             sync: SyncOptions::default(),
             errors: ErrorOptions::default(),
@@ -348,7 +351,6 @@ impl Default for Job {
             filename: None,
             direct: false,
             fs: FsOptions::default(),
-            thread: false,
             kb_base: 1024,
             unit_base: 0,
             own_options: Vec::new(),

@@ -124,8 +124,10 @@ impl FromStr for Fraction {
 
     fn from_str(text: &str) -> Result<Self, ParseFractionError> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let well_formed = digits(decimals) && decimals.len() <= 6 && matches!(whole, "0" | "1");
+        let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+        // As in fio, zeros before or after the point may be left out, but not both.
+        let is_number = matches!(whole, "0" | "1") || whole.is_empty() && text.len() > 1;
+        let well_formed = digits(decimals) && decimals.len() <= 6 && is_number;
         let millionths = format!("{whole}{decimals:0<6}").parse();
         match millionths {
             Ok(millionths @ 0..=1_000_000) if well_formed => Ok(Fraction(millionths)),
@@ -157,6 +159,8 @@ mod tests {
             ("1.000", 1_000_000, "1"),
             ("0.25", 250_000, "0.25"),
             ("0.000001", 1, "0.000001"),
+            (".9", 900_000, "0.9"),
+            ("1.", 1_000_000, "1"),
         ] {
             let fraction: Fraction = text.parse().expect(text);
             assert_eq!(
@@ -164,7 +168,7 @@ mod tests {
                 (millionths, printed)
             );
         }
-        for text in ["", ".5", "1.1", "2", "0.1234567", "0,5", "-0.5", "0.", "1e-3", "+0.5"] {
+        for text in ["", ".", "1.1", "2", "0.1234567", "0,5", "-0.5", "1e-3", "+0.5"] {
             assert!(text.parse::<Fraction>().is_err(), "{text}");
         }
     }

@@ -77,9 +77,7 @@ impl<'a> Builder<'a> {
         }
         let replacing = if section.is_global() { Vec::new() } else { self.replacing.clone() };
         for option in section.options.iter().chain(&replacing) {
-            let Some((name, value)) = self.apply(option, &mut draft)? else {
-                continue;
-            };
+            let (name, value) = self.apply(option, &mut draft)?;
             origins.insert(name, option.origin.clone());
             if section.is_global() {
                 note(&mut self.set.global_options, name, &value);
@@ -108,13 +106,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Sets the option in the draft and returns its name and value; records an unsupported option
-    /// and returns `None`.
+    /// Sets the option in the draft, or records that it is unsupported, and returns its name and value
+    /// for the report: as in fio, an option without a value has an empty one.
     fn apply(
         &mut self,
         option: &RawOption,
         draft: &mut Draft,
-    ) -> Result<Option<(&'static str, String)>, JobError> {
+    ) -> Result<(&'static str, String), JobError> {
         let origin = || option.origin.clone();
         let known = find(&option.key).ok_or_else(|| unknown(&option.key, origin()))?;
         let wrong = |error| JobError::Value { origin: origin(), option: option.key.clone(), error };
@@ -125,12 +123,11 @@ impl<'a> Builder<'a> {
         match known {
             FioOption::Supported(spec) => {
                 draft.set(spec, value.as_deref()).map_err(wrong)?;
-                let bare = if known.is_flag() { "1" } else { "" };
-                Ok(Some((spec.name, value.unwrap_or_else(|| bare.to_owned()))))
+                Ok((spec.name, value.unwrap_or_default()))
             }
             FioOption::Unsupported(unused) => {
                 self.report(unused, value.as_deref(), origin());
-                Ok(None)
+                Ok((unused.name, value.unwrap_or_default()))
             }
         }
     }

@@ -141,8 +141,8 @@ impl Draft {
             job.address.sizes = std::array::from_fn(|_| job.address.sizes[kind].clone());
         }
         job.time_based &= job.runtime.is_some();
-        if self.fill_device {
-            (job.size, job.io_size) = (None, None);
+        if self.fill_device && job.size.is_none() {
+            job.io_size = None;
         }
         fill_depths(&mut job);
         if job.pattern.program.is_some() {

@@ -52,6 +52,9 @@ fn asked(spec: &OptionSpec, value: &str) -> Asked {
     let has_value = !spec.default.is_empty() && !spec.default.contains(' ');
     let zero_is_nothing = !has_value || is_nothing(spec.default);
     let parts = || value.split(',').map(str::trim).filter(|part| !part.is_empty());
+    if value.is_empty() {
+        return Asked::Change;
+    }
     if zero_is_nothing && parts().all(is_nothing) {
         Asked::Nothing
     } else if has_value && parts().all(|part| part == spec.default) {

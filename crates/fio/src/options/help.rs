@@ -50,9 +50,14 @@ pub fn markdown() -> String {
     for (name, instead) in unsupported::changes() {
         let _ = writeln!(text, "| `{name}` | {instead} |");
     }
-    text.push_str("\nThese do not affect what is measured; one line lists those that are given:\n");
-    let harmless: Vec<String> = unsupported::harmless().map(|name| format!("`{name}`")).collect();
-    let _ = writeln!(text, "{}.", harmless.join(", "));
+    text.push_str(
+        "\nThese do not affect what is measured; one line lists those that are given:\n\n\
+         | Options | Why they have no effect |\n|---|---|\n",
+    );
+    for (why, names) in unsupported::reasons() {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(text, "| {} | {why} |", names.join(", "));
+    }
     text
 }
 
@@ -72,6 +77,7 @@ pub fn describe(name: &str) -> Option<String> {
         FioOption::Supported(spec) => spec,
         FioOption::Unsupported(unused) => {
             line(unused.name, "an option of fio that Zonal does not have");
+            line("because", unsupported::reason(unused.name));
             return Some(lines);
         }
     };
@@ -148,8 +154,11 @@ fn form(kind: &ValueKind) -> String {
         ValueKind::Distribution(_) => "name[:...]".to_owned(),
         ValueKind::Extent(_) => "size|N%|Nz".to_owned(),
         ValueKind::Seconds(_) | ValueKind::Micros(_) => "time".to_owned(),
+        ValueKind::SecondsRange(_) => "time[-time]".to_owned(),
+        ValueKind::FileService(_) => "roundrobin|sequential|random[:number]".to_owned(),
         ValueKind::MicrosTriple(_) => "time[,time][,time]".to_owned(),
         ValueKind::Percentage(_) => "percentage".to_owned(),
+        ValueKind::Percentiles(_) => "percentage[:...]".to_owned(),
         ValueKind::Criterion(_) => "name:limit".to_owned(),
         ValueKind::Word(words) => {
             let supported = words.iter().filter(|(_, set)| set.is_ok()).map(|(word, _)| *word);

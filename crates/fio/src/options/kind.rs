@@ -4,12 +4,14 @@ use super::distribution::{
     DISTRIBUTIONS, parse_distribution, parse_prio_shares, parse_ranges, parse_splits,
 };
 use super::draft::Draft;
-use super::limit::{CRITERIA, parse_criterion, parse_percentage};
-use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
+use super::limit::{CRITERIA, parse_criterion, parse_list, parse_percentage};
+use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_service, parse_triple};
 use super::number::{
     ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
 };
-use crate::job::{Distribution, Extent, FillPattern, Fraction, PrioShare, SteadyCriterion};
+use crate::job::{
+    Distribution, Extent, FileService, FillPattern, Fraction, PrioShare, SteadyCriterion,
+};
 use thiserror::Error;
 use zonal_blk::Nanos;
 
@@ -63,12 +65,18 @@ pub enum ValueKind {
     Extent(fn(&mut Draft, Extent)),
     /// A duration; without a unit, seconds.
     Seconds(fn(&mut Draft, Nanos)),
+    /// A duration or a range of durations; without a unit, seconds.
+    SecondsRange(fn(&mut Draft, (Nanos, Nanos))),
+    /// How files take turns, with the I/Os of a turn after a colon.
+    FileService(fn(&mut Draft, (FileService, u32))),
     /// A duration; without a unit, microseconds.
     Micros(fn(&mut Draft, Nanos)),
     /// One to three durations, as [`ValueKind::Triple`]; without a unit, microseconds.
     MicrosTriple(fn(&mut Draft, ByDirection<Nanos>)),
     /// A percentage with decimals.
     Percentage(fn(&mut Draft, f64)),
+    /// Percentages with decimals, separated by colons; ascending when they are set.
+    Percentiles(fn(&mut Draft, Vec<f64>)),
     /// A steady state.
     Criterion(fn(&mut Draft, SteadyCriterion)),
     /// One of these keywords.
@@ -166,8 +174,13 @@ impl ValueKind {
             }
             ValueKind::Extent(_) => "a size such as 4k, 50% or 8z",
             ValueKind::Seconds(_) | ValueKind::Micros(_) => "a time such as 30s",
+            ValueKind::SecondsRange(_) => "a time such as 30s or a range such as 5-10",
+            ValueKind::FileService(_) => {
+                "roundrobin, sequential or random, and I/Os of a turn as in random:16"
+            }
             ValueKind::MicrosTriple(_) => "a time such as 20ms",
             ValueKind::Percentage(_) => "a percentage such as 99.9",
+            ValueKind::Percentiles(_) => "at most 20 percentages such as 50:99:99.9",
             ValueKind::Criterion(_) => {
                 "iops, bw, iops_slope or bw_slope with a limit, such as iops:0.3%"
             }
@@ -187,7 +200,7 @@ impl ValueKind {
     /// Parses `text` and hands the value to the setter.
     pub fn apply(&self, text: Option<&str>, draft: &mut Draft) -> Result<(), ValueError> {
         match (self, text) {
-            (ValueKind::Flag(set), None) => set(draft, true),
+            (ValueKind::Flag(set), None | Some("")) => set(draft, true),
             (ValueKind::OptionalText(set), None) => set(draft, ""),
             (_, None | Some("")) => {
                 return Err(ValueError::Missing { expected: self.expected() });
@@ -239,6 +252,8 @@ impl ValueKind {
             }
             ValueKind::Extent(set) => set(draft, parse_extent(text, base).map_err(invalid)?),
             ValueKind::Seconds(set) => set(draft, parse_duration(text, SECOND).map_err(invalid)?),
+            ValueKind::SecondsRange(set) => set(draft, self.time_range(text)?),
+            ValueKind::FileService(set) => set(draft, parse_service(text)?),
             ValueKind::Micros(set) => {
                 set(draft, parse_duration(text, MICROSECOND).map_err(invalid)?);
             }
@@ -249,6 +264,7 @@ impl ValueKind {
                 set(draft, values?.ok_or_else(malformed)?);
             }
             ValueKind::Percentage(set) => set(draft, parse_percentage(text).ok_or_else(malformed)?),
+            ValueKind::Percentiles(set) => set(draft, parse_list(text).ok_or_else(malformed)?),
             ValueKind::Criterion(set) => {
                 set(draft, parse_criterion(text).ok_or_else(|| self.misspelt(text))?);
             }
@@ -269,6 +285,19 @@ impl ValueKind {
         let size = |part| parse_size(part, base).map_err(|error| self.invalid(error, text));
         match (size(min)?, size(max)?) {
             (min, max) if min == 0 || min > max => Err(self.invalid(ExprError::Malformed, text)),
+            range => Ok(range),
+        }
+    }
+
+    /// In parentheses a minus is arithmetic.
+    fn time_range(&self, text: &str) -> Result<(Nanos, Nanos), ValueError> {
+        let parts = text.split_once('-').filter(|_| !text.contains('('));
+        let (min, max) = parts.unwrap_or((text, text));
+        let time = |part: &str| {
+            parse_duration(part.trim(), SECOND).map_err(|error| self.invalid(error, text))
+        };
+        match (time(min)?, time(max)?) {
+            (min, max) if min > max => Err(self.invalid(ExprError::Malformed, text)),
             range => Ok(range),
         }
     }

@@ -11,6 +11,18 @@ pub(super) fn parse_percentage(text: &str) -> Option<f64> {
     parse_decimal(text.trim_end_matches('%')).filter(|percent| *percent <= 100.0)
 }
 
+/// Most percentiles, as in fio.
+const MAX_PERCENTILES: usize = 20;
+
+/// Parses percentiles such as `50:99:99.9`, which need not be ascending.
+pub(super) fn parse_list(text: &str) -> Option<Vec<f64>> {
+    let list: Option<Vec<f64>> =
+        text.split(':').map(|percent| parse_percentage(percent.trim())).collect();
+    let mut list = list.filter(|list| list.len() <= MAX_PERCENTILES)?;
+    list.sort_by(f64::total_cmp);
+    Some(list)
+}
+
 /// What a steady state is judged by.
 pub(super) const CRITERIA: [&str; 4] = ["iops", "iops_slope", "bw", "bw_slope"];
 
@@ -47,6 +59,15 @@ mod tests {
             ["iops", "iops:", "iops:%", "iops:-1", "iops:1e3", "lat:5", "iops:5%%", "iops:."]
         {
             assert_eq!(parse_criterion(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_put_in_order_and_at_most_twenty() {
+        assert_eq!(parse_list("99.9:50:.5"), Some(vec![0.5, 50.0, 99.9]));
+        assert_eq!(parse_list(&["1"; 20].join(":")), Some(vec![1.0; 20]));
+        for text in ["", "50:", "50:101", "50:-1", "50;60", &["1"; 21].join(":")] {
+            assert_eq!(parse_list(text), None, "{text}");
         }
     }
 

@@ -126,6 +126,13 @@ pub fn find(name: &str) -> Option<FioOption> {
         .or_else(|| unsupported::find(name).map(FioOption::Unsupported))
 }
 
+/// fio's names of the options that have a name with this beginning, each once.
+pub fn beginning_with(short: &str) -> impl Iterator<Item = &'static str> {
+    let has = move |name: &str| name.starts_with(short);
+    let own = supported().filter(move |spec| spec.names().any(has)).map(|spec| spec.name);
+    own.chain(unsupported::names().filter(move |name| has(name)))
+}
+
 /// The known name closest to `name`, if there is one close to it.
 pub fn nearest(name: &str) -> Option<&'static str> {
     zonal_blk::nearest(name, supported().flat_map(OptionSpec::names).chain(unsupported::names()))

@@ -159,6 +159,7 @@ const RULES: &[Rule] = &[
             option("fsync"),
             option("fdatasync"),
             option("end_fsync"),
+            option("end_syncfs"),
             option("fsync_on_close"),
             option("sync"),
             option("write_barrier"),
@@ -202,6 +203,7 @@ const RULES: &[Rule] = &[
         &[
             value("zonesize", "", |job| job.zonesize.is_some() && job.zonemode == ZoneMode::None),
             option("zone_append"),
+            value("write_mode", "", |job| job.zone_append),
             option("read_beyond_wp"),
             option("ignore_zone_limits"),
             option("zone_reset_threshold"),
@@ -251,7 +253,12 @@ const RULES: &[Rule] = &[
     ),
     // Files.
     Rule::Excludes(
-        &[value("file_service_type", "", |job| job.fs.service == FileService::Random)],
+        &[
+            value("file_service_type", "", |job| {
+                job.fs.service == FileService::Random || job.fs.turn > 1
+            }),
+            value("startdelay", "", |job| job.limits.startdelay_max > job.startdelay),
+        ],
         &[FILESYSTEM],
         "",
     ),

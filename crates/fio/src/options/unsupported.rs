@@ -1,8 +1,7 @@
 //! The options of fio 3.41 that Zonal accepts but does not implement.
 //!
-//! Some do not change what is measured here (logs, buffers, page cache, file layout, other engines)
-//! and are reported in one line. The others are errors, unless the user allows them, so that nobody
-//! compares two different workloads unknowingly.
+//! Some do not change what is measured here, each for a reason, and are reported in one line. The others
+//! are errors, unless the user allows them, so that nobody compares two different workloads unknowingly.
 use super::UnsupportedOption;
 
 /// What ignoring an option means for the job.
@@ -54,7 +53,12 @@ const CHANGES: &[Change] = &[
     change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
     change(&["recover_zbd_write_error"], &["0"], RECOVERY),
     change(&["create_only"], &["0"], "the job runs"),
-    change(&["stats"], &["1"], "the job is reported"),
+    change(&["cgroup"], &[], "no control group is joined: use weight with the scheduler bfq"),
+    change(
+        &["cgroup_weight"],
+        &[],
+        "no control group is joined: use weight with the scheduler bfq",
+    ),
     change(&["profile"], &[], "no profile is loaded"),
     change(&["sg_write_mode"], &["write"], "the block layer has no SCSI VERIFY and WRITE SAME"),
     change(&["write_hint"], &["none"], HINTS),
@@ -63,58 +67,86 @@ const CHANGES: &[Change] = &[
     change(&["priohint"], &["0"], DURATION),
     change(&["cmdprio_hint"], &["0"], DURATION),
     change(&["num_range"], &["1"], "a discard of the block layer has one range"),
-    change(&["write_mode"], &["write"], COMMANDS),
     change(&["verify_mode"], &["read"], COMMANDS),
     change(&["md_per_io_size"], &["0"], COMMANDS),
     change(&["sprandom"], &["0"], FLASH),
     change(&["experimental_verify"], &["0"], LOG),
     change(&["verify_state_load"], &["0"], LOG),
-    change(&["end_syncfs"], &["0"], "use end_fsync"),
     change(&["readfua"], &["0"], "reads have no FUA in the block layer"),
 ];
 
-/// Options without effect, grouped as in fio's manual; names separated by blanks.
-const HARMLESS: &[&str] = &[
-    // Files and their creation.
-    "lockfile directory filename_format unique_filename fallocate \
-     fadvise_hint overwrite create_serialize create_fsync create_on_open allow_file_create \
-     allow_mounted_write pre_read unlink unlink_each_loop invalidate",
-    // Buffers and their contents.
-    "mem iomem iomem_align mem_align hugepage-size lockmem zero_buffers refill_buffers \
-     scramble_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk \
-     dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global",
-    // Randomness: another generator, the same distribution.
-    "random_generator softrandommap",
-    // Details of options above.
-    "verify_async verify_async_cpus verify_state_save read_iolog_chunked merge_blktrace_scalars \
-     merge_blktrace_iters flow_sleep thinktime_spin fdp_pli fdp_pli_select plids plid_select \
-     dp_scheme deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs",
-    // Logs and reports.
-    "bwavgtime iopsavgtime log_entries log_compression log_compression_cpus \
-     log_alternate_epoch_clock_id job_start_clock_id block_error_percentiles clat_percentiles \
-     lat_percentiles slat_percentiles percentile_list significant_figures gtod_reduce \
-     disable_lat disable_clat disable_slat disable_bw_measurement disable_bw gtod_cpu \
-     unified_rw_reporting clocksource",
-    // Processes.
-    "nice numa_cpu_nodes numa_mem_policy cgroup cgroup_nodelete cgroup_weight uid gid",
-    // Engines.
-    "filetype libaio_vectored hipri hipri_percentage fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored \
-     uncached nowait force_async cmd_type userspace_reap stream_id cpuload cpuchunks cpumode \
-     exit_on_io_done hostname port bindname verb protocol proto interface listen nodelay pingpong \
-     ttl window_size mss clustername clientname rbdname pool conf busy_poll touch_objects brick \
-     volume single-instance single_instance skip_bad donorname inplace uri thp stat_type program arguments \
-     grace_time std_redirect namenode chunk_size chunck_size hdfsdirectory \
-     hdfs_use_direct http_host http_user http_pass \
-     http_s3_key http_s3_keyid http_s3_region http_s3_sse_customer_algorithm \
-     http_s3_sse_customer_key http_s3_storage_class http_mode \
-     http_object_mode http_s3_security_token http_swift_auth_token http_verbose \
-     https object_class nfs_url cont svcl initiator cuda_io gpu_dev_id gpu_dev_ids busy_wait_polling xnvme_async xnvme_sync \
-     xnvme_admin xnvme_dev_nsid xnvme_iovec xnvme_be xnvme_mem xnvme_dev_subnqn libblkio_driver \
-     libblkio_path libblkio_pre_connect_props libblkio_pre_start_props libblkio_num_entries \
-     libblkio_queue_size libblkio_vectored libblkio_write_zeroes_on_trim libblkio_wait_mode \
-     libblkio_force_enable_completion_eventfd no_completion_thread dummy",
-    // Deprecated in fio, without effect there too.
-    "verifysort verifysort_nr rwmixcycle percentage_sequential flow_watermark",
+/// Options without effect: the reason, and the names, separated by blanks.
+const HARMLESS: &[(&str, &str)] = &[
+    (
+        "there is one device, which exists, in place of files",
+        "lockfile directory filename_format unique_filename fallocate overwrite \
+         create_serialize create_fsync create_on_open allow_file_create \
+         allow_mounted_write unlink unlink_each_loop filetype",
+    ),
+    ("there is no page cache", "fadvise_hint pre_read invalidate uncached"),
+    (
+        "what buffers contain is not measured, and where they are neither",
+        "mem iomem iomem_align mem_align hugepage-size lockmem zero_buffers \
+         refill_buffers scramble_buffers buffer_pattern buffer_compress_percentage \
+         buffer_compress_chunk dedupe_percentage dedupe_mode \
+         dedupe_working_set_percentage dedupe_global thp fixedbufs registerfiles",
+    ),
+    (
+        "another generator has the same distribution, and the map never lacks memory",
+        "random_generator softrandommap",
+    ),
+    (
+        "verification and pauses cost the device no time",
+        "verify_async verify_async_cpus thinktime_spin",
+    ),
+    (
+        "it is a detail of an option that is refused, or has no effect itself",
+        "verify_state_save read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters \
+         fdp_pli fdp_pli_select plids plid_select dp_scheme deac pi_act pi_chk apptag \
+         apptag_mask spr_op spr_num_regions spr_cs log_alternate_epoch_clock_id \
+         job_start_clock_id cgroup_nodelete",
+    ),
+    (
+        "logs are plain text, written as they come",
+        "log_entries log_compression log_compression_cpus",
+    ),
+    ("bandwidth and IOPS of the report are sampled every 500 ms", "bwavgtime iopsavgtime"),
+    ("trims that fail are in the report as errors", "block_error_percentiles"),
+    ("numbers in the text report have four figures; JSON has all", "significant_figures"),
+    (
+        "to measure costs too little to leave it out",
+        "gtod_reduce disable_lat disable_clat disable_slat disable_bw_measurement \
+         disable_bw gtod_cpu clocksource",
+    ),
+    (
+        "clones are threads of this program, with its rights and its memory",
+        "nice numa_cpu_nodes numa_mem_policy uid gid",
+    ),
+    (
+        "I/O goes through Zonal's own block layer: it is an option of another engine",
+        "libaio_vectored hipri hipri_percentage sqthread_poll sqthread_poll_cpu \
+         nonvectored nowait force_async cmd_type userspace_reap stream_id cpuload \
+         cpuchunks cpumode exit_on_io_done hostname port bindname verb protocol proto \
+         interface listen nodelay pingpong ttl window_size mss clustername clientname \
+         rbdname pool conf busy_poll touch_objects brick volume single-instance \
+         single_instance skip_bad donorname inplace uri stat_type program arguments \
+         grace_time std_redirect namenode chunk_size chunck_size hdfsdirectory \
+         hdfs_use_direct http_host http_user http_pass http_s3_key http_s3_keyid \
+         http_s3_region http_s3_sse_customer_algorithm http_s3_sse_customer_key \
+         http_s3_storage_class http_mode http_object_mode http_s3_security_token \
+         http_swift_auth_token http_verbose https object_class nfs_url cont svcl \
+         initiator cuda_io gpu_dev_id gpu_dev_ids busy_wait_polling xnvme_async \
+         xnvme_sync xnvme_admin xnvme_dev_nsid xnvme_iovec xnvme_be xnvme_mem \
+         xnvme_dev_subnqn libblkio_driver libblkio_path libblkio_pre_connect_props \
+         libblkio_pre_start_props libblkio_num_entries libblkio_queue_size \
+         libblkio_vectored libblkio_write_zeroes_on_trim libblkio_wait_mode \
+         libblkio_force_enable_completion_eventfd no_completion_thread dummy",
+    ),
+    (
+        "fio has no use for it any more either",
+        "verifysort verifysort_nr rwmixcycle percentage_sequential flow_watermark \
+         flow_sleep",
+    ),
 ];
 
 /// Options that fio accepts without a value.
@@ -168,5 +200,17 @@ pub(super) fn changes() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// Options without effect.
 pub(super) fn harmless() -> impl Iterator<Item = &'static str> {
-    HARMLESS.iter().flat_map(|names| names.split_ascii_whitespace())
+    HARMLESS.iter().flat_map(|(_, names)| names.split_ascii_whitespace())
+}
+
+/// Options without effect, by the reason.
+pub(super) fn reasons() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    HARMLESS.iter().map(|&(why, names)| (why, names.split_ascii_whitespace().collect()))
+}
+
+/// Why an option has no effect, or what happens instead.
+pub(super) fn reason(name: &str) -> &'static str {
+    let change = changes().find(|(known, _)| *known == name).map(|(_, instead)| instead);
+    let harmless = || reasons().find(|(_, names)| names.contains(&name)).map(|(why, _)| why);
+    change.or_else(harmless).unwrap_or_default()
 }

@@ -1,15 +1,15 @@
 //! fio's `json` and `json+` formats: field names, nesting and order of fio 3.33, with Zonal's own
 //! values under `zonal`.
 use super::summary::{
-    Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
+    DirStats, Entry, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Shown, Summary, msec, percents,
 };
 use super::units::ctime;
 use super::{DiskUtil, Report};
-use crate::job::{DataDir, SteadyCriterion};
+use crate::job::{ReportOptions, SteadyCriterion, ZoneMode};
 use crate::stats::SteadyState;
 use crate::stats::{
-    BATCH_LABELS, DEPTH_LABELS, Histogram, LatStat, MSEC_LABELS, NSEC_LABELS, PERCENTILES,
-    PrioStats, USEC_LABELS,
+    BATCH_LABELS, DEPTH_LABELS, Histogram, LatStat, MSEC_LABELS, NSEC_LABELS, PrioStats,
+    USEC_LABELS,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -28,13 +28,14 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>, bins: bool) -> 
 
 fn root(report: &Report<'_>, summary: &Summary<'_>, bins: bool) -> Root {
     let timestamp_ms = report.timestamp_ms.unwrap_or(0);
+    let started_ms = report.started_ms.unwrap_or(0);
     Root {
         version: report.version.clone(),
         timestamp: timestamp_ms / 1000,
         timestamp_ms,
         time: ctime(timestamp_ms / 1000),
         global_options: Map(report.global_options.clone()),
-        jobs: summary.entries.iter().map(|entry| job(summary, entry, bins)).collect(),
+        jobs: summary.entries.iter().map(|entry| job(summary, entry, started_ms, bins)).collect(),
         disk_util: report.disk_util.clone(),
         zonal: Zonal {
             device: report.device.clone(),
@@ -59,11 +60,22 @@ fn zonal_job(entry: &Entry<'_>) -> ZonalJob {
     }
 }
 
-fn job(summary: &Summary<'_>, entry: &Entry<'_>, bins: bool) -> Job {
+fn job(summary: &Summary<'_>, entry: &Entry<'_>, started_ms: u64, bins: bool) -> Job {
     let (head, stats) = (entry.head, &entry.stats);
     let (usage, errors, bands) = (stats.usage(), stats.errors(), stats.latency_bands());
     let (usr_cpu, sys_cpu) = entry.cpu_percent();
-    let dir = |dir| direction(entry, dir, summary.group_dir(entry, dir), bins);
+    let options = &head.job.report;
+    let dirs = Shown::of(head.job).into_iter().map(|shown| {
+        (shown.name().to_owned(), direction(summary.dir(entry, shown), options, bins))
+    });
+    let mut dirs: Vec<_> = dirs.collect();
+    let mixed = dirs.pop_if(|(name, _)| name == Shown::Mixed.name());
+    let sync = || {
+        stats.syncs().map_or_else(Sync::default, |sync| Sync {
+            total_ios: sync.lat.count(),
+            lat_ns: with_histogram(&sync.lat, Some(&sync.histogram), options, bins),
+        })
+    };
     let band = |labels: &[&str], counts: &[u64]| {
         shares(labels, &percents(counts, bands.total(), MIN_BAND_PERCENT))
     };
@@ -73,17 +85,14 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, bins: bool) -> Job {
     Job {
         jobname: head.job.name.clone(),
         groupid: head.groupid,
+        job_start: started_ms + stats.begun().map_or(0, |begun| begun.0 / 1_000_000),
         error: entry.errno(),
         eta: entry.eta,
         elapsed: entry.elapsed,
         job_options: Map(head.job.own_options.clone()),
-        read: dir(DataDir::Read),
-        write: dir(DataDir::Write),
-        trim: dir(DataDir::Trim),
-        sync: stats.syncs().map_or_else(Sync::default, |sync| Sync {
-            total_ios: sync.lat.count(),
-            lat_ns: with_histogram(&sync.lat, &sync.histogram, bins),
-        }),
+        sync: (!dirs.is_empty()).then(sync),
+        dirs: Map(dirs),
+        mixed: Map(mixed.into_iter().collect()),
         job_runtime: msec(stats.elapsed()),
         usr_cpu,
         sys_cpu,
@@ -104,6 +113,7 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, bins: bool) -> Job {
         first_error: errors.first().map(|status| status.errno()),
         desc: Some(head.job.description.clone()).filter(|text| !text.is_empty()),
         steadystate: stats.steady().map(steady),
+        zone_resets: (head.job.zonemode == ZoneMode::Zbd).then(|| stats.zone_reset_count()),
     }
 }
 
@@ -124,8 +134,11 @@ fn steady(steady: &SteadyState) -> Steady {
     }
 }
 
-fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir, bins: bool) -> Direction {
-    let stats = &entry.stats;
+fn direction(of: DirStats<'_>, options: &ReportOptions, bins: bool) -> Direction {
+    let DirStats { stats, dir, .. } = of;
+    let slat_histogram = stats.slat_histogram(dir).filter(|_| options.slat_percentiles);
+    let clat_histogram = Some(stats.clat_histogram(dir)).filter(|_| options.clat_percentiles);
+    let lat_histogram = stats.lat_histogram(dir).filter(|_| options.lat_percentiles);
     let (bandwidth, iops) = (stats.bandwidth_samples(dir), stats.iops_samples(dir));
     Direction {
         io_bytes: stats.bytes(dir),
@@ -137,13 +150,13 @@ fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir, bins: bool) -> D
         total_ios: stats.ios(dir),
         short_ios: 0,
         drop_ios: 0,
-        slat_ns: latency(stats.slat(dir)),
-        clat_ns: with_histogram(stats.clat(dir), stats.clat_histogram(dir), bins),
-        lat_ns: latency(stats.lat(dir)),
-        prios: stats.prios(dir).into_iter().map(|it| prio(it, bins)).collect(),
+        slat_ns: with_histogram(stats.slat(dir), slat_histogram, options, bins),
+        clat_ns: with_histogram(stats.clat(dir), clat_histogram, options, bins),
+        lat_ns: with_histogram(stats.lat(dir), lat_histogram, options, bins),
+        prios: stats.prios(dir).into_iter().map(|it| prio(it, options, bins)).collect(),
         bw_min: bandwidth.min(),
         bw_max: bandwidth.max(),
-        bw_agg: entry.percent_of_group(dir, group),
+        bw_agg: of.percent_of_group(),
         bw_mean: bandwidth.mean(),
         bw_dev: bandwidth.stddev(),
         bw_samples: bandwidth.count(),
@@ -155,8 +168,16 @@ fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir, bins: bool) -> D
     }
 }
 
-fn prio((prioclass, prio, stats): (u16, u16, &PrioStats), bins: bool) -> OfPrio {
-    OfPrio { prioclass, prio, clat_ns: with_histogram(&stats.clat, &stats.histogram, bins) }
+fn prio(
+    (prioclass, prio, stats): (u16, u16, &PrioStats),
+    options: &ReportOptions,
+    bins: bool,
+) -> OfPrio {
+    let histogram = Some(&stats.histogram);
+    // No device here has command duration limits, which hints choose.
+    let priohint = 0;
+    let clat_ns = with_histogram(&stats.clat, histogram, options, bins);
+    OfPrio { prioclass, prio, priohint, clat_ns }
 }
 
 fn latency(stat: &LatStat) -> Latency {
@@ -171,11 +192,17 @@ fn latency(stat: &LatStat) -> Latency {
 }
 
 /// As [`latency`], with percentiles and, with `bins`, the non-empty bins.
-fn with_histogram(stat: &LatStat, histogram: &Histogram, bins: bool) -> Latency {
+fn with_histogram(
+    stat: &LatStat,
+    histogram: Option<&Histogram>,
+    options: &ReportOptions,
+    bins: bool,
+) -> Latency {
     let mut latency = latency(stat);
+    let Some(histogram) = histogram else { return latency };
     if stat.count() > 0 {
-        let values = histogram.percentiles(&PERCENTILES);
-        let keys = PERCENTILES.iter().map(|percent| format!("{percent:.6}"));
+        let values = histogram.percentiles(&options.percentiles);
+        let keys = options.percentiles.iter().map(|percent| format!("{percent:.6}"));
         latency.percentile = Map(keys.zip(values).collect());
     }
     if bins {
@@ -311,6 +338,8 @@ struct DirCounts {
 struct Job {
     jobname: String,
     groupid: u32,
+    /// Milliseconds since 1970, or since the start of the run in virtual time.
+    job_start: u64,
     error: i32,
     /// Seconds.
     eta: u64,
@@ -318,10 +347,12 @@ struct Job {
     elapsed: u64,
     #[serde(rename = "job options")]
     job_options: Map<String>,
-    read: Direction,
-    write: Direction,
-    trim: Direction,
-    sync: Sync,
+    #[serde(flatten)]
+    dirs: Map<Direction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync: Option<Sync>,
+    #[serde(flatten)]
+    mixed: Map<Direction>,
     /// Milliseconds, summed over the clones.
     job_runtime: u64,
     /// Percent.
@@ -350,6 +381,9 @@ struct Job {
     desc: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steadystate: Option<Steady>,
+    /// With `zonemode=zbd`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone_resets: Option<u64>,
 }
 
 /// `steadystate` of a job.
@@ -415,6 +449,7 @@ struct Direction {
 struct OfPrio {
     prioclass: u16,
     prio: u16,
+    priohint: u16,
     clat_ns: Latency,
 }
 

@@ -30,6 +30,8 @@ pub struct Report<'a> {
     /// End of the run in milliseconds since 1970-01-01 UTC. `None` in virtual time, where the report
     /// must not depend on the date.
     pub timestamp_ms: Option<u64>,
+    /// Start of the run in milliseconds since 1970-01-01 UTC; `None` in virtual time.
+    pub started_ms: Option<u64>,
     /// Options of the `[global]` sections
     /// ([`JobSet::global_options`](crate::jobfile::JobSet::global_options)).
     pub global_options: Vec<(String, String)>,

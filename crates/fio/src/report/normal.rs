@@ -5,8 +5,8 @@
 //! group have in common is printed once, differences are separated by commas, directions are summed.
 //! A device that transfers nothing and takes no time has no bandwidth there.
 use super::summary::{
-    DIRS, Entry, Group, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
-    rw_name,
+    DIRS, DirStats, Entry, Group, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Shown, Summary, msec,
+    percents, rw_name,
 };
 use super::units::{TimeUnit, Units, count, ctime, digits_of, duration};
 use super::{DiskUtil, JobReport, Report};
@@ -15,7 +15,7 @@ use crate::options::format_size;
 use crate::stats::SteadyState;
 use crate::stats::{
     BATCH_LABELS, BatchSizes, DEPTH_LABELS, Histogram, IoStats, LatStat, MSEC_LABELS, NSEC_LABELS,
-    PERCENTILES, SyncStats, USEC_LABELS,
+    USEC_LABELS,
 };
 use serde_json::Value;
 
@@ -26,12 +26,16 @@ const MIB_SAMPLES: f64 = 1024.0 * 1024.0;
 
 /// The line about a job before it runs, with a second line if it has clones.
 pub fn announce(job: &Job, groupid: u32) -> String {
-    let [read, write, trim] = job.bs.map(|bytes| Units::of(job).bytes(bytes));
+    let sizes = |dir: DataDir| {
+        let [min, max] = [job.min_bs(dir), job.bs[dir as usize]].map(|it| Units::of(job).bytes(it));
+        format!("{min}-{max}")
+    };
+    let [read, write, trim] = DIRS.map(sizes);
     let rw = rw_name(job);
     let clones = if job.numjobs > 1 { "...\n" } else { "" };
     format!(
-        "{}: (g={groupid}): rw={rw}, bs=(R) {read}-{read}, (W) {write}-{write}, \
-         (T) {trim}-{trim}, ioengine={}, iodepth={}\n{clones}",
+        "{}: (g={groupid}): rw={rw}, bs=(R) {read}, (W) {write}, (T) {trim}, \
+         ioengine={}, iodepth={}\n{clones}",
         job.name, job.ioengine, job.iodepth
     )
 }
@@ -41,19 +45,20 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
     let mut out = String::from("\n");
     for entry in &summary.entries {
         out += &header(report, entry);
-        for dir in DIRS {
-            if entry.stats.ios(dir) > 0 {
-                out += &direction(entry, dir, summary.group_dir(entry, dir));
+        for shown in Shown::of(entry.head.job) {
+            let of = summary.dir(entry, shown);
+            if of.stats.ios(of.dir) > 0 {
+                out += &direction(entry, shown, of);
             }
         }
         out += &latency_bands(&entry.stats);
-        out += &entry.stats.syncs().map_or(String::new(), syncs);
+        out += &syncs(entry);
         out += &resources(entry);
     }
     for group in &summary.groups {
         out += &format!("\nRun status group {} (all jobs):\n", group.id);
-        for dir in DIRS {
-            out += &group_line(dir, group);
+        for &shown in &group.shown {
+            out += &group_line(shown, group);
         }
     }
     out += &disk_stats(&report.disk_util);
@@ -81,12 +86,12 @@ fn header(report: &Report<'_>, entry: &Entry<'_>) -> String {
     out
 }
 
-fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
-    let stats = &entry.stats;
+fn direction(entry: &Entry<'_>, shown: Shown, of: DirStats<'_>) -> String {
+    let DirStats { stats, dir, .. } = of;
     let (units, bandwidth) = (Units::of(entry.head.job), stats.bytes_per_second(dir));
-    let name = ["read", "write", "trim"][dir as usize];
-    let resets = match dir {
-        DataDir::Write => format!("; {} zone resets", stats.zone_reset_count()),
+    let (name, options) = (shown.name(), &entry.head.job.report);
+    let resets = match shown {
+        Shown::Dir(DataDir::Write) => format!("; {} zone resets", stats.zone_reset_count()),
         _ => String::new(),
     };
     let mut out = format!(
@@ -100,9 +105,16 @@ fn direction(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
     out += &latency("slat", stats.slat(dir));
     out += &latency("clat", stats.clat(dir));
     out += &latency(" lat", stats.lat(dir));
-    out += &percentiles("clat", &stats.clat_histogram(dir).percentiles(&PERCENTILES));
+    let histograms = [
+        ("slat", stats.slat_histogram(dir).filter(|_| options.slat_percentiles)),
+        ("clat", Some(stats.clat_histogram(dir)).filter(|_| options.clat_percentiles)),
+        ("lat", stats.lat_histogram(dir).filter(|_| options.lat_percentiles)),
+    ];
+    for (name, histogram) in histograms {
+        out += &histogram.map_or(String::new(), |it| percentiles(name, it, &options.percentiles));
+    }
     if stats.bandwidth_samples(dir).count() > 0 {
-        out += &sample_lines(entry, dir, group);
+        out += &sample_lines(of);
     }
     out
 }
@@ -121,24 +133,25 @@ fn latency(name: &str, stat: &LatStat) -> String {
 }
 
 /// The paragraph of flushes, which have no bandwidth.
-fn syncs(sync: &SyncStats) -> String {
-    let values = sync.histogram.percentiles(&PERCENTILES);
+fn syncs(entry: &Entry<'_>) -> String {
+    let Some(sync) = entry.stats.syncs() else { return String::new() };
     format!(
         "  fsync/fdatasync/sync_file_range:\n{}{}",
         latency("sync", &sync.lat),
-        percentiles("sync", &values)
+        percentiles("sync", &sync.histogram, &entry.head.job.report.percentiles)
     )
 }
 
-/// The percentiles. `values` are in nanoseconds and ascending.
-fn percentiles(name: &str, values: &[u64]) -> String {
+/// The percentiles of latencies, which are ascending.
+fn percentiles(name: &str, histogram: &Histogram, percents: &[f64]) -> String {
+    let values = histogram.percentiles(percents);
     let (lowest, highest) = (values[0], values[values.len() - 1]);
     let unit = TimeUnit::of_range(lowest, highest);
     let scaled = |nanos: u64| nanos.div_ceil(unit.nanos());
     let width = digits_of(scaled(highest)).max(5);
     // A line has 73 columns for items; each takes 12 for the percentile and the punctuation.
     let per_line = 73 / (12 + width);
-    let items = PERCENTILES.iter().zip(values);
+    let items = percents.iter().zip(&values);
     let items =
         items.map(|(percent, &nanos)| format!("{percent:5.2}th=[{:width$}]", scaled(nanos)));
     let items: Vec<_> = items.collect();
@@ -146,15 +159,16 @@ fn percentiles(name: &str, values: &[u64]) -> String {
     format!("    {name} percentiles ({}):\n     | {}\n", unit.name(), lines.join(",\n     | "))
 }
 
-fn sample_lines(entry: &Entry<'_>, dir: DataDir, group: &GroupDir) -> String {
-    let (bandwidth, iops) = (entry.stats.bandwidth_samples(dir), entry.stats.iops_samples(dir));
+fn sample_lines(of: DirStats<'_>) -> String {
+    let DirStats { stats, dir, .. } = of;
+    let (bandwidth, iops) = (stats.bandwidth_samples(dir), stats.iops_samples(dir));
     let (unit, size) = if bandwidth.mean() > MIB_SAMPLES { ("MiB", 1024) } else { ("KiB", 1) };
     format!(
         "   bw ({unit:>5}/s): min={:5}, max={:5}, per={:.2}%, avg={:5.2}, stdev={:5.2}, \
          samples={}\n   iops        : min={:5}, max={:5}, avg={:5.2}, stdev={:5.2}, samples={}\n",
         bandwidth.min() / size,
         bandwidth.max() / size,
-        entry.percent_of_group(dir, group),
+        of.percent_of_group(),
         bandwidth.mean() / size as f64,
         bandwidth.stddev() / size as f64,
         bandwidth.count(),
@@ -243,12 +257,12 @@ fn shares(name: &str, labels: &[&str; 7], counts: &[u64; 7]) -> String {
     format!("  {name}: {}\n", items.collect::<Vec<_>>().join(", "))
 }
 
-fn group_line(dir: DataDir, group: &Group) -> String {
-    let (units, did) = (group.units, &group.dirs[dir as usize]);
+fn group_line(shown: Shown, group: &Group) -> String {
+    let (units, did) = (group.units, group.of(shown));
     if did.bytes == 0 {
         return String::new();
     }
-    let name = ["READ", "WRITE", "TRIM"][dir as usize];
+    let name = shown.name().to_uppercase();
     let (min, max) = (did.min_bandwidth, did.max_bandwidth);
     format!(
         "{name:>7}: bw={} ({}), {}-{} ({}-{}), io={} ({}), run={}-{}msec\n",

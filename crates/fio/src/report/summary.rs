@@ -4,12 +4,73 @@
 //! `group_reporting`, and one [`Group`] for each reporting group.
 use super::units::Units;
 use super::{JobReport, Report};
-use crate::job::{DataDir, Job, Rw};
+use crate::job::{DataDir, Job, Rw, UnifiedReporting};
 use crate::stats::{IoStats, per_second};
 use zonal_blk::Nanos;
 
 /// All directions, in the order in which fio prints them.
 pub(super) const DIRS: [DataDir; 3] = [DataDir::Read, DataDir::Write, DataDir::Trim];
+
+/// Directions as they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// One direction.
+    Dir(DataDir),
+    /// All together (`unified_rw_reporting`).
+    Mixed,
+}
+
+impl Shown {
+    /// The directions of a job's report, in order.
+    pub fn of(job: &Job) -> Vec<Shown> {
+        let dirs = DIRS.map(Shown::Dir);
+        match job.report.unified {
+            UnifiedReporting::None => dirs.to_vec(),
+            UnifiedReporting::Mixed => vec![Shown::Mixed],
+            UnifiedReporting::Both => [&dirs[..], &[Shown::Mixed]].concat(),
+        }
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shown::Dir(dir) => ["read", "write", "trim"][dir as usize],
+            Shown::Mixed => "mixed",
+        }
+    }
+
+    /// The direction of the entry's or group's statistics: mixed ones are those of reads of the unified
+    /// statistics.
+    fn index(self) -> DataDir {
+        match self {
+            Shown::Dir(dir) => dir,
+            Shown::Mixed => DataDir::Read,
+        }
+    }
+}
+
+/// What one direction of an entry has done.
+#[derive(Clone, Copy)]
+pub(super) struct DirStats<'a> {
+    pub stats: &'a IoStats,
+    /// The direction to look at in `stats`.
+    pub dir: DataDir,
+    /// Of the group.
+    pub group: &'a GroupDir,
+}
+
+impl DirStats<'_> {
+    /// The mean of the bandwidth samples, in percent of the bandwidth of the group.
+    pub fn percent_of_group(&self) -> f64 {
+        let samples = self.stats.bandwidth_samples(self.dir);
+        let all = self.group.bandwidth / 1024;
+        match (samples.count(), all) {
+            (0, _) => 0.0,
+            (_, 0) => 100.0,
+            _ => (samples.mean() * 100.0 / all as f64).min(100.0),
+        }
+    }
+}
 
 /// A report's entries and groups.
 pub(super) struct Summary<'a> {
@@ -28,6 +89,8 @@ pub(super) struct Entry<'a> {
     pub eta: u64,
     pub elapsed: u64,
     pub stats: IoStats,
+    /// All directions together, if they are shown.
+    unified: Option<IoStats>,
 }
 
 /// A `Run status group`.
@@ -35,8 +98,22 @@ pub(super) struct Group {
     pub id: u32,
     /// Those of its first job.
     pub units: Units,
+    /// What is shown of its jobs.
+    pub shown: Vec<Shown>,
     /// By [`DataDir`].
     pub dirs: [GroupDir; 3],
+    /// All directions together.
+    mixed: GroupDir,
+}
+
+impl Group {
+    /// The totals in a direction.
+    pub fn of(&self, shown: Shown) -> &GroupDir {
+        match shown {
+            Shown::Dir(dir) => &self.dirs[dir as usize],
+            Shown::Mixed => &self.mixed,
+        }
+    }
 }
 
 /// The totals of a group in one direction.
@@ -62,30 +139,44 @@ impl<'a> Summary<'a> {
                 _ => entries.push(Entry::of(job)),
             }
         }
+        for entry in &mut entries {
+            let is_shown = entry.head.job.report.unified != UnifiedReporting::None;
+            entry.unified = is_shown.then(|| entry.stats.unified());
+        }
         let mut groups: Vec<Group> = Vec::new();
         for entry in &entries {
             let id = entry.head.groupid;
             if groups.last().is_none_or(|group| group.id != id) {
-                let units = Units::of(entry.head.job);
-                groups.push(Group { id, units, dirs: Default::default() });
+                let (units, shown) = (Units::of(entry.head.job), Shown::of(entry.head.job));
+                let (dirs, mixed) = Default::default();
+                groups.push(Group { id, units, shown, dirs, mixed });
             }
             let group = groups.last_mut().expect("a group was just pushed");
             DIRS.iter().for_each(|&dir| group.dirs[dir as usize].add(&entry.stats, dir));
+            if let Some(unified) = &entry.unified {
+                group.mixed.add(unified, DataDir::Read);
+            }
         }
         Self { entries, groups }
     }
 
-    /// The totals in `dir` of the group of `entry`.
-    pub fn group_dir(&self, entry: &Entry<'_>, dir: DataDir) -> &GroupDir {
+    /// What an entry has done in a direction that is shown of it.
+    pub fn dir<'s>(&'s self, entry: &'s Entry<'_>, shown: Shown) -> DirStats<'s> {
         let group = self.groups.iter().find(|group| group.id == entry.head.groupid);
-        &group.expect("each entry was added to its group").dirs[dir as usize]
+        let group = group.expect("each entry was added to its group").of(shown);
+        let stats = match (shown, &entry.unified) {
+            (Shown::Mixed, Some(unified)) => unified,
+            _ => &entry.stats,
+        };
+        DirStats { stats, dir: shown.index(), group }
     }
 }
 
 impl<'a> Entry<'a> {
     fn of(job: &'a JobReport<'a>) -> Self {
         let stats = IoStats::new();
-        let mut entry = Self { head: job, jobs: 0, error: None, eta: 0, elapsed: 0, stats };
+        let (error, unified) = (None, None);
+        let mut entry = Self { head: job, jobs: 0, error, eta: 0, elapsed: 0, stats, unified };
         entry.add(job);
         entry
     }
@@ -116,17 +207,6 @@ impl<'a> Entry<'a> {
             elapsed => time.0 as f64 * 100.0 / elapsed.0 as f64,
         };
         (percent(usage.user), percent(usage.system))
-    }
-
-    /// The mean of the bandwidth samples in `dir`, in percent of the bandwidth of the group.
-    pub fn percent_of_group(&self, dir: DataDir, group: &GroupDir) -> f64 {
-        let samples = self.stats.bandwidth_samples(dir);
-        let all = group.bandwidth / 1024;
-        match (samples.count(), all) {
-            (0, _) => 0.0,
-            (_, 0) => 100.0,
-            _ => (samples.mean() * 100.0 / all as f64).min(100.0),
-        }
     }
 }
 

@@ -3,11 +3,11 @@
 //! The fields and their order are those of fio 3.41; times are in microseconds. Trims have no fields
 //! in this version.
 use super::summary::{
-    Entry, GroupDir, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Summary, msec, percents,
+    DirStats, Entry, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Shown, Summary, msec, percents,
 };
 use super::{DiskUtil, JobReport, Report};
-use crate::job::DataDir;
-use crate::stats::{IoStats, LatStat, PERCENTILES};
+use crate::job::{DataDir, ReportOptions};
+use crate::stats::{IoStats, LatStat};
 use std::fmt::Display;
 use zonal_blk::Status;
 
@@ -45,8 +45,8 @@ fn line(report: &Report<'_>, summary: &Summary<'_>, entry: &Entry<'_>) -> String
     let mut fields = Fields(vec!["3".to_owned(), report.version.clone(), job.name.clone()]);
     fields.add(groupid);
     fields.add(entry.errno());
-    for dir in [DataDir::Read, DataDir::Write] {
-        direction(&mut fields, entry, dir, summary.group_dir(entry, dir));
+    for shown in Shown::of(job).into_iter().filter(|&shown| shown != Shown::Dir(DataDir::Trim)) {
+        direction(&mut fields, summary.dir(entry, shown), &job.report);
     }
     cpu(&mut fields, entry);
     distributions(&mut fields, &entry.stats);
@@ -62,16 +62,17 @@ fn line(report: &Report<'_>, summary: &Summary<'_>, entry: &Entry<'_>) -> String
     fields.0.join(";") + "\n"
 }
 
-fn direction(fields: &mut Fields, entry: &Entry<'_>, dir: DataDir, group: &GroupDir) {
-    let stats = &entry.stats;
+fn direction(fields: &mut Fields, of: DirStats<'_>, options: &ReportOptions) {
+    let DirStats { stats, dir, .. } = of;
     fields.add(stats.bytes(dir) / 1024);
     fields.add(stats.bytes_per_second(dir) / 1024);
     fields.add(stats.ios_per_second(dir) as u64);
     fields.add(msec(stats.runtime(dir)));
     fields.latency(stats.slat(dir));
     fields.latency(stats.clat(dir));
-    let values = stats.clat_histogram(dir).percentiles(&PERCENTILES);
-    for (percent, value) in PERCENTILES.iter().zip(&values) {
+    let percents: &[f64] = if options.clat_percentiles { &options.percentiles } else { &[] };
+    let values = stats.clat_histogram(dir).percentiles(percents);
+    for (percent, value) in percents.iter().zip(&values) {
         fields.add(format_args!("{percent:.6}%={}", value / 1000));
     }
     (values.len()..PERCENTILE_FIELDS).for_each(|_| fields.add("0%=0"));
@@ -79,7 +80,7 @@ fn direction(fields: &mut Fields, entry: &Entry<'_>, dir: DataDir, group: &Group
     let samples = stats.bandwidth_samples(dir);
     fields.add(samples.min());
     fields.add(samples.max());
-    fields.add(format_args!("{:.6}%", entry.percent_of_group(dir, group)));
+    fields.add(format_args!("{:.6}%", of.percent_of_group()));
     fields.add(format_args!("{:.6}", samples.mean()));
     fields.add(format_args!("{:.6}", samples.stddev()));
 }

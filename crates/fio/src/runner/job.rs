@@ -109,7 +109,7 @@ impl JobRunner {
             is_waiting: false,
             flow: None,
             flow_waits: false,
-            stats: IoStats::new(),
+            stats: IoStats::of_job(&job),
             error: None,
             reason: None,
             next_sample: Nanos(0),

@@ -129,6 +129,13 @@ impl Pace {
         (self.bytes_left != u64::MAX).then_some(self.bytes_left)
     }
 
+    /// Draws the start delay if `most` is longer.
+    pub fn start_after_up_to(&mut self, most: Nanos, rng: &mut Rng) {
+        if most > self.startdelay {
+            self.startdelay += Nanos(rng.below((most - self.startdelay).0 + 1));
+        }
+    }
+
     /// The start delay.
     pub fn start_after(&self) -> Nanos {
         self.startdelay

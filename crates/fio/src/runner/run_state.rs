@@ -203,7 +203,7 @@ impl RunState {
     pub fn advance(&mut self, now: Nanos, pace: &mut Pace, stats: &mut IoStats) -> bool {
         if self.stage == Stage::Running {
             self.stage = Stage::Fsyncing;
-            let end_flush = self.sync.end_fsync || self.sync.on_close;
+            let end_flush = self.sync.end_fsync || self.sync.end_syncfs || self.sync.on_close;
             self.flush_pending = end_flush && self.writes > 0 && !self.stopped;
             if self.flush_pending {
                 return true;

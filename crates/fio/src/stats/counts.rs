@@ -122,6 +122,12 @@ impl Errors {
         &mut self.by_status[index].1
     }
 
+    /// The same errors, as if all I/Os were reads.
+    pub fn unified(&self) -> Self {
+        let all = |&(status, counts): &(Status, [u64; 3])| (status, [counts.iter().sum(), 0, 0]);
+        Errors { by_status: self.by_status.iter().map(all).collect() }
+    }
+
     /// Number of failed I/Os.
     pub fn total(&self) -> u64 {
         self.by_status.iter().flat_map(|(_, counts)| counts).sum()

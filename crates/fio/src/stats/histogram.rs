@@ -20,12 +20,6 @@ const SUB_BUCKETS: usize = 64;
 /// Number of buckets, as in fio 3.33.
 pub const BUCKETS: usize = 29 * SUB_BUCKETS;
 
-/// fio's default `percentile_list`, in percent.
-pub const PERCENTILES: [f64; 17] = [
-    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
-    99.99,
-];
-
 /// Counts of latencies by bucket.
 ///
 /// An empty one takes no memory: thousands of jobs have three each and most use one.
@@ -227,6 +221,7 @@ impl LatencyBands {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::PERCENTILES;
 
     /// Latencies (a `clat_ns` minimum or maximum) and the bin in which fio 3.33 reported them.
     const FIO_FACTS: [(u64, u64); 17] = [

@@ -7,7 +7,7 @@ use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};
 use super::runs::{PendingRuns, Run};
 use super::steady_state::SteadyState;
-use crate::job::DataDir;
+use crate::job::{DataDir, Job};
 use std::collections::BTreeMap;
 use zonal_blk::{Nanos, Status};
 
@@ -48,9 +48,18 @@ struct DirStats {
     clat: LatStat,
     lat: LatStat,
     clat_histogram: Histogram,
+    /// Of submission and total latencies, if they are wanted.
+    others: Option<Box<OtherHistograms>>,
     bandwidth: Samples,
     iops: Samples,
     runtime: Nanos,
+}
+
+/// Histograms that few jobs want.
+#[derive(Clone, Debug, Default)]
+struct OtherHistograms {
+    slat: Histogram,
+    lat: Histogram,
 }
 
 impl DirStats {
@@ -65,6 +74,11 @@ impl DirStats {
         self.clat.merge(&other.clat);
         self.lat.merge(&other.lat);
         self.clat_histogram.merge(&other.clat_histogram);
+        if let Some(theirs) = &other.others {
+            let mine = self.others.get_or_insert_default();
+            mine.slat.merge(&theirs.slat);
+            mine.lat.merge(&theirs.lat);
+        }
         self.bandwidth.merge(&other.bandwidth);
         self.iops.merge(&other.iops);
         self.runtime = self.runtime.max(other.runtime);
@@ -95,6 +109,8 @@ pub struct PrioStats {
 pub struct IoStats {
     runs: PendingRuns,
     dirs: [DirStats; 3],
+    /// Samples of the bandwidth and of the I/Os of all directions together.
+    all: [Samples; 2],
     bands: LatencyBands,
     depths: DepthLevels,
     submit: BatchSizes,
@@ -109,6 +125,8 @@ pub struct IoStats {
     /// The depth that `latency_target` has found.
     latency_depth: Option<u32>,
     steady: Option<Box<SteadyState>>,
+    /// When the job first started.
+    begun: Option<Nanos>,
     started: Option<Nanos>,
     /// I/Os before the phase that began at `started`.
     ios_before_phase: [u64; 3],
@@ -129,6 +147,7 @@ impl IoStats {
         Self {
             runs: PendingRuns::new(),
             dirs: Default::default(),
+            all: Default::default(),
             bands: LatencyBands::default(),
             depths: DepthLevels::default(),
             submit: BatchSizes::default(),
@@ -140,12 +159,27 @@ impl IoStats {
             usage: Usage::default(),
             latency_depth: None,
             steady: None,
+            begun: None,
             started: None,
             ios_before_phase: [0; 3],
             elapsed: Nanos(0),
             sampled: Nanos(0),
             sampled_counts: IoCounts::default(),
         }
+    }
+
+    /// Empty statistics that keep what a job's report shows.
+    pub fn of_job(job: &Job) -> Self {
+        let mut stats = Self::new();
+        if job.report.slat_percentiles || job.report.lat_percentiles {
+            stats.keep_all_histograms();
+        }
+        stats
+    }
+
+    /// Keeps histograms of submission and total latencies, too (`slat_percentiles`, `lat_percentiles`).
+    fn keep_all_histograms(&mut self) {
+        self.dirs.iter_mut().for_each(|dir| dir.others = Some(Box::default()));
     }
 
     /// Records `count` I/Os of `dir`, `bytes` each, submitted together and completed together: `slat`
@@ -168,6 +202,10 @@ impl IoStats {
         stats.clat.record(clat.0, count);
         stats.lat.record(slat.0 + clat.0, count);
         stats.clat_histogram.add(bucket, count);
+        if let Some(others) = &mut stats.others {
+            others.slat.add(bucket_of(slat.0), count);
+            others.lat.add(bucket_of(slat.0 + clat.0), count);
+        }
         self.bands.add(bucket, clat.0, count);
     }
 
@@ -223,6 +261,15 @@ impl IoStats {
             return;
         }
         let counts = self.counts();
+        let did = |now: &[u64; 3], before: &[u64; 3]| {
+            now.iter().sum::<u64>() - before.iter().sum::<u64>()
+        };
+        let ios = did(&counts.ios, &self.sampled_counts.ios);
+        if ios > 0 {
+            let bytes = did(&counts.bytes, &self.sampled_counts.bytes);
+            self.all[0].add(per_second(bytes, spent) / 1024);
+            self.all[1].add(per_second(ios, spent));
+        }
         for (dir, stats) in self.dirs.iter_mut().enumerate() {
             let ios = counts.ios[dir] - self.sampled_counts.ios[dir];
             if ios > 0 {
@@ -237,12 +284,17 @@ impl IoStats {
 
     /// Discards everything so far: the job's `ramp_time` ends at `now`.
     pub fn reset(&mut self, now: Nanos) {
-        *self = Self::new();
+        let (keeps_all, begun) = (self.dirs[0].others.is_some(), self.begun);
+        *self = Self { begun, ..Self::new() };
+        if keeps_all {
+            self.keep_all_histograms();
+        }
         self.start(now);
     }
 
     /// The job starts its I/O at `now`.
     pub fn start(&mut self, now: Nanos) {
+        self.begun.get_or_insert(now);
         self.started = Some(now);
         self.sampled = now;
     }
@@ -283,6 +335,7 @@ impl IoStats {
         for (mine, theirs) in self.dirs.iter_mut().zip(&other.dirs) {
             mine.merge(theirs);
         }
+        self.all.iter_mut().zip(&other.all).for_each(|(mine, theirs)| mine.merge(theirs));
         self.bands.merge(&other.bands);
         self.depths.merge(&other.depths);
         self.submit.merge(&other.submit);
@@ -303,6 +356,7 @@ impl IoStats {
         if self.steady.is_none() {
             self.steady.clone_from(&other.steady);
         }
+        self.begun = self.begun.into_iter().chain(other.begun).min();
         self.elapsed += other.elapsed;
         self.usage.user += other.usage.user;
         self.usage.system += other.usage.system;
@@ -322,6 +376,11 @@ impl IoStats {
         self.latency_depth
     }
 
+    /// When the job first started; of merged jobs, the first.
+    pub fn begun(&self) -> Option<Nanos> {
+        self.begun
+    }
+
     /// What `steadystate` has measured: of all clones of a group with `group_reporting`, else of the
     /// first clone.
     pub fn steady(&self) -> Option<&SteadyState> {
@@ -338,6 +397,18 @@ impl IoStats {
         });
         let all: Vec<_> = of_dir.collect();
         if all.len() > 1 { all } else { Vec::new() }
+    }
+
+    /// The same I/Os, as if all were reads (`unified_rw_reporting`).
+    pub fn unified(&self) -> Self {
+        let mut unified = self.clone();
+        unified.record_runs();
+        let [mut all, write, trim] = std::mem::take(&mut unified.dirs);
+        [write, trim].iter().for_each(|dir| all.merge(dir));
+        [all.bandwidth, all.iops] = self.all.clone();
+        unified.dirs[DataDir::Read as usize] = all;
+        unified.errors = self.errors.unified();
+        unified
     }
 
     /// Sets the resource usage of the job.
@@ -414,6 +485,16 @@ impl IoStats {
     /// Histogram of the completion latencies of `dir`.
     pub fn clat_histogram(&self, dir: DataDir) -> &Histogram {
         &self.of(dir).clat_histogram
+    }
+
+    /// Histogram of the submission latencies of `dir`, if it is kept.
+    pub fn slat_histogram(&self, dir: DataDir) -> Option<&Histogram> {
+        self.of(dir).others.as_ref().map(|others| &others.slat)
+    }
+
+    /// Histogram of the total latencies of `dir`, if it is kept.
+    pub fn lat_histogram(&self, dir: DataDir) -> Option<&Histogram> {
+        self.of(dir).others.as_ref().map(|others| &others.lat)
     }
 
     /// Sampled bandwidth of `dir` in KiB/s.

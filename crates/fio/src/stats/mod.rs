@@ -15,10 +15,9 @@ mod moments;
 mod runs;
 mod steady_state;
 
+pub use crate::job::PERCENTILES;
 pub use counts::{BATCH_LABELS, BatchSizes, DEPTH_LABELS, DepthLevels, Errors, FsCounters};
-pub use histogram::{
-    BUCKETS, Histogram, LatencyBands, MSEC_LABELS, NSEC_LABELS, PERCENTILES, USEC_LABELS,
-};
+pub use histogram::{BUCKETS, Histogram, LatencyBands, MSEC_LABELS, NSEC_LABELS, USEC_LABELS};
 pub(crate) use io_stats::per_second;
 pub use io_stats::{IoCounts, IoStats, PrioStats, SAMPLE_PERIOD, SyncStats, Usage};
 pub use moments::{LatStat, Samples};

@@ -28,6 +28,9 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// A field that fio 3.33 does not have.
+const SINCE_3_36: &str = "job_start";
+
 /// Objects whose keys are data.
 fn has_free_keys(path: &str) -> bool {
     ["bins", "job options", "global options"].iter().any(|name| path.ends_with(name))
@@ -87,7 +90,8 @@ fn a_job_has_the_fields_of_fio_in_the_same_order() {
     for part in ["", "/read", "/read/clat_ns", "/write/bw_min", "/trim", "/sync/lat_ns"] {
         let keys = |root: &Value| {
             let part = root.pointer(&format!("/jobs/0{part}")).expect("this part exists");
-            part.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>())
+            let names = part.as_object().into_iter().flat_map(|fields| fields.keys());
+            names.filter(|name| *name != SINCE_3_36).cloned().collect::<Vec<_>>()
         };
         assert_eq!(keys(&ours), keys(&fio), "{part}");
     }

@@ -37,6 +37,7 @@ pub fn report(jobs: Vec<JobReport<'_>>) -> Report<'_> {
     Report {
         version: "zonal-0.1.0".to_owned(),
         timestamp_ms: None,
+        started_ms: None,
         global_options: vec![("bs".to_owned(), "4k".to_owned())],
         jobs,
         device: "null:size=1g".to_owned(),

@@ -15,6 +15,8 @@ use zonal_fio::plan::Task;
 pub struct DeviceOptions {
     /// One device for all jobs, whatever they name.
     pub device: Option<String>,
+    /// Each clone has a file of its own on its device, and each file that jobs name is one.
+    pub files: bool,
     /// The spec of that device, in place of its name.
     pub spec: Option<DeviceSpec>,
     /// The queues. Their scheduler is ignored: see `scheduler`.

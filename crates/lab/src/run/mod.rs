@@ -1,5 +1,6 @@
 //! Jobs made ready to run: traces read, devices attached, everything checked; and the report of a
 //! run.
+mod files;
 mod head_trace;
 mod logs;
 mod nothing;
@@ -35,6 +36,8 @@ pub struct Run {
     logs: Logs,
     head_trace: Option<HeadTrace>,
     io_trace: Option<IoTrace>,
+    /// What is said of jobs without a device.
+    unnamed: Option<String>,
 }
 
 /// What a report says of the run as a whole.
@@ -43,6 +46,8 @@ pub struct RunInfo {
     pub version: String,
     /// Milliseconds since 1970 at the end of the run; `None` in virtual time.
     pub timestamp_ms: Option<u64>,
+    /// Milliseconds since 1970 at the start of the run; `None` in virtual time.
+    pub started_ms: Option<u64>,
     /// Options of all jobs, by name.
     pub global_options: Vec<(String, String)>,
     /// The clock.
@@ -59,9 +64,14 @@ impl Run {
     /// # Errors
     /// A trace or a device cannot be used, or a job does not fit its device.
     pub fn prepare(jobs: &[Arc<Job>], options: &DeviceOptions) -> Result<Self> {
-        let mut phases = plan::phases(jobs)?;
+        let jobs = files::jobs(jobs, options.files);
+        let mut phases = plan::phases(&jobs)?;
         traces::load(&mut phases, options.device.as_deref())?;
+        let unnamed = files::without_device(&mut phases, options)?;
         let devices = Devices::attach(options, &phases)?;
+        if options.files {
+            files::place(&mut phases, &devices)?;
+        }
         check_regions(&phases, &devices)?;
         check_data(&phases, &devices)?;
         phases.iter().try_for_each(|phase| check_buffers(phase, &devices))?;
@@ -73,6 +83,7 @@ impl Run {
             logs: Logs::default(),
             head_trace: None,
             io_trace: None,
+            unnamed,
         })
     }
 
@@ -86,8 +97,9 @@ impl Run {
         self.devices
     }
 
-    /// Warnings about jobs that will verify nothing. As in fio, verification gets what is left of
-    /// the run time, which is nothing if a job writes for all of it.
+    /// Warnings about jobs that share a device where fio would have files, and about jobs that will
+    /// verify nothing: as in fio, verification gets what is left of the run time, which is nothing if
+    /// a job writes for all of it.
     pub fn warnings(&self) -> Vec<String> {
         let first_clones = self.phases.iter().flatten().filter(|task| task.clone == 0);
         let never_verifies = |task: &&Task| {
@@ -102,7 +114,9 @@ impl Run {
                 task.job.name
             )
         };
-        first_clones.filter(never_verifies).map(warning).collect()
+        let shared = files::shared(&self.phases, &self.devices);
+        let verification = first_clones.filter(never_verifies).map(warning);
+        self.unnamed.iter().cloned().chain(shared).chain(verification).collect()
     }
 
     /// Creates the files of `write_iolog` and of logs.
@@ -187,7 +201,7 @@ impl Run {
         };
         let interrupted = info.interrupted.then(|| ("interrupted".to_owned(), true.into()));
         Report {
-            jobs: finished.iter().map(job).collect(),
+            jobs: finished.iter().filter(|done| done.task.job.report.stats).map(job).collect(),
             disk_util: sections::disk_util(finished, devices),
             extra: interrupted
                 .into_iter()
@@ -204,6 +218,7 @@ impl Run {
         Report {
             version: info.version,
             timestamp_ms: info.timestamp_ms,
+            started_ms: info.started_ms,
             global_options: info.global_options,
             jobs: Vec::new(),
             device: descriptions.join("; "),

@@ -107,6 +107,8 @@ options! {
         "0", "Flush the device when all writes have completed.";
     "fsync_on_close": ValueKind::Bool(|draft, on| draft.job.sync.on_close = on),
         "0", "Same as end_fsync: the device is closed then.";
+    "end_syncfs": ValueKind::Bool(|draft, on| draft.job.sync.end_syncfs = on),
+        "0", "Same as end_fsync: there is one device.";
     "sync": ValueKind::Word(&[
         ("none", Ok(|draft| draft.job.sync.sync = false)),
         ("sync", Ok(|draft| draft.job.sync.sync = true)),

@@ -1,6 +1,6 @@
 //! File systems: files and model parameters.
 use super::{ANY_U32, OptionSpec, ValueKind, number, to_u32};
-use crate::job::{FileService, FsKind};
+use crate::job::FsKind;
 use zonal_blk::Nanos;
 
 /// Most disks of a file system.
@@ -28,14 +28,12 @@ options! {
         "1", "Files per clone.";
     "openfiles": number(1, ANY_U32, |draft, n| draft.job.fs.openfiles = Some(to_u32(n))),
         "nrfiles", "Files that a clone keeps open at a time.";
-    "file_service_type": ValueKind::Word(&[
-        ("roundrobin", Ok(|draft| draft.job.fs.service = FileService::RoundRobin)),
-        ("sequential", Ok(|draft| draft.job.fs.service = FileService::Sequential)),
-        ("random", Ok(|draft| draft.job.fs.service = FileService::Random)),
-    ]),
+    "file_service_type": ValueKind::FileService(|draft, (service, turn)| {
+        (draft.job.fs.service, draft.job.fs.turn) = (service, turn);
+    }),
         "roundrobin",
-        "Whether a clone's open files take turns, are finished one after another, or are drawn \
-         for each I/O.";
+        "Whether a clone's open files take turns, are finished one after another, or are drawn for \
+         each turn; with the I/Os of a turn after a colon.";
     "fs_shared": ValueKind::Flag(|draft, on| draft.job.fs.shared = on),
         "0", "All clones use the same files.";
     "fs_disks": number(1, MAX_DISKS, |draft, n| draft.job.fs.disks = to_u32(n)),

@@ -93,7 +93,7 @@ options! {
     "offset_align": ValueKind::Size(|draft, bytes| draft.job.address.offset_align = bytes),
         "the smallest block size", "Alignment of an offset in percent, upwards.";
     "fill_device" or "fill_fs": ValueKind::Bool(|draft, on| draft.fill_device = on),
-        "0", "Use the device up to its end, whatever size says.";
+        "0", "Without size, use the device up to its end, whatever io_size says.";
     "number_ios": number(0, u64::MAX, |draft, n| draft.job.number_ios = (n > 0).then_some(n)),
         "", "Stop after this many I/Os; 0 for no limit.";
 }
@@ -189,6 +189,7 @@ options! {
         "0", "Go on when latency_target has found the depth, and keep adjusting it.";
 }
 
+const NO_SUCH_WRITES: &str = "jobs read, write and discard, and append to zones";
 /// fio's limit for the options that count open zones.
 const MAX_OPEN_ZONES: u64 = 4096;
 
@@ -225,6 +226,14 @@ options! {
         "0",
         "Write sequential zones by zone appends, native or emulated; with zonemode=zbd. Zonal's \
          own.";
+    "write_mode": ValueKind::Word(&[
+        ("write", Ok(|draft| draft.job.zone_append = false)),
+        ("zone_append", Ok(|draft| draft.job.zone_append = true)),
+        ("uncor", Err(NO_SUCH_WRITES)),
+        ("zeroes", Err(NO_SUCH_WRITES)),
+        ("verify", Err(NO_SUCH_WRITES)),
+    ]),
+        "write", "The same: zone_append writes sequential zones by zone appends.";
     "zonesize": ValueKind::Size(|draft, bytes| draft.job.zonesize = (bytes > 0).then_some(bytes)),
         "the device's",
         "Zone size with zonemode=zbd, which must be that of the device; bytes to transfer in each \

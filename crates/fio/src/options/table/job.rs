@@ -2,6 +2,7 @@
 use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u16, to_u32, triple};
 use crate::job::{CpusPolicy, ExitWhat};
 use crate::options::draft::assign;
+use zonal_blk::Nanos;
 
 /// Each clone is a thread; fio allows as many jobs.
 const MAX_CLONES: u64 = 4096;
@@ -14,16 +15,23 @@ options! {
         "", "Name of the job; on the command line it starts a new job.";
     "description": ValueKind::Text(|draft, text| draft.job.description = text.to_owned()),
         "", "Text for the report.";
-    "filename": ValueKind::Text(|draft, text| draft.job.filename = Some(text.to_owned())),
-        "", "Device to use.";
+    "filename": ValueKind::Text(|draft, text| {
+        draft.job.filename = Some(text.to_owned());
+        draft.job.fs.names.extend(text.split(':').map(str::to_owned));
+    }),
+        "",
+        "Device to use, unless --device names one. With --files a list of files, separated by colons; \
+         as in fio, those of [global] and of the job add up.";
     "ioengine": ValueKind::Text(|draft, text| draft.job.ioengine = text.to_owned()),
         "psync",
         "All I/O goes through Zonal's own block layer; engines that do one I/O at a time, such as \
          psync, sync, pvsync and mmap, limit iodepth to 1 if they are named.";
     "numjobs": number(1, MAX_CLONES, |draft, n| draft.job.numjobs = to_u32(n)),
         "1", "Clones of the job that run at the same time.";
-    "thread" or "threads": ValueKind::Flag(|draft, on| draft.job.thread = on),
+    "thread" or "threads": ValueKind::Flag(|_, _| ()),
         "0", "Only reported: clones are always threads.";
+    "comm": ValueKind::Text(|draft, text| draft.job.report.comm = Some(text.to_owned())),
+        "", "Name of the threads of the clones in real time, of which Linux shows 15 bytes.";
     "cpus_allowed": ValueKind::Cpus(|draft, cpus| draft.job.cpus_allowed = cpus),
         "all", "CPUs that the job may run on, such as 0,2-5.";
     "cpumask": number(0, u64::MAX, |draft, mask| {
@@ -123,8 +131,11 @@ options! {
         "0",
         "Amount of I/O to do before measurements start, together for clones with group_reporting; with \
          ramp_time whatever ends first.";
-    "startdelay" or "start_delay": ValueKind::Seconds(|draft, time| draft.job.startdelay = time),
-        "0", "Time to wait before the job starts.";
+    "startdelay" or "start_delay": ValueKind::SecondsRange(|draft, (min, max)| {
+        let most = if max > min { max } else { Nanos(0) };
+        (draft.job.startdelay, draft.job.limits.startdelay_max) = (min, most);
+    }),
+        "0", "Time to wait before the job starts, or a range to draw it from for each clone.";
     "steadystate" or "ss":
         ValueKind::Criterion(|draft, it| draft.job.limits.steady.criterion = Some(it)),
         "",

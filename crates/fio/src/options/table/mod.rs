@@ -25,6 +25,7 @@ mod files;
 mod io;
 mod job;
 mod log;
+mod report;
 mod trace;
 
 /// A section of the help text.
@@ -52,6 +53,8 @@ pub enum Group {
     Trace,
     /// Logs.
     Log,
+    /// Reports.
+    Report,
 }
 
 /// One supported option.
@@ -89,6 +92,7 @@ pub(super) const GROUPS: &[(Group, &str, &[OptionSpec])] = &[
     (Group::Files, "File systems", files::OPTIONS),
     (Group::Trace, "Traces and patterns", trace::OPTIONS),
     (Group::Log, "Logs", log::OPTIONS),
+    (Group::Report, "Reports", report::OPTIONS),
 ];
 
 /// All supported options in the order of the help text.

@@ -1,0 +1,52 @@
+//! Options for what a report shows of a job.
+
+/// fio's default `percentile_list`, in percent.
+pub const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
+
+/// Which directions a report shows (`unified_rw_reporting=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnifiedReporting {
+    /// Reads, writes and trims.
+    #[default]
+    None,
+    /// All together.
+    Mixed,
+    /// Reads, writes, trims, and all together.
+    Both,
+}
+
+/// What is shown of a job: in its report, and of its threads where the system lists them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportOptions {
+    /// `percentile_list=`, ascending.
+    pub percentiles: Vec<f64>,
+    /// `clat_percentiles=`: percentiles of completion latencies.
+    pub clat_percentiles: bool,
+    /// `lat_percentiles=`: percentiles of total latencies.
+    pub lat_percentiles: bool,
+    /// `slat_percentiles=`: percentiles of submission latencies.
+    pub slat_percentiles: bool,
+    /// `unified_rw_reporting=`.
+    pub unified: UnifiedReporting,
+    /// `stats=`: the job is in the report.
+    pub stats: bool,
+    /// `comm=`: the name of the clones' threads.
+    pub comm: Option<String>,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        ReportOptions {
+            percentiles: PERCENTILES.to_vec(),
+            clat_percentiles: true,
+            lat_percentiles: false,
+            slat_percentiles: false,
+            unified: UnifiedReporting::None,
+            stats: true,
+            comm: None,
+        }
+    }
+}
