@@ -74,7 +74,7 @@ pub fn apply(mut args: Vec<OsString>, definition: fn() -> Command) -> Result<Vec
     let mut config = Config::default();
     if let Some(file) = file.as_ref().filter(|file| must_exist || file.exists()) {
         let name = file.display().to_string();
-        let text = text_file::read_string(file)
+        let text = text_file::read_toml(file)
             .with_context(|| format!("{name}: cannot read the configuration"))?;
         config = Parser::new(&name, &text, &definition()).parse()?;
     }

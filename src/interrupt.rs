@@ -4,7 +4,7 @@
 //! the process from the signal's handler, whatever its threads do. Nothing is flushed then: an image
 //! is left as by a power loss, and its lock ends with the process.
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 use std::io;
@@ -25,6 +25,16 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The first signal's number; 0 before it.
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes a write beyond the limit of a file's size (RLIMIT_FSIZE) an error of that write, `EFBIG`, instead
+/// of the end of the process with all that it serves. Commands that the process starts have the signal as
+/// before.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+}
 
 /// The exit code after an interrupt; `None` if there was none.
 pub fn exit_code() -> Option<ExitCode> {

@@ -41,6 +41,8 @@ fn main() -> ExitCode {
             return ExitCode::from(EXIT_BAD_INPUT);
         }
     };
+    // Where that fails, the limit ends the process.
+    let _ = interrupt::survive_file_size_limit();
     let outcome = run(command, job_args, &log);
     // Messages about what led to an error come before it.
     log.flush();

@@ -13,7 +13,25 @@ use zonal_lab::progress::{JobProgress, PhaseProgress, StepProgress};
 
 /// Prints a line on standard error. If nobody reads it, there is nobody to tell.
 pub fn print_error(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", shown(line));
+}
+
+/// Text for the terminal: a name or a message may come from a file or a host, and the terminal executes
+/// control characters. All but line ends and tabs are shown as escapes, and so are those that turn the
+/// direction of writing.
+pub fn shown(text: impl fmt::Display) -> String {
+    let mut shown = String::new();
+    for character in text.to_string().chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                shown.extend(character.escape_unicode())
+            }
+            _ if character.is_control() => shown.extend(character.escape_unicode()),
+            _ => shown.push(character),
+        }
+    }
+    shown
 }
 
 /// Notices about devices, in the log.
@@ -216,6 +234,12 @@ fn short(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminal_executes_nothing_of_a_text() {
+        let evil = "a\x1b]0;title\x07\r\u{9b}2J\u{202e}é\n\tb\x7f";
+        assert_eq!(shown(evil), "a\\u{1b}]0;title\\u{7}\\u{d}\\u{9b}2J\\u{202e}é\n\tb\\u{7f}");
+    }
     use std::sync::Arc;
 
     #[test]

@@ -291,3 +291,16 @@ fn an_interrupt_during_the_creation_of_an_image_removes_it() {
         }
     }
 }
+
+#[test]
+fn file_that_may_not_grow_is_an_error_and_ends_no_process() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("disk.img");
+    let limited =
+        "ulimit -f 64 && exec \"$0\" create \"$1\" --profile null:zones=16,zone_size=1M,lba=4096";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", limited, env!("CARGO_BIN_EXE_zonal")]).arg(&image);
+    let output = shell.output().expect("a shell");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("File too large"), "{output:?}");
+}

@@ -1,7 +1,7 @@
 //! `zonal crash`: the states that a loss of power may leave, from a recording.
 use crate::args::{seconds, sectors};
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{StepBar, print_error};
+use crate::terminal::{StepBar, print_error, shown};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::fs;
@@ -207,7 +207,7 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
         }
         if !args.list {
             let header = log.header();
-            writeln!(out, "{name}: {}, {}", header.device, header.summary())?;
+            writeln!(out, "{name}: {}, {}", shown(&header.device), shown(header.summary()))?;
             writeln!(out, "{} events, {count} states", states.events())?;
         }
         warn_if_truncated(args, states.end(), states.events());
@@ -369,7 +369,7 @@ fn list_events(events: &mut Events, log: &Log, out: &mut impl Write) -> Result<(
             Event::Ended { id, status, landed } => {
                 writeln!(out, "{number} end {id} at sector {landed}: {status}")?;
             }
-            Event::Mark(text) => writeln!(out, "{number} mark {text}")?,
+            Event::Mark(text) => writeln!(out, "{number} mark {}", shown(text))?,
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
 //! `zonal ctl`: monitors and controls devices that `zonal serve` exports.
+use crate::terminal::shown;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
@@ -79,7 +80,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode> {
     if args.json {
         writeln!(out, "{answer}")?;
     } else {
-        out.write_all(format_value(&answer, 0).as_bytes())?;
+        out.write_all(shown(format_value(&answer, 0)).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! `zonal create` and `zonal check`: images in files.
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{StepBar, notices};
+use crate::terminal::{StepBar, notices, shown};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use std::io::{self, ErrorKind, Write};
@@ -168,7 +168,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     bar.finish();
     match inspected {
         Ok((superblock, recovered, findings)) => {
-            writeln!(out, "{}: {}", path.display(), superblock.geometry.summary())?;
+            writeln!(out, "{}: {}", path.display(), shown(superblock.geometry.summary()))?;
             writeln!(out, "UUID {}", uuid::format(&superblock.uuid))?;
             writeln!(out, "generation {}: {}", recovered.generation, recovered.summary())?;
             if !args.data {
@@ -176,15 +176,15 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
             }
             for finding in &findings {
                 match finding {
-                    Finding::Note(what) => writeln!(out, "note: {what}")?,
-                    Finding::Damage(what) => writeln!(out, "damage: {what}")?,
+                    Finding::Note(what) => writeln!(out, "note: {}", shown(what))?,
+                    Finding::Damage(what) => writeln!(out, "damage: {}", shown(what))?,
                 }
             }
             let damaged = findings.iter().any(|found| matches!(found, Finding::Damage(_)));
             Ok(if damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) if is_damage(&error) => {
-            writeln!(out, "{}: {error}", path.display())?;
+            writeln!(out, "{}: {}", path.display(), shown(error))?;
             Ok(ExitCode::FAILURE)
         }
         Err(error) => Err(error).with_context(|| format!("image {}", path.display())),

@@ -2,6 +2,7 @@
 //! options.
 use crate::args::{ReportFormat, seconds};
 use crate::config;
+use crate::terminal::shown;
 use anyhow::Result;
 use clap::Args;
 use std::io::{self, Write};
@@ -35,7 +36,7 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
         seconds: args.time,
         io_cost: args.io_cost,
     })?;
-    let text = args.format.show(|| check.to_string(), || check.html())?;
+    let text = args.format.show(|| shown(&check), || check.html())?;
     io::stdout().write_all(text.as_bytes())?;
     Ok(if check.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -4,12 +4,14 @@
 //!  Target   where the server listens, and its NQN
 //!  Client   one connection: bytes, PDUs, Connect, commands; counts what the server answers
 //!  attacks  ways to misbehave, for load beside an honest host
+//!  local    the same at the other exports: virtual machines, pages, the control socket
 //! ```
 //!
 //! Nothing here fails a test by itself: a server may refuse or close at any time, and that is an
 //! `io::Error` or an answer. The tests decide what is right.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 pub mod attacks;
+pub mod local;
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};

@@ -5,8 +5,9 @@ mod server;
 mod soak;
 
 use hostile::attacks::{ATTACKS, Hoard, Victim};
+use hostile::local::{LOCAL_ATTACKS, LocalHoard, is_served};
 use hostile::{Client, Connect, Target, is};
-use server::{HOST, NULL, Server};
+use server::{HOST, NULL, Server, wait_until};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::Sgl;
 use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
@@ -147,4 +148,29 @@ fn hostile_hosts_disturb_nobody() {
         server.assert_serves("");
         println!("{name}: {:?}", hoard.answers);
     }
+}
+
+#[test]
+fn clients_of_all_exports_disturb_nobody() {
+    let (server, victim) = Server::with_all_exports(ZONED, &[]);
+    let mut hoard = LocalHoard::default();
+    for round in 0..3 {
+        for (name, attack) in LOCAL_ATTACKS {
+            // Whatever the server answers or does not: it has to go on.
+            let ended = attack(&victim, &mut hoard);
+            server.assert_serves("");
+            println!("{round} {name}: {ended:?}");
+        }
+        hoard = LocalHoard::default();
+    }
+    // What hides its own end has the virtual machine for a while.
+    let served = || wait_until("a monitor is served", || is_served(&victim));
+    served();
+    let mappings = server.idle_usage().mappings;
+    for _ in 0..100 {
+        let _ = LOCAL_ATTACKS[0].1(&victim, &mut hoard);
+        served();
+    }
+    let grown = server.idle_usage().mappings.saturating_sub(mappings);
+    assert!(grown < 50, "{grown} mappings more after 100 clients with a part of a huge page");
 }

@@ -1,7 +1,8 @@
 //! `zonal serve` in a process of its own.
 use crate::hostile::Target;
+use crate::hostile::local::LocalVictim;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -15,6 +16,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// A server of its own process, with at most 256 file descriptors.
 pub struct Server {
     child: Child,
+    out: BufReader<ChildStdout>,
     pub target: Target,
     dir: TempDir,
 }
@@ -24,6 +26,8 @@ pub struct Server {
 pub struct Usage {
     pub resident_kib: u64,
     pub descriptors: usize,
+    pub mappings: usize,
+    pub threads: usize,
     /// Ticks of the processor, of 10 ms.
     pub ticks: u64,
 }
@@ -40,10 +44,37 @@ impl Server {
         command.args(["serve", "--nvme-tcp", "127.0.0.1:0"]).args(options);
         let mut child = command.current_dir(dir.path()).stdout(Stdio::piped()).spawn();
         let out = child.as_mut().expect("the program starts").stdout.take().expect("a pipe");
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line).expect("a line");
+        let (mut out, mut line) = (BufReader::new(out), String::new());
+        out.read_line(&mut line).expect("a line");
         let target = Target::parse(line.trim_end());
-        Server { child: child.expect("it has started"), target, dir }
+        Server { child: child.expect("it has started"), out, target, dir }
+    }
+
+    /// On an image like this device, and others, with all exports that need no privilege.
+    pub fn with_all_exports(profile: &str, others: &[&str]) -> (Self, LocalVictim) {
+        let exports = ["--vfio-user", "vm", "--ctl", "ctl"];
+        let pages = ["--web", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+        let mut server = Server::on_image(profile, &[others, &exports, &pages].concat());
+        let mut urls = Vec::new();
+        while urls.len() < 2 {
+            let mut line = String::new();
+            assert!(server.out.read_line(&mut line).expect("a line") > 0, "it has ended");
+            urls.extend(line.trim_end().strip_prefix("http://").map(str::to_owned));
+        }
+        let (metrics, web): (Vec<_>, Vec<_>) =
+            urls.iter().partition(|url| url.ends_with("/metrics"));
+        let address = |urls: &[&String]| {
+            let url = urls.first().expect("one of each");
+            url.split('/').next().expect("an address").to_owned()
+        };
+        let path = |name| server.dir.path().join(name);
+        let victim = LocalVictim {
+            vfio_user: path("vm"),
+            control: path("ctl"),
+            web: address(&web),
+            metrics: address(&metrics),
+        };
+        (server, victim)
     }
 
     /// On an image like this device, and others.
@@ -101,6 +132,8 @@ impl Server {
         Usage {
             resident_kib: resident.expect("VmRSS").parse().expect("a number"),
             descriptors: std::fs::read_dir(format!("{process}/fd")).expect("it runs").count(),
+            mappings: read("maps").lines().count(),
+            threads: std::fs::read_dir(format!("{process}/task")).expect("it runs").count(),
             ticks: fields.map(|ticks| ticks.parse::<u64>().expect("a number")).sum(),
         }
     }
@@ -125,8 +158,9 @@ impl Drop for Server {
     }
 }
 
+/// Waits for what must happen soon.
 #[track_caller]
-fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !reached() {
         assert!(begin.elapsed() < LONG, "not within {LONG:?}: {what}");

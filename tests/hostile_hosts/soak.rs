@@ -1,4 +1,4 @@
-//! An honest host that writes, reads back and verifies, alone and then beside every attack.
+//! An honest host that writes, reads back and verifies, alone and then beside every attack on every export.
 //!
 //! 20 seconds, which look for errors and growth. For half an hour, which looks at latency too, on a
 //! machine without other work:
@@ -8,6 +8,7 @@
 //! ```
 use crate::hostile::Answers;
 use crate::hostile::attacks::{ATTACKS, Hoard, Victim};
+use crate::hostile::local::{LOCAL_ATTACKS, LocalHoard};
 use crate::server::{HOST, Server};
 use serde_json::Value;
 use std::process::{Child, Stdio};
@@ -23,6 +24,9 @@ const LATENCY_COUNTS: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How much more memory the server may use after the last third of the attacks than after the first.
 const MAX_GROWTH_KIB: u64 = 16 << 10;
+/// How many more descriptors, mappings and threads: threads end a moment after their connections, and
+/// leave the memory of their stacks to the next.
+const MAX_GROWTH: usize = 64;
 
 /// The honest host: a job in a process of its own.
 struct Job(Child);
@@ -68,37 +72,50 @@ fn soak_with_an_honest_host_beside_hostile_ones() {
     let seconds = seconds.map_or(20, |text| text.parse().expect("ZONAL_SOAK_SECONDS: a number"));
     let (alone, attacked) =
         (Duration::from_secs(seconds / 4), Duration::from_secs(seconds * 3 / 4));
-    let server = Server::on_image(HONEST, &[ATTACKED]);
+    let (server, local) = Server::with_all_exports(HONEST, &[ATTACKED]);
     let undisturbed = Job::start(&server, alone).end();
-    let start = server.usage().resident_kib;
+    let start = server.usage();
 
     let target = server.target.clone();
     let victim = Victim { target, hostnqn: HOST.to_owned(), nsid: 2 };
     let (mut answers, mut rounds, mut peak, begin) = (Answers::default(), 0, 0, Instant::now());
     let job = Job::start(&server, attacked);
     // What the server uses after each third, when the hostile hosts have gone.
-    let resident = [1, 2, 3].map(|third| {
-        let mut hoard = Hoard::default();
+    let usages = [1, 2, 3].map(|third| {
+        let (mut hoard, mut local_hoard) = (Hoard::default(), LocalHoard::default());
         while begin.elapsed() < attacked * third / 3 {
             let (_, attack) = ATTACKS[rounds % ATTACKS.len()];
             // The server may answer as it likes, and end the connection.
             let _ = attack(&victim, &mut hoard);
+            let (_, attack) = LOCAL_ATTACKS[rounds % LOCAL_ATTACKS.len()];
+            let _ = attack(&local, &mut local_hoard);
             rounds += 1;
             peak = server.usage().resident_kib.max(peak);
             std::thread::sleep(PAUSE);
         }
         answers.add(&hoard.answers);
-        drop(hoard);
-        server.idle_usage().resident_kib
+        drop((hoard, local_hoard));
+        server.idle_usage()
     });
     let disturbed = job.end();
     println!("undisturbed: {undisturbed:?}\ndisturbed: {disturbed:?}");
     println!("{rounds} attacks, answers: {answers:?}");
-    println!("resident KiB: {start} at first, {peak} at most, {resident:?} between attacks");
+    println!("resident: {peak} KiB at most\nat first {start:?}\nbetween attacks {usages:#?}");
     assert_eq!((undisturbed.errors, disturbed.errors), (0, 0));
     assert!(undisturbed.ios > 0 && disturbed.ios > 0 && rounds >= ATTACKS.len());
-    let grown = resident[2].saturating_sub(resident[0]);
+    let [first, _, last] = usages;
+    let grown = last.resident_kib.saturating_sub(first.resident_kib);
     assert!(grown <= MAX_GROWTH_KIB, "{grown} KiB more after the last third than after the first");
+    for (what, last, first) in [
+        ("descriptors", last.descriptors, first.descriptors),
+        ("mappings", last.mappings, first.mappings),
+        ("threads", last.threads, first.threads),
+    ] {
+        assert!(
+            last <= first + MAX_GROWTH,
+            "{what}: {first} after the first third, {last} at last"
+        );
+    }
     if seconds >= LATENCY_COUNTS.as_secs() {
         for (disturbed, undisturbed) in disturbed.p99.into_iter().zip(undisturbed.p99) {
             assert!(disturbed <= 3 * undisturbed, "p99 of {disturbed} ns, {undisturbed} alone");

@@ -34,7 +34,7 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 22] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
     check("site", "the documents as a site", 8, &["cargo", "xtask", "site", "target/full/site"]),
@@ -58,6 +58,24 @@ const CHECKS: [Check; 19] = [
         variables: &[("ZONAL_SOAK_SECONDS", "1800")],
         command: &["cargo", "test", "--release", "--locked", "--test", "hostile_hosts", "soak"],
     },
+    check(
+        "address",
+        "the whole suite under AddressSanitizer; a nightly toolchain",
+        60,
+        &["tests/sanitizers/run", "address"],
+    ),
+    check(
+        "thread",
+        "the crates with unsafe code under ThreadSanitizer; rust-src",
+        60,
+        &["tests/sanitizers/run", "thread"],
+    ),
+    check(
+        "miri",
+        "what Miri can run of the block layer and the devices; miri",
+        60,
+        &["tests/sanitizers/run", "miri"],
+    ),
     check(
         "advisories",
         "known faults of the libraries; network",

@@ -44,7 +44,7 @@ pub fn load(name: &str) -> Result<DeviceSpec, StackError> {
     if is_external(name) {
         return Err(failed(OpenError::External));
     }
-    device_spec::load(name, |path| text_file::read_string(Path::new(path)))
+    device_spec::load(name, |path| text_file::read_toml(Path::new(path)))
         .map_err(|error| failed(error.into()))
 }
 
@@ -59,7 +59,7 @@ pub fn profile_text(name: &str) -> Result<String, ProfileError> {
     if !name.ends_with(".toml") {
         return Err(ProfileError::Unknown(name.to_owned()));
     }
-    text_file::read_string(Path::new(name))
+    text_file::read_toml(Path::new(name))
         .map_err(|source| ProfileError::Read { file: name.to_owned(), source })
 }
 

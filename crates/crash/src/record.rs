@@ -97,9 +97,13 @@ impl Recorder {
         id
     }
 
-    fn ended(&self, id: u64, status: Status, landed: Sector) {
+    /// Logs the end of a command, and after that of a flush has all so far written.
+    fn ended(&self, id: u64, status: Status, landed: Sector, flushes: bool) {
         if let Some(writer) = &mut self.state().writer {
             writer.add(Event::Ended { id, status, landed });
+            if flushes {
+                writer.flush();
+            }
         }
     }
 }
@@ -170,7 +174,9 @@ impl Queue {
         for request in done {
             let id = self.ids.get_mut(usize::from(request.tag().0)).and_then(Option::take);
             if let Some(id) = id {
-                self.recorder.ended(id, request.status(), request.sector());
+                let flushes =
+                    request.op() == Op::Flush || request.flags().contains(BioFlags::PREFLUSH);
+                self.recorder.ended(id, request.status(), request.sector(), flushes);
             }
         }
     }
@@ -197,7 +203,7 @@ impl HwQueue for Queue {
         self.ids[tag] = Some(id);
         self.inner.start(now, request).inspect_err(|_busy| {
             self.ids[tag] = None;
-            self.recorder.ended(id, Status::Again, sector);
+            self.recorder.ended(id, Status::Again, sector, false);
         })
     }
 

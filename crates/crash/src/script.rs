@@ -14,7 +14,7 @@ use crate::log::{Event, Log};
 use crate::process::{CheckProcess, MARK};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ impl MarksOracle {
     /// The script cannot be read, a line is malformed, or no mark of the log is the one of a line.
     pub fn open(path: &Path, log: &Log, timeout: Duration) -> Result<Self, ScriptError> {
         let io = |error| ScriptError::Io { path: path.to_owned(), error };
-        let text = fs::read_to_string(path).map_err(io)?;
+        let text = read(path).map_err(io)?;
         let rules = parse(path, &text)?;
         let mut unused: Vec<&Rule> = rules.iter().collect();
         let mut last = None;
@@ -99,6 +99,23 @@ impl MarksOracle {
         }
         Ok(MarksOracle { rules, timeout })
     }
+}
+
+/// Most bytes of a script.
+const MAX_LEN: u64 = 1 << 20;
+
+/// The text of a script, which is a regular file: a device need not end, a FIFO need not begin.
+fn read(path: &Path) -> io::Result<String> {
+    let invalid = |text: String| io::Error::new(ErrorKind::InvalidData, text);
+    if !fs::metadata(path)?.is_file() {
+        return Err(invalid("expected a regular file".to_owned()));
+    }
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_LEN + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_LEN {
+        return Err(invalid(format!("found more than {MAX_LEN} bytes, expected less")));
+    }
+    Ok(text)
 }
 
 fn parse(path: &Path, text: &str) -> Result<Vec<Rule>, ScriptError> {
@@ -226,6 +243,14 @@ mod tests {
             );
         }
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0, "executed");
+    }
+
+    #[test]
+    fn scripts_without_end_are_refused() {
+        for endless in ["/dev/zero", "/"] {
+            let error = read(Path::new(endless)).expect_err(endless);
+            assert_eq!(error.to_string(), "expected a regular file");
+        }
     }
 
     #[test]

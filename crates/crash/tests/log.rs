@@ -109,3 +109,26 @@ fn older_versions_are_read_and_newer_ones_refused() {
     with_version(VERSION + 1);
     assert!(matches!(Log::open(&path), Err(LogError::Version(_))));
 }
+
+#[test]
+fn recording_that_never_ends_has_its_events() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("log");
+    let mut writer = Writer::create(&path, &header()).expect("a log");
+    let count = || Log::open(&path).expect("a log").events().count();
+    let wait_for = |events: usize| {
+        let begin = std::time::Instant::now();
+        while count() < events {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{} events", count());
+            std::thread::yield_now();
+        }
+    };
+    writer.add(Event::Mark("before a flush".to_owned()));
+    writer.flush();
+    wait_for(1);
+    // Without a flush.
+    writer.add(Event::Mark("later".to_owned()));
+    wait_for(2);
+    assert_eq!(writer.finish().expect("it is written").events, 2);
+    assert_eq!(count(), 2);
+}

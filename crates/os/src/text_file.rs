@@ -28,6 +28,21 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_input(File::open(path)?)
 }
 
+/// Most bytes of a TOML file: it takes about fifty times as much memory while it is read.
+pub const MAX_TOML_LEN: u64 = 1 << 20;
+
+/// Reads a TOML file.
+///
+/// # Errors
+/// As [`read_string`], with [`MAX_TOML_LEN`] as the limit.
+pub fn read_toml(path: &Path) -> io::Result<String> {
+    let text = read_string(path)?;
+    if text.len() as u64 > MAX_TOML_LEN {
+        return Err(invalid(format!("found more than {} MiB, expected less", MAX_TOML_LEN >> 20)));
+    }
+    Ok(text)
+}
+
 /// Reads a file of UTF-8.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! What hostile virtual machines have: memory, descriptors to send, and an input that says what they do.
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
 use std::io::{IoSlice, Read};
@@ -13,26 +14,31 @@ pub const PAGE: u64 = 4096;
 /// Pages of guest memory.
 pub const PAGES: u64 = 32;
 
-/// What all inputs share: memory, and descriptors to send. The first is that of memory.
+/// What all inputs share: memory, memory of huge pages, of which there need not be any, and descriptors to
+/// send. The first is that of memory, the last that of huge pages.
 pub struct Files {
     pub memory: File,
-    pub fds: [OwnedFd; 3],
+    huge: File,
+    pub fds: [OwnedFd; 4],
 }
 
 pub static FILES: LazyLock<Files> = LazyLock::new(|| {
-    let path = std::env::temp_dir().join(format!("zonal-guest-{}", std::process::id()));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-    let memory = file.expect("a file for temporary use");
-    std::fs::remove_file(&path).expect("it was just made");
+    let memory = memfd_create("guest", MemfdFlags::CLOEXEC).expect("a memfd");
+    let huge = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    // A kernel without huge pages has small ones twice.
+    let huge = memfd_create("huge", huge).or_else(|_| memfd_create("huge", MemfdFlags::CLOEXEC));
+    let huge = huge.expect("a memfd");
     let event = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
     let (pipe, _) = std::io::pipe().expect("a pipe");
-    let again = memory.try_clone().expect("a descriptor");
-    Files { memory, fds: [again.into(), event, pipe.into()] }
+    let again = |fd: &OwnedFd| fd.try_clone().expect("a descriptor");
+    let fds = [again(&memory), event, pipe.into(), again(&huge)];
+    Files { memory: memory.into(), huge: huge.into(), fds }
 });
 
-/// Makes memory so long, in pages.
+/// Makes memory so long, in pages, and that of huge pages one or none.
 pub fn resize(pages: u64) {
     FILES.memory.set_len(pages * PAGE).expect("room");
+    FILES.huge.set_len((pages % 2) << 21).expect("a size");
 }
 
 /// Writes to memory. Beyond its end there is room as well.
@@ -104,7 +110,7 @@ impl Input<'_> {
         let kinds = self.byte();
         (0..kinds & 15)
             .take(9)
-            .map(|at| FILES.fds[usize::from(kinds >> 4 ^ at) % 3].as_fd())
+            .map(|at| FILES.fds[usize::from(kinds >> 4 ^ at) % FILES.fds.len()].as_fd())
             .collect()
     }
 }

@@ -227,8 +227,12 @@ impl Controller {
         Some(ana.changing_since? + ana.transition_time)
     }
 
-    /// Waits until something may be due, or `wake` can be read.
+    /// Waits until something may be due, or `wake` can be read. Not if an event has arrived while a command
+    /// was executed.
     pub fn wait(&self, wake: BorrowedFd<'_>) {
+        if !self.admin.events.is_empty() {
+            return;
+        }
         let next = self.change_deadline().map_or(self.due, |deadline| deadline.min(self.due));
         self.admin.wait(wake, next.saturating_duration_since(Instant::now()));
     }

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 use twox_hash::XxHash3_128;
 
 /// Blocks that are recognised when they are written again.
@@ -16,8 +18,8 @@ pub const DEDUP_BLOCKS: usize = 1 << 18;
 const BATCH_BYTES: usize = 1 << 17;
 /// Events in a batch.
 const BATCH_EVENTS: usize = 4096;
-/// Bytes of events in a frame.
-const EVENT_BYTES: usize = 1 << 16;
+/// After this long without a batch, what there is of the next one is written.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stands for the number of a block that has none yet.
 const UNNUMBERED: u64 = 1 << 63;
@@ -111,18 +113,27 @@ impl Frames {
     }
 
     /// Writes batches until there are no more, and then the footer. Batches that were written go to
-    /// `used`: they have memory, and new ones would have to get it.
+    /// `used`: they have memory, and new ones would have to get it. `open` is the batch that is being
+    /// filled.
     pub(super) fn run(
         mut self,
         batches: &Receiver<Batch>,
+        open: &Mutex<Batch>,
         used: &Sender<Batch>,
     ) -> io::Result<Totals> {
-        for mut batch in batches {
+        loop {
+            let mut batch = match batches.recv_timeout(INTERVAL) {
+                Ok(batch) => batch,
+                Err(RecvTimeoutError::Timeout) => match take_open(batches, open) {
+                    Some(batch) => batch,
+                    None => continue,
+                },
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             self.write_batch(&mut batch)?;
             // At the end nobody wants it any more.
             let _ended = used.send(batch.cleared());
         }
-        self.write_events()?;
         let events = self.totals.events.to_le_bytes();
         self.compressor.write(Kind::Footer, self.totals.blocks, 0, &events, &mut self.file)?;
         self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
@@ -162,7 +173,7 @@ impl Frames {
             let blocks = &batch.data[..kept];
             self.compressor.write(Kind::Blocks, first, count, blocks, &mut self.file)?;
         }
-        if self.events.len() >= EVENT_BYTES {
+        if !self.events.is_empty() {
             self.write_events()?;
         }
         // What is in the file can be read while the recording goes on.
@@ -190,6 +201,14 @@ impl Frames {
         self.first_event = last;
         Ok(())
     }
+}
+
+/// The batch that is being filled, if it has anything; one that was sent meanwhile comes first.
+fn take_open(batches: &Receiver<Batch>, open: &Mutex<Batch>) -> Option<Batch> {
+    // It is locked by a thread that adds, which may be waiting for this one to receive.
+    let mut open = open.try_lock().ok()?;
+    let batch = batches.try_recv().unwrap_or_else(|_| std::mem::take(&mut *open));
+    (!batch.events.is_empty()).then_some(batch)
 }
 
 /// Hashes what is a hash already.

@@ -1,6 +1,7 @@
 //! Writing a log while the device is in use. The threads that do I/O copy what they write to memory; a
 //! thread of the writer recognises blocks, compresses and writes them. At most [`QUEUED`] full batches
-//! wait for it, then I/O waits.
+//! wait for it, then I/O waits. It writes what there is after each flush of the device, and when no batch
+//! was full for a second: a recording that does not end in order lacks no more than that.
 use super::batch::{Batch, Frames, Totals};
 use super::event::{BlockRun, Command, Event};
 use super::header::Header;
@@ -8,6 +9,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 /// Full batches that wait to be written.
@@ -16,7 +18,8 @@ const QUEUED: usize = 64;
 /// A log that is being written.
 pub struct Writer {
     lba: usize,
-    batch: Batch,
+    /// The batch that is being filled. The thread takes it when nothing came for a while.
+    batch: Arc<Mutex<Batch>>,
     /// `None` once the log could not be written.
     sender: Option<SyncSender<Batch>>,
     used: Receiver<Batch>,
@@ -36,15 +39,21 @@ impl Writer {
         let (sender, batches) = sync_channel(QUEUED);
         let (used_sender, used) = channel();
         let frames = Frames::new(file, lba)?;
-        let thread = thread::Builder::new()
-            .name("crash-log".to_owned())
-            .spawn(move || frames.run(&batches, &used_sender))?;
-        Ok(Writer { lba, batch: Batch::default(), sender: Some(sender), used, thread })
+        let (batch, name) = (Arc::<Mutex<Batch>>::default(), path.display().to_string());
+        let open = Arc::clone(&batch);
+        let run = move || {
+            let written = frames.run(&batches, &open, &used_sender);
+            written.inspect_err(|error| {
+                tracing::error!("{name}: cannot write the log, which ends before this: {error}");
+            })
+        };
+        let thread = thread::Builder::new().name("crash-log".to_owned()).spawn(run)?;
+        Ok(Writer { lba, batch, sender: Some(sender), used, thread })
     }
 
     /// Adds the blocks of `data` to a command, whose event is the next to be added.
     pub fn add_blocks(&mut self, command: &mut Command, data: &[u8]) {
-        self.batch.add_blocks(command, data, self.lba);
+        batch(&self.batch).add_blocks(command, data, self.lba);
     }
 
     /// Adds so many bytes of zeroes to a command.
@@ -55,16 +64,23 @@ impl Writer {
 
     /// Adds an event.
     pub fn add(&mut self, event: Event) {
-        self.batch.add(event);
-        if self.batch.is_full() {
-            let next = self.used.try_recv().unwrap_or_default();
-            let batch = std::mem::replace(&mut self.batch, next);
-            self.send(batch);
+        let is_full = {
+            let mut batch = batch(&self.batch);
+            batch.add(event);
+            batch.is_full()
+        };
+        if is_full {
+            self.flush();
         }
     }
 
-    fn send(&mut self, batch: Batch) {
-        if self.sender.as_ref().is_some_and(|sender| sender.send(batch).is_err()) {
+    /// Has the thread write what there is, soon.
+    pub fn flush(&mut self) {
+        let next = self.used.try_recv().unwrap_or_default();
+        // The lock is held until the batch is sent: the thread takes no later one before it.
+        let mut batch = batch(&self.batch);
+        let full = std::mem::replace(&mut *batch, next);
+        if self.sender.as_ref().is_some_and(|sender| sender.send(full).is_err()) {
             self.sender = None;
         }
     }
@@ -74,9 +90,12 @@ impl Writer {
     /// # Errors
     /// Part of the log could not be written.
     pub fn finish(mut self) -> io::Result<Totals> {
-        let last = std::mem::take(&mut self.batch);
-        self.send(last);
+        self.flush();
         drop(self.sender);
         self.thread.join().map_err(|_| io::Error::other("the writer panicked"))?
     }
+}
+
+fn batch(batch: &Mutex<Batch>) -> MutexGuard<'_, Batch> {
+    batch.lock().expect("no thread panics while it fills a batch")
 }

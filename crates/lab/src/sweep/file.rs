@@ -97,7 +97,7 @@ pub enum By {
 /// It cannot be read, or something in it is wrong.
 pub fn read(path: &Path) -> Result<SweepFile> {
     let name = path.display().to_string();
-    parse(&name, &text_file::read_string(path).with_context(|| name.clone())?)
+    parse(&name, &text_file::read_toml(path).with_context(|| name.clone())?)
 }
 
 /// Parses the text of a file of this name.

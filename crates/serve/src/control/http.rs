@@ -3,7 +3,7 @@
 //! Its clients may be anyone, so none is waited for. One thread serves all connections. A
 //! connection carries one request and has a limited time, unless its answer is a [`Feed`]; when there
 //! are [`Limits::connections`], one that has not sent its request yet is closed for the new one, else
-//! the oldest. Bodies of requests are refused and not read, but for a path that takes them. A page is made on another thread, since that may wait for a device, one
+//! the oldest that is not fed: those who may see a feed are not pushed out by those who may not. Bodies of requests are refused and not read, but for a path that takes them. A page is made on another thread, since that may wait for a device, one
 //! page at a time; one whose client has disconnected is not made. Dropping the server waits for
 //! nobody.
 use http_body_util::{BodyExt, Full, Limited};
@@ -176,8 +176,16 @@ struct Site {
 /// A connection.
 struct Open {
     task: AbortHandle,
+    progress: Arc<ConnectionProgress>,
+}
+
+/// How far a connection is.
+#[derive(Default)]
+struct ConnectionProgress {
     /// It has sent its request.
-    asked: Arc<AtomicBool>,
+    asked: AtomicBool,
+    /// Its answer is a feed, for which it had the token.
+    fed: AtomicBool,
 }
 
 async fn accept(listener: TcpListener, site: Arc<Site>) {
@@ -190,28 +198,31 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
         };
         open.retain(|connection| !connection.task.is_finished());
         if open.len() >= site.limits.connections {
-            let silent = |connection: &Open| !connection.asked.load(Ordering::Relaxed);
-            let victim = open.iter().position(silent).unwrap_or(0);
+            let silent = |open: &Open| !open.progress.asked.load(Ordering::Relaxed);
+            let unfed = |open: &Open| !open.progress.fed.load(Ordering::Relaxed);
+            let victim = open.iter().position(silent).or_else(|| open.iter().position(unfed));
+            let victim = victim.unwrap_or(0);
             open.remove(victim).expect("there are connections").task.abort();
         }
-        let asked = Arc::new(AtomicBool::new(false));
-        let task = task::spawn(serve(stream, Arc::clone(&site), Arc::clone(&asked)));
-        open.push_back(Open { task: task.abort_handle(), asked });
+        let progress = Arc::<ConnectionProgress>::default();
+        let task = task::spawn(serve(stream, Arc::clone(&site), Arc::clone(&progress)));
+        open.push_back(Open { task: task.abort_handle(), progress });
         // It may have sent its request already: read that before the next connection is accepted.
         task::yield_now().await;
     }
 }
 
 /// Serves one request.
-async fn serve(stream: TcpStream, site: Arc<Site>, asked: Arc<AtomicBool>) {
+async fn serve(stream: TcpStream, site: Arc<Site>, progress: Arc<ConnectionProgress>) {
     let limits = site.limits.clone();
     let stalled = std::sync::OnceLock::new();
     let service = service_fn(|request| {
-        asked.store(true, Ordering::Relaxed);
-        let (site, stalled) = (Arc::clone(&site), &stalled);
+        progress.asked.store(true, Ordering::Relaxed);
+        let (site, stalled, progress) = (Arc::clone(&site), &stalled, &progress);
         async move {
             let mut response = answer(request, &site).await;
             if let Answer::Feed(feed) = response.body() {
+                progress.fed.store(true, Ordering::Relaxed);
                 let _ = stalled.set(Arc::clone(&feed.stalled));
             }
             for (name, value) in site.browsing.headers {
@@ -643,6 +654,43 @@ mod tests {
         let long =
             "POST /do?token=secret HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n";
         assert_eq!(status(&server, &format!("{long}{}", "x".repeat(9000))), "413");
+    }
+
+    #[test]
+    fn who_is_fed_is_not_pushed_out_by_those_who_may_not_be() {
+        let (send, parts) = tokio::sync::mpsc::channel(4);
+        let feed = std::sync::Mutex::new(Some(Feed { parts, stalled: Arc::default() }));
+        let page = || Page { content_type: "text/plain", text: "x".repeat(64 << 20) };
+        let routes = vec![
+            Route { path: "/page", public: true, handler: Handler::Page(Box::new(page)) },
+            Route {
+                path: "/feed",
+                public: false,
+                handler: Handler::Feed(Box::new(move || feed.lock().expect("one").take())),
+            },
+        ];
+        let browsing = Browsing { token: Some("t".to_owned()), ..Browsing::default() };
+        let limits = Limits { connections: 3, ..Limits::default() };
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = HttpServer::start("test", address, routes, browsing, limits).expect("a port");
+        let mut viewer = connect(&server);
+        let request = b"GET /feed?token=t HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        viewer.write_all(request).expect("a request");
+        send.blocking_send(Bytes::from_static(b"data: 1\n\n")).expect("it is fed");
+        let mut head = [0; 12];
+        viewer.read_exact(&mut head).expect("an answer");
+        // They ask for what is public, and read nothing of it.
+        let _others: Vec<TcpStream> = (0..16)
+            .map(|_| {
+                let mut stream = connect(&server);
+                stream.write_all(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
+                stream.read_exact(&mut [0; 12]).expect("the beginning of an answer");
+                stream
+            })
+            .collect();
+        send.blocking_send(Bytes::from_static(b"data: 2\n\n")).expect("it is fed");
+        drop(send);
+        assert!(rest(viewer).contains("data: 2"));
     }
 
     #[test]

@@ -3,12 +3,13 @@ use super::frame::Frame;
 use super::sampler::Sampler;
 use crate::control::http::Feed;
 use hyper::body::Bytes;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
-use tokio::task;
+use tokio::task::{self, AbortHandle};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use zonal_blk::Nanos;
 
@@ -25,9 +26,18 @@ const STALL: Duration = Duration::from_secs(20);
 pub(super) struct Hub {
     samplers: Mutex<Vec<Sampler>>,
     frames: broadcast::Sender<Bytes>,
+    /// The oldest first.
+    viewers: Mutex<VecDeque<Viewer>>,
     /// A task makes frames.
     sampling: AtomicBool,
     started: Instant,
+}
+
+/// Who looks.
+struct Viewer {
+    /// Brings it frames.
+    task: AbortHandle,
+    stalled: Arc<AtomicBool>,
 }
 
 impl Hub {
@@ -35,24 +45,34 @@ impl Hub {
         Hub {
             samplers: Mutex::new(samplers),
             frames: broadcast::Sender::new(BEHIND),
+            viewers: Mutex::default(),
             sampling: AtomicBool::new(false),
             started: Instant::now(),
         }
     }
 
-    /// The frames from now on, as server-sent events. `None` if there are too many viewers. To be called
-    /// within the server's runtime.
-    pub(super) fn subscribe(self: &Arc<Self>) -> Option<Feed> {
-        if self.frames.receiver_count() >= MAX_VIEWERS {
-            return None;
+    /// The frames from now on, as server-sent events. Where there are [`MAX_VIEWERS`], the one that has
+    /// looked for longest makes room; a browser comes back by itself. What a viewer does not read is in
+    /// buffers of two kernels for a long time, so those who are gone cannot be distinguished from those who look.
+    /// To be called within the server's runtime.
+    pub(super) fn subscribe(self: &Arc<Self>) -> Feed {
+        let mut viewers = self.viewers.lock().expect("no thread panics with the viewers");
+        viewers.retain(|viewer| !viewer.task.is_finished());
+        while viewers.len() >= MAX_VIEWERS
+            && let Some(oldest) = viewers.pop_front()
+        {
+            oldest.stalled.store(true, Ordering::Release);
+            oldest.task.abort();
         }
         let (send, frames) = mpsc::channel(1);
         let stalled = Arc::new(AtomicBool::new(false));
-        task::spawn(forward(self.frames.subscribe(), send, Arc::clone(&stalled)));
+        let task = task::spawn(forward(self.frames.subscribe(), send, Arc::clone(&stalled)));
+        viewers.push_back(Viewer { task: task.abort_handle(), stalled: Arc::clone(&stalled) });
+        drop(viewers);
         if !self.sampling.swap(true, Ordering::AcqRel) {
             task::spawn(Arc::clone(self).sample());
         }
-        Some(Feed { parts: frames, stalled })
+        Feed { parts: frames, stalled }
     }
 
     /// Makes frames until nobody looks.
@@ -117,5 +137,25 @@ async fn forward(
             Ok(Err(_)) => return,
             Err(_) => return stalled.store(true, Ordering::Release),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_read_nothing_lock_nobody_out() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let hub = Arc::new(Hub::new(Vec::new()));
+            let mut feeds: VecDeque<Feed> = (0..MAX_VIEWERS).map(|_| hub.subscribe()).collect();
+            let mut late = hub.subscribe();
+            assert!(feeds.iter().skip(1).all(|feed| !feed.stalled.load(Ordering::Acquire)));
+            let mut oldest = feeds.pop_front().expect("there are sixteen");
+            assert!(oldest.stalled.load(Ordering::Acquire), "its connection is closed");
+            while oldest.parts.recv().await.is_some() {}
+            assert!(late.parts.recv().await.is_some(), "frames");
+        });
     }
 }

@@ -77,7 +77,7 @@ impl WebServer {
             Route {
                 path: "/frames",
                 public: false,
-                handler: Handler::Feed(Box::new(move || hub.subscribe())),
+                handler: Handler::Feed(Box::new(move || Some(hub.subscribe()))),
             },
         ];
         if let Some(manager) = control {
@@ -121,8 +121,9 @@ impl WebServer {
 
 /// Recordings as a page that is a file of its own.
 pub fn standalone(recordings: Vec<Recording>) -> String {
-    // Text in a script element ends at the first `</`.
-    let runs = runs_of(recordings).replace("</", "<\\/");
+    // Text in a script element may end at `</`, and not end after `<!--`: it has no `<` at all. In JSON
+    // there are some in strings alone.
+    let runs = runs_of(recordings).replace('<', "\\u003c");
     let data = format!("<script type=\"application/json\" id=\"runs-data\">{runs}</script>");
     HTML.replace("<link rel=\"stylesheet\" href=\"style.css\">", &format!("<style>\n{CSS}</style>"))
         .replace(
@@ -186,12 +187,17 @@ mod tests {
 
     #[test]
     fn a_page_of_its_own_has_everything_inside() {
-        let info = DeviceInfo { name: "</script><b>".to_owned(), ..DeviceInfo::default() };
+        let name = "</script><b><!--<script>";
+        let info = DeviceInfo { name: name.to_owned(), ..DeviceInfo::default() };
         let devices = vec![RecordedDevice { info, frames: Vec::new() }];
         let recording = Recording { title: String::new(), clock: "virtual".to_owned(), devices };
         let html = standalone(vec![recording]);
         assert!(!html.contains("view.js") && !html.contains("style.css"), "nothing is fetched");
-        assert!(html.contains("<\\/script><b>"), "a name is no markup");
+        let data = html.split_once("id=\"runs-data\">").expect("data").1;
+        let data = data.split_once("</script>").expect("its end").0;
+        assert!(!data.contains('<'), "a name is no markup");
+        let data: Value = serde_json::from_str(data).expect("JSON");
+        assert_eq!(data["runs"][0]["info"]["name"], name);
     }
 
     #[test]
