@@ -1,69 +1,10 @@
 //! What is submitted to the block layer, and what comes back.
 use crate::buf::Buf;
 use crate::layout::StructLayout;
+use crate::op::Op;
 use crate::status::Status;
 use crate::struct_layout;
 use crate::units::Sector;
-
-/// The operation of a bio (`enum req_op`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Op {
-    /// Read `nr_sectors` from `sector`.
-    Read,
-    /// Write `nr_sectors` at `sector`.
-    Write,
-    /// Write zeroes without data.
-    WriteZeroes,
-    /// Write at the zone's write pointer; `sector` is the zone's start. The completion says where
-    /// the data landed.
-    ZoneAppend,
-    /// Make what has completed durable. Carries no data.
-    Flush,
-    /// The data is no longer needed.
-    Discard,
-    /// Open the zone that starts at `sector`.
-    ZoneOpen,
-    /// Close the zone that starts at `sector`.
-    ZoneClose,
-    /// Move the zone's write pointer to its end.
-    ZoneFinish,
-    /// Empty the zone that starts at `sector`.
-    ZoneReset,
-    /// Empty all sequential zones.
-    ZoneResetAll,
-    /// Open the empty zone that starts at `sector` with a zone random write area (ZRWA; NVMe ZNS 1.1
-    /// section 5.7). Fails with [`Status::NoSpace`] if all areas are allocated.
-    ZoneOpenZrwa,
-    /// Commit what lies in the ZRWA of the zone that starts at `sector` (the explicit ZRWA flush of
-    /// NVMe ZNS 1.1): moves the write pointer to `nr_sectors` behind the zone's start. Carries no data.
-    ZrwaFlush,
-}
-
-impl Op {
-    /// Whether the operation moves a write pointer by writing data.
-    pub const fn is_write(self) -> bool {
-        matches!(self, Op::Write | Op::WriteZeroes | Op::ZoneAppend)
-    }
-
-    /// Whether the operation has a range of sectors.
-    pub const fn has_range(self) -> bool {
-        self.is_write() || matches!(self, Op::Read | Op::Discard)
-    }
-
-    /// Whether the operation manages one zone.
-    pub const fn is_zone_management(self) -> bool {
-        matches!(
-            self,
-            Op::ZoneOpen
-                | Op::ZoneClose
-                | Op::ZoneFinish
-                | Op::ZoneReset
-                | Op::ZoneOpenZrwa
-                | Op::ZrwaFlush
-        )
-    }
-}
 
 /// Modifiers of a bio (`enum req_flag_bits`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

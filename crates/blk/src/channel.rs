@@ -3,11 +3,12 @@
 //! Bios go in with [`Channel::submit`] and come out as completions of [`Channel::poll`]. Every bio
 //! completes exactly once, on the channel that submitted it. A channel belongs to one thread: its
 //! hardware queue, its pool of requests and its completions have no locks.
-use crate::bio::{Bio, Completion, Op};
+use crate::bio::{Bio, Completion};
 use crate::completion::{Mailbox, SplitBios};
 use crate::gate::ChannelUsage;
 use crate::hctx::{Hctx, HctxRef};
 use crate::iostat::IoCounters;
+use crate::op::Op;
 use crate::plug::PlugResult;
 use crate::probe::{mark, mutant};
 use crate::queue::{ChannelConfig, Queue};

@@ -1,6 +1,6 @@
 //! Why a write, or a command to a zone, failed: what it asked for, and what the zone was like.
-use crate::bio::Op;
 use crate::limits::Limits;
+use crate::op::Op;
 use crate::status::Status;
 use crate::sync::{AtomicU64, Ordering};
 use crate::units::{Sector, ZoneNo};

@@ -3,7 +3,7 @@
 //! Each channel counts the requests that the device has completed; readers sum over the channels. A
 //! channel writes its own counters only, so counting is a plain addition. Counters that are off cost a
 //! comparison.
-use crate::bio::Op;
+use crate::op::{Op, OpClass};
 use crate::request::Request;
 use crate::status::Status;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
@@ -160,24 +160,18 @@ impl IoCounters {
     fn add(&self, request: &Request) {
         let succeeded = request.status() == Status::Ok;
         let sectors = if succeeded { u64::from(request.nr_sectors()) } else { 0 };
-        match request.op() {
-            Op::Read => {
+        match request.op().info().class {
+            OpClass::Read => {
                 add(&self.reads, 1);
                 add(&self.sectors_read, sectors);
             }
-            Op::Write | Op::ZoneAppend | Op::WriteZeroes => {
+            OpClass::Write => {
                 add(&self.writes, 1);
                 add(&self.sectors_written, sectors);
             }
-            Op::Discard => add(&self.discards, 1),
-            Op::Flush => add(&self.flushes, 1),
-            Op::ZoneOpen
-            | Op::ZoneClose
-            | Op::ZoneFinish
-            | Op::ZoneReset
-            | Op::ZoneResetAll
-            | Op::ZoneOpenZrwa
-            | Op::ZrwaFlush => add(&self.zone_management, 1),
+            OpClass::Discard => add(&self.discards, 1),
+            OpClass::Flush => add(&self.flushes, 1),
+            OpClass::Zone => add(&self.zone_management, 1),
         }
         if !succeeded {
             add(&self.failures, 1);

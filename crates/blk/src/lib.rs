@@ -74,6 +74,7 @@ pub mod limits;
 pub mod lock;
 mod names;
 mod outgoing;
+pub mod op;
 mod plug;
 #[cfg(not(torture))]
 mod probe;
@@ -93,7 +94,7 @@ pub mod units;
 mod wake;
 pub mod zone;
 
-pub use bio::{Bio, BioFlags, Completion, Op, Prio, PrioClass};
+pub use bio::{Bio, BioFlags, Completion, Prio, PrioClass};
 pub use buf::Buf;
 pub use channel::Channel;
 pub use device::{
@@ -105,6 +106,7 @@ pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
 pub use limits::{Limits, ZrwaLimits};
 pub use names::{meant, nearest};
 pub use outgoing::Outgoing;
+pub use op::{Direction, Op, OpClass, OpInfo};
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
 };

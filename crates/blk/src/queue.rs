@@ -1,7 +1,6 @@
 //! The queue of a device: what the channels of all threads share.
 mod settings;
 
-use crate::bio::Op;
 use crate::channel::Channel;
 use crate::completion::Mailbox;
 use crate::device::Device;
@@ -10,6 +9,7 @@ use crate::gate::{ChannelUsage, Gate};
 use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
 use crate::iostat::{HctxTimes, IoCounters, IoHistograms, IoStat, IoTimes};
 use crate::limits::Limits;
+use crate::op::Op;
 pub use crate::plug::AttachError;
 use crate::plug::{
     self, PlugInfo, PlugResult, WpRecovery, ZonePhase, ZonePlugs, ZoneWrite, attach,

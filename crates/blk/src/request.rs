@@ -3,10 +3,11 @@
 //! A request is a box that changes hands (submitter, plug, hardware queue, device, submitter) and
 //! returns to the pool of the channel that made it, so that nothing is allocated per I/O. A request
 //! that carries a bio is never dropped.
-use crate::bio::{Bio, BioFlags, Op, Prio};
+use crate::bio::{Bio, BioFlags, Prio};
 use crate::buf::Buf;
 use crate::external::ExternalBuf;
 use crate::layout::StructLayout;
+use crate::op::Op;
 use crate::probe::{mark, mutant};
 use crate::status::Status;
 use crate::struct_layout;

@@ -2,9 +2,10 @@
 //!
 //! Parts fit the largest command and lie in one zone each; they are in order, aligned and cover the
 //! bio. A bio that breaks a rule fails here.
-use crate::bio::{Bio, BioFlags, Op};
+use crate::bio::{Bio, BioFlags};
 use crate::buf::Buf;
 use crate::limits::Limits;
+use crate::op::{Op, OpClass};
 use crate::probe::{mark, mutant};
 use crate::status::Status;
 use crate::units::{Sector, ZoneNo};
@@ -97,7 +98,7 @@ pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), Status> {
 }
 
 fn check_zoned(limits: &Limits, op: Op) -> Result<(), Status> {
-    let zoned = op.is_zone_management() || matches!(op, Op::ZoneAppend | Op::ZoneResetAll);
+    let zoned = op.info().class == OpClass::Zone || op == Op::ZoneAppend;
     let zrwa = matches!(op, Op::ZoneOpenZrwa | Op::ZrwaFlush);
     if zoned && limits.nr_zones == 0 || zrwa && limits.zrwa.max == 0 {
         Err(Status::NotSupported)

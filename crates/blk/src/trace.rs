@@ -4,7 +4,8 @@
 //! shares no cache line. A request carries its number and counts its events, so that those of one
 //! request can be put in order when sinks are merged, though threads read the clock at different
 //! times.
-use crate::bio::{BioFlags, Op};
+use crate::bio::BioFlags;
+use crate::op::Op;
 use crate::request::{Request, TraceMark};
 use crate::status::Status;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};

@@ -8,9 +8,10 @@
 //! completions say; tags are used by one command at a time; nothing is left of plugs and bios.
 mod device;
 
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
 use crate::channel::Channel;
 use crate::limits::Limits;
+use crate::op::Op;
 use crate::plug::ZoneWrite;
 use crate::queue::{Queue, QueueOptions};
 use crate::sched::Scheduler;

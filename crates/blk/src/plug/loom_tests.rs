@@ -5,11 +5,12 @@
 //! threads at every lock and atomic operation, also while a command is with the device.
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 use super::{PlugInfo, PlugResult, WpRecovery, ZonePlugs, ZoneWrite};
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
 use crate::channel::Channel;
 use crate::completion::Mailbox;
 use crate::device::{Device, HwQueue};
 use crate::limits::Limits;
+use crate::op::Op;
 use crate::queue::{Queue, QueueOptions};
 use crate::request::{Request, RequestList};
 use crate::status::Status;

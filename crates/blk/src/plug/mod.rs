@@ -25,11 +25,11 @@ mod state;
 mod tests;
 mod zone_plug;
 
-use crate::bio::Op;
 use crate::device::Device;
 use crate::lazy::LazyTable;
 use crate::lock::SpinLock;
 use crate::names::meant;
+use crate::op::Op;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;

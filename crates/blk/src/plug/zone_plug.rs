@@ -1,6 +1,6 @@
 //! The plug of one zone: its write pointer, what is in flight, and what waits.
-use crate::bio::Op;
 use crate::layout::StructLayout;
+use crate::op::Op;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestFifo, RequestList};
 use crate::status::Status;

@@ -7,7 +7,7 @@
 //! batches at the same time do not meet.
 use super::elevator::{Kind, MergeLimit};
 use super::sort::{self, KEY};
-use crate::bio::Op;
+use crate::op::Op;
 use crate::request::Request;
 use crate::units::Sector;
 
@@ -34,12 +34,6 @@ pub(super) struct Batch {
     /// Requests beyond the longest batch that is sorted.
     rest: Vec<Box<Request>>,
 }
-
-const READS: u16 = 1 << Op::Read as u16;
-const WRITES: u16 = 1 << Op::Write as u16
-    | 1 << Op::WriteZeroes as u16
-    | 1 << Op::ZoneAppend as u16
-    | 1 << Op::Discard as u16;
 
 fn sector(key: u64) -> u64 {
     (key ^ KEY) >> POSITION_BITS
@@ -87,8 +81,8 @@ impl Batch {
     /// The first request, if all are of its class and direction.
     pub(super) fn uniform(&self) -> Option<&Request> {
         let first = self.requests[0].as_deref()?;
-        let reads = self.ops == READS;
-        let writes = self.ops & !WRITES == 0;
+        let reads = self.ops == Op::READS;
+        let writes = self.ops & !Op::WRITES == 0;
         let one = self.classes.is_power_of_two() && (reads || writes) && self.rest.is_empty();
         one.then_some(first)
     }

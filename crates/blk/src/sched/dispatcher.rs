@@ -16,8 +16,9 @@
 //! released the lock: the later of the two exchanges sees what the other thread did before. Only a
 //! holder clears `rerun`, before it collects.
 use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind};
-use crate::bio::{Op, PrioClass};
+use crate::bio::PrioClass;
 use crate::lock::{SpinLock, SpinLockGuard};
+use crate::op::Op;
 use crate::probe::{contended, mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering};

@@ -2,7 +2,8 @@
 //!
 //! A scheduler is a plain type without locks and without a clock, used by one thread at a time.
 //! Each request that is inserted is dispatched once, itself or merged behind another.
-use crate::bio::{BioFlags, Op, PrioClass};
+use crate::bio::{BioFlags, PrioClass};
+use crate::op::Op;
 use crate::request::Request;
 use crate::units::{Nanos, Sector, ZoneNo};
 
@@ -198,36 +199,9 @@ impl Kind {
             process: request.process(),
             is_async: request.flags().contains(BioFlags::ASYNC),
             class: request.prio().class,
-            ops: 1 << request.op() as u16,
+            ops: request.op().bit(),
             requests: 1,
             sectors: request.nr_sectors().into(),
-        }
-    }
-}
-
-/// How a scheduler treats an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpClass {
-    /// Flushes and zone management: dispatched before all others, in the order of arrival. They
-    /// have no place in the order of sectors, and somebody waits for them.
-    First,
-    Read,
-    Write,
-}
-
-impl OpClass {
-    pub(super) const fn of(op: Op) -> OpClass {
-        match op {
-            Op::Read => OpClass::Read,
-            Op::Write | Op::WriteZeroes | Op::ZoneAppend | Op::Discard => OpClass::Write,
-            Op::Flush
-            | Op::ZoneOpen
-            | Op::ZoneClose
-            | Op::ZoneFinish
-            | Op::ZoneReset
-            | Op::ZoneResetAll
-            | Op::ZoneOpenZrwa
-            | Op::ZrwaFlush => OpClass::First,
         }
     }
 }

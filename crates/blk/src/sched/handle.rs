@@ -14,9 +14,10 @@
 //! ```
 use super::batch::{self, Batch};
 use super::dispatcher::{Dispatcher, InsertList, PendingUpdates};
-use super::elevator::{BatchOrder, CompletedRequest, Kind, MergeLimit, OpClass};
+use super::elevator::{BatchOrder, CompletedRequest, Kind, MergeLimit};
 use crate::bio::PrioClass;
 use crate::hctx::HctxRef;
+use crate::op::Direction;
 use crate::request::Request;
 use crate::units::Nanos;
 use crate::wake::Wake;
@@ -63,7 +64,7 @@ impl SchedHandle {
     #[inline]
     pub(crate) fn issue(&mut self, now: Nanos, mut request: Box<Request>, hctx: &mut HctxRef) {
         let class = request.prio().class;
-        let read = OpClass::of(request.op()) != OpClass::Write;
+        let read = request.op().direction() != Direction::Write;
         if self.dispatcher.may_bypass(class.index(), read) {
             let is_read = request.op() == crate::Op::Read;
             match hctx.with(|hctx| hctx.dispatch_if_room(now, request)) {
@@ -89,8 +90,8 @@ impl SchedHandle {
         hctx: &mut HctxRef,
         mut request: Box<Request>,
     ) -> Result<(), Box<Request>> {
-        let class_of_op = OpClass::of(request.op());
-        if class_of_op == OpClass::First || hctx.with(|hctx| hctx.room()) == 0 {
+        let class_of_op = request.op().direction();
+        if class_of_op == Direction::None || hctx.with(|hctx| hctx.room()) == 0 {
             return Err(request);
         }
         let end = request.end();
@@ -99,7 +100,7 @@ impl SchedHandle {
             return Err(request);
         }
         (request.queued_at, request.sent_at) = (now, now);
-        self.insert_list.counters.sent(kind.class, 1, class_of_op == OpClass::Read);
+        self.insert_list.counters.sent(kind.class, 1, class_of_op == Direction::Read);
         hctx.with(|hctx| hctx.dispatch(now, request));
         Ok(())
     }
@@ -115,7 +116,7 @@ impl SchedHandle {
         if let Some(first) = self.batch.uniform()
             && self.batch.len() <= self.sorting.longest
         {
-            let (class, read) = (first.prio().class, OpClass::of(first.op()) == OpClass::Read);
+            let (class, read) = (first.prio().class, first.op().direction() == Direction::Read);
             if self.dispatcher.may_bypass(class.index(), read)
                 && hctx.with(|hctx| hctx.room()) >= self.batch.len()
             {

@@ -1,5 +1,6 @@
 //! Requests for the tests of schedulers.
-use crate::bio::{Bio, BioFlags, Op, Prio};
+use crate::bio::{Bio, BioFlags, Prio};
+use crate::op::Op;
 use crate::request::Request;
 use crate::units::{Nanos, Sector, ZoneNo};
 

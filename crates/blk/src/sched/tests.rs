@@ -1,10 +1,11 @@
 //! The stage at work between channels and a device.
 use super::testing::Spec;
 use super::*;
-use crate::bio::{Bio, Op, Prio, PrioClass};
+use crate::bio::{Bio, Prio, PrioClass};
 use crate::device::{Device, HwQueue};
 use crate::hctx::{Hctx, IO_TIMEOUT};
 use crate::limits::Limits;
+use crate::op::Op;
 use crate::queue::{AttachError, Queue, QueueOptions};
 use crate::request::Request;
 use crate::status::Status;

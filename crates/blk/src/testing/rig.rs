@@ -1,8 +1,9 @@
 //! A queue over a scripted device, with its channels.
 use super::{End, ScriptedDevice, limits, outcomes};
-use crate::bio::{Bio, BioFlags, Completion, Op};
+use crate::bio::{Bio, BioFlags, Completion};
 use crate::channel::Channel;
 use crate::limits::Limits;
+use crate::op::Op;
 use crate::plug::{PlugInfo, WpRecovery, ZonePhase, ZoneWrite};
 use crate::queue::{Queue, QueueOptions};
 use crate::status::Status;

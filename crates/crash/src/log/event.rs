@@ -75,23 +75,6 @@ const STARTED: u8 = 1;
 const ENDED: u8 = 2;
 const MARK: u8 = 3;
 
-/// Operations by their code.
-const OPS: [Op; 13] = [
-    Op::Read,
-    Op::Write,
-    Op::WriteZeroes,
-    Op::ZoneAppend,
-    Op::Flush,
-    Op::Discard,
-    Op::ZoneOpen,
-    Op::ZoneClose,
-    Op::ZoneFinish,
-    Op::ZoneReset,
-    Op::ZoneResetAll,
-    Op::ZoneOpenZrwa,
-    Op::ZrwaFlush,
-];
-
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push((number & 0x7f) as u8 | 0x80);
@@ -124,10 +107,9 @@ impl Event {
         match self {
             Event::Started { id, command } => {
                 bytes.push(STARTED);
-                let op = OPS.iter().position(|&op| op == command.op).expect("every operation");
                 let flag = |flag, bit| if command.flags.contains(flag) { bit } else { 0 };
                 let flags = flag(BioFlags::FUA, 1) | flag(BioFlags::PREFLUSH, 2);
-                let numbers = [*id, op as u64, flags, command.sector.0];
+                let numbers = [*id, command.op as u64, flags, command.sector.0];
                 numbers.into_iter().for_each(|number| put(bytes, number));
                 put(bytes, command.nr_sectors.into());
                 put(bytes, command.blocks.len() as u64);
@@ -156,7 +138,7 @@ impl Event {
         match kind {
             STARTED => {
                 let id = take(bytes)?;
-                let op = *OPS.get(usize::try_from(take(bytes)?).ok()?)?;
+                let op = *Op::ALL.get(usize::try_from(take(bytes)?).ok()?)?;
                 let flags = take(bytes)?;
                 let flag = |flag, bit| if flags & bit == 0 { BioFlags::NONE } else { flag };
                 let flags = flag(BioFlags::FUA, 1) | flag(BioFlags::PREFLUSH, 2);
@@ -197,13 +179,13 @@ mod tests {
 
     fn any_event() -> impl Strategy<Value = Event> {
         let run = (0..1u64 << 63, any::<u32>()).prop_map(|(first, len)| BlockRun { first, len });
-        let command = (0..OPS.len(), 0..4u8, any::<u64>(), any::<u32>());
+        let command = (0..Op::ALL.len(), 0..4u8, any::<u64>(), any::<u32>());
         let started = (any::<u64>(), command, proptest::collection::vec(run, 0..4)).prop_map(
             |(id, (op, flags, sector, nr_sectors), blocks)| {
                 let flag = |flag, bit| if flags & bit == 0 { BioFlags::NONE } else { flag };
                 let flags = flag(BioFlags::FUA, 1) | flag(BioFlags::PREFLUSH, 2);
                 let sector = Sector(sector);
-                let command = Command { op: OPS[op], flags, sector, nr_sectors, blocks };
+                let command = Command { op: Op::ALL[op], flags, sector, nr_sectors, blocks };
                 Event::Started { id, command }
             },
         );

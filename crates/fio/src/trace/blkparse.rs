@@ -122,17 +122,12 @@ fn operation(rwbs: &str, has_range: bool) -> Result<Option<(Op, BioFlags)>, Stri
         Some(rest) => (true, rest),
         None => (false, rwbs),
     };
-    let zone = [
-        ("ZRA", Op::ZoneResetAll),
-        ("ZR", Op::ZoneReset),
-        ("ZA", Op::ZoneAppend),
-        ("ZF", Op::ZoneFinish),
-        ("ZO", Op::ZoneOpen),
-        ("ZC", Op::ZoneClose),
-    ];
-    let plain = [("R", Op::Read), ("W", Op::Write), ("D", Op::Discard)];
-    let named =
-        zone.into_iter().chain(plain).find_map(|(name, op)| Some((op, rest.strip_prefix(name)?)));
+    // A flush is what is left when the prefix is gone. `ZRA` begins with `ZR`.
+    let begins =
+        |op: &Op| *op != Op::Flush && op.info().trace.is_some_and(|name| rest.starts_with(name));
+    let letters = |op: &Op| op.info().trace.map_or(0, str::len);
+    let named = Op::ALL.into_iter().filter(begins).max_by_key(letters);
+    let named = named.map(|op| (op, &rest[letters(&op)..]));
     let (op, modifiers) = match named {
         Some((Op::Write, modifiers)) if preflush && !has_range => (Op::Flush, modifiers),
         Some(named) => named,
@@ -159,19 +154,7 @@ pub(crate) fn rwbs(op: Op, flags: BioFlags) -> Option<String> {
     if flags.contains(BioFlags::PREFLUSH) {
         name.push('F');
     }
-    name += match op {
-        Op::Read => "R",
-        Op::Write => "W",
-        Op::Discard => "D",
-        Op::Flush => "FF",
-        Op::ZoneAppend => "ZA",
-        Op::ZoneReset => "ZR",
-        Op::ZoneResetAll => "ZRA",
-        Op::ZoneFinish => "ZF",
-        Op::ZoneOpen => "ZO",
-        Op::ZoneClose => "ZC",
-        Op::WriteZeroes | Op::ZoneOpenZrwa | Op::ZrwaFlush => return None,
-    };
+    name += op.info().trace?;
     if flags.contains(BioFlags::FUA) {
         name.push('F');
     }

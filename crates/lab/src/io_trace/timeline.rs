@@ -128,7 +128,7 @@ fn io(life: &Life, unique: impl Fn(u64) -> u64) -> Slice {
         None => None,
     };
     let parts = life.stages().map(|(stage, from, to)| (stage.name(), from, to)).collect();
-    Slice { name: name(life.op), from: life.queued, to: life.completed, args, parts, flow }
+    Slice { name: life.op.info().name, from: life.queued, to: life.completed, args, parts, flow }
 }
 
 /// The command that an I/O was issued as, for the tracks of its hardware queue and its zone.
@@ -143,7 +143,7 @@ fn command(life: &Life, unique: impl Fn(u64) -> u64) -> Option<(u32, Slice)> {
     ];
     let flow = Some(Flow::From(unique(life.id)));
     let (from, to) = (issue.at, life.completed);
-    Some((hw_queue, Slice { name: name(life.op), from, to, args, parts: Vec::new(), flow }))
+    Some((hw_queue, Slice { name: life.op.info().name, from, to, args, parts: Vec::new(), flow }))
 }
 
 /// Lays slices out in as few lanes as they need.
@@ -228,22 +228,4 @@ fn plugs(lives: &[Life]) -> Vec<Counter> {
         values: values.into_iter().map(|(at, waiting)| (at, waiting.into())).collect(),
     };
     by_zone.into_iter().map(counter).collect()
-}
-
-fn name(op: Op) -> &'static str {
-    match op {
-        Op::Read => "read",
-        Op::Write => "write",
-        Op::WriteZeroes => "write zeroes",
-        Op::ZoneAppend => "append",
-        Op::Flush => "flush",
-        Op::Discard => "discard",
-        Op::ZoneOpen => "open",
-        Op::ZoneClose => "close",
-        Op::ZoneFinish => "finish",
-        Op::ZoneReset => "reset",
-        Op::ZoneResetAll => "reset all",
-        Op::ZoneOpenZrwa => "open with ZRWA",
-        Op::ZrwaFlush => "ZRWA flush",
-    }
 }

@@ -1,5 +1,6 @@
 //! Zone append, emulated and native (A22 to A25).
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
+use crate::op::Op;
 use crate::plug::ZonePhase;
 use crate::split::append_max;
 use crate::status::Status;

@@ -1,7 +1,8 @@
 //! Several channels: the one that completes a write issues the next, and bios complete on the
 //! channel that submitted them.
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
 use crate::buf::Buf;
+use crate::op::Op;
 use crate::plug::ZoneWrite;
 use crate::status::Status;
 use crate::testing::{End, Setup};

@@ -1,5 +1,5 @@
 //! After a failed write: the writes that wait behind it, and the write pointer (A30 to A32).
-use crate::bio::Op;
+use crate::op::Op;
 use crate::plug::{ZonePhase, ZoneWrite};
 use crate::status::Status;
 use crate::testing::{End, Rig, Setup, move_to};

@@ -1,5 +1,5 @@
 //! Reset, finish and reset all (A26 to A29).
-use crate::bio::Op;
+use crate::op::Op;
 use crate::plug::ZonePhase;
 use crate::status::Status;
 use crate::testing::{End, Setup};

@@ -1,5 +1,5 @@
 //! A plain model of zone write plugging, without locks, slots or reuse, for the property tests.
-use crate::bio::Op;
+use crate::op::Op;
 use crate::status::Status;
 use std::collections::VecDeque;
 

@@ -1,6 +1,7 @@
 //! Random operations, completions and failures: commands and completions are those of the model.
 use super::model::{CAPACITY, LONGEST, Model, Rules, SIZE, ZONES};
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
+use crate::op::Op;
 use crate::plug::{WpRecovery, ZoneWrite};
 use crate::status::Status;
 use crate::testing::{End, Rig, Setup, limits};

@@ -1,5 +1,5 @@
 //! One write in flight per disk (A33 to A37).
-use crate::bio::Op;
+use crate::op::Op;
 use crate::plug::ZoneWrite;
 use crate::status::Status;
 use crate::testing::{End, Rig, Setup};

@@ -1,6 +1,7 @@
 //! The state of plugs and zones in reports (A45 to A47).
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
 use crate::iostat::IoStat;
+use crate::op::Op;
 use crate::plug::{PlugFlags, PlugInfo, ZoneCounters, ZonePhase, ZoneWrite};
 use crate::status::Status;
 use crate::testing::{Rig, Setup, move_to};

@@ -1,5 +1,6 @@
 //! What can be changed about a queue while nothing is inside.
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
+use crate::op::Op;
 use crate::queue::{QueueOptions, SwitchError};
 use crate::sched::Scheduler;
 use crate::status::Status;

@@ -1,6 +1,6 @@
 //! Every state of a zone, every operation, every outcome: the state and the status that follow, as
 //! a table to read and compare. `INSTA_UPDATE=always cargo test -p zonal-blk table` writes it anew.
-use crate::bio::Op;
+use crate::op::Op;
 use crate::plug::PlugInfo;
 use crate::status::Status;
 use crate::testing::{End, Rig, Setup, ZONE, move_to};

@@ -1,6 +1,7 @@
 //! Writes wait for their turn, are checked when submitted and are issued in order (A10 to A21).
-use crate::bio::{Bio, BioFlags, Op};
+use crate::bio::{Bio, BioFlags};
 use crate::buf::Buf;
+use crate::op::Op;
 use crate::plug::ZoneWrite;
 use crate::status::Status;
 use crate::testing::Setup;

@@ -1,6 +1,6 @@
 //! Zones with a random write area: the plug orders nothing there, and does again when the area is gone.
-use crate::bio::Op;
 use crate::limits::ZrwaLimits;
+use crate::op::Op;
 use crate::plug::{ZonePhase, ZoneWrite};
 use crate::status::Status;
 use crate::testing::{Rig, Setup, ZONE, move_to};

@@ -1,7 +1,8 @@
 //! bfq against its model: the same steps, the same commands, the same waiting.
 use super::reference::Reference;
 use super::*;
-use crate::bio::{Op, Prio};
+use crate::bio::Prio;
+use crate::op::Op;
 use crate::sched::batch::Batch;
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;

@@ -29,12 +29,11 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{
-    BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit, OpClass,
-};
+use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit};
 use super::options::BfqOptions;
 use super::waiting::{Store, TakenCommand};
 use crate::bio::{BioFlags, PrioClass};
+use crate::op::Direction;
 use crate::request::{Request, RequestList};
 use crate::units::{Nanos, Sector};
 use inject::Sampling;
@@ -401,7 +400,7 @@ impl Bfq {
 
 impl Elevator for Bfq {
     fn insert(&mut self, now: Nanos, request: Box<Request>) {
-        if OpClass::of(request.op()) == OpClass::First {
+        if request.op().direction() == Direction::None {
             return self.first.push_back(request);
         }
         let is_async = request.flags().contains(BioFlags::ASYNC);
@@ -444,7 +443,7 @@ impl Elevator for Bfq {
         request: Box<Request>,
         flight: &InFlight,
     ) -> Option<Box<Request>> {
-        let is_first = OpClass::of(request.op()) == OpClass::First;
+        let is_first = request.op().direction() == Direction::None;
         let service = if is_first { None } else { self.service_for(now, &Kind::of(&request)) };
         let Some(service) = service else {
             self.insert(request.queued_at(), request);
@@ -485,7 +484,7 @@ impl Elevator for Bfq {
     }
 
     fn completed(&mut self, end: &CompletedRequest) {
-        if OpClass::of(end.op) == OpClass::First {
+        if end.op.direction() == Direction::None {
             return;
         }
         let index = self.queue_of(end.process, end.is_async);

@@ -1,7 +1,8 @@
 //! bfq once more, slow and obvious: lists that are searched from end to end, averages that are
 //! computed from all that was ever seen, and times that are found by trying.
 use super::BfqOptions;
-use crate::bio::{Op, PrioClass};
+use crate::bio::PrioClass;
+use crate::op::Op;
 use crate::sched::elevator::CompletedRequest;
 use crate::sched::testing::Spec;
 

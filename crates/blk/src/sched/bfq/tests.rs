@@ -1,6 +1,7 @@
 //! bfq on a slow device, in virtual time.
 use super::*;
-use crate::bio::{Op, Prio};
+use crate::bio::Prio;
+use crate::op::Op;
 use crate::sched::testing::{Spec, ids};
 use proptest::prelude::*;
 use std::collections::VecDeque;

@@ -14,7 +14,7 @@ mod tests;
 
 use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit};
 use super::options::KyberOptions;
-use crate::bio::Op;
+use crate::op::{Op, OpClass};
 use crate::request::{Request, RequestList};
 use crate::units::{Nanos, Sector};
 
@@ -35,20 +35,19 @@ const DISCARD_TARGET: Nanos = Nanos(5_000_000_000);
 const PERIOD: Nanos = Nanos(100_000_000);
 
 fn domain_of(op: Op) -> usize {
-    match op {
-        Op::Read => READ,
-        Op::Write | Op::WriteZeroes | Op::ZoneAppend => WRITE,
-        Op::Discard => DISCARD,
-        _ => OTHER,
+    match op.info().class {
+        OpClass::Read => READ,
+        OpClass::Write => WRITE,
+        OpClass::Discard => DISCARD,
+        OpClass::Flush | OpClass::Zone => OTHER,
     }
 }
 
 /// The domain of all operations of a set, if it is one.
 fn domain_of_all(ops: u16) -> Option<usize> {
-    const WRITES: u16 =
-        1 << Op::Write as u16 | 1 << Op::WriteZeroes as u16 | 1 << Op::ZoneAppend as u16;
-    const READS: u16 = 1 << Op::Read as u16;
-    const DISCARDS: u16 = 1 << Op::Discard as u16;
+    const WRITES: u16 = Op::set_of_class(OpClass::Write);
+    const READS: u16 = Op::set_of_class(OpClass::Read);
+    const DISCARDS: u16 = Op::set_of_class(OpClass::Discard);
     match ops {
         READS => Some(READ),
         DISCARDS => Some(DISCARD),

@@ -1,6 +1,6 @@
 //! Kyber once more, slow and obvious: all latencies are kept and sorted when they are asked about.
 use super::KyberOptions;
-use crate::bio::Op;
+use crate::op::Op;
 use crate::sched::testing::Spec;
 
 const MS: u64 = 1_000_000;

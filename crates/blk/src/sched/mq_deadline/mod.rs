@@ -20,10 +20,11 @@ mod reference;
 mod tests;
 mod zone_lock;
 
-use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit, OpClass};
+use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit};
 use super::options::MqDeadlineOptions;
 use super::waiting::{Key, Store};
 use crate::bio::PrioClass;
+use crate::op::Direction;
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
 use dir_queue::DirQueue;
@@ -196,10 +197,10 @@ impl MqDeadline {
 
 impl Elevator for MqDeadline {
     fn insert(&mut self, _now: Nanos, request: Box<Request>) {
-        let dir = match OpClass::of(request.op()) {
-            OpClass::First => return self.first.push_back(request),
-            OpClass::Read => Dir::Read,
-            OpClass::Write => Dir::Write,
+        let dir = match request.op().direction() {
+            Direction::None => return self.first.push_back(request),
+            Direction::Read => Dir::Read,
+            Direction::Write => Dir::Write,
         };
         let class = request.prio().class.index();
         self.waiting[class] += 1;

@@ -1,7 +1,7 @@
 //! mq-deadline once more, slow and obvious: one list of what waits, searched from end to end.
 use super::MqDeadlineOptions;
-use crate::bio::Op;
 use crate::bio::PrioClass;
+use crate::op::Op;
 use crate::sched::elevator::InFlight;
 use crate::sched::testing::Spec;
 

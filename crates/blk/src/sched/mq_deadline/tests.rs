@@ -1,7 +1,8 @@
 //! The order of mq-deadline, case by case and against a plain model of it.
 use super::reference::Reference;
 use super::*;
-use crate::bio::{Op, Prio};
+use crate::bio::Prio;
+use crate::op::Op;
 use crate::sched::testing::{Spec, ids};
 use crate::testing::{limits, sequential_zones};
 use proptest::prelude::*;

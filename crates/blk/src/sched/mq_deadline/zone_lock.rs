@@ -2,8 +2,8 @@
 //!
 //! The policy of kernels up to 6.9. A zone is locked when a write to it is sent and unlocked when
 //! the write completes; the search for the next write skips locked zones.
-use crate::bio::Op;
 use crate::limits::Limits;
+use crate::op::Op;
 use crate::probe::mutant;
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneKind};

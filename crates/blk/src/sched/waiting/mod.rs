@@ -260,7 +260,8 @@ impl WaitQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bio::{Bio, Op};
+    use crate::bio::Bio;
+    use crate::op::Op;
     use crate::request::Request;
     use crate::units::{Sector, ZoneNo};
 
