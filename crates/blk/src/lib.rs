@@ -55,6 +55,7 @@
 
 pub mod bio;
 pub mod buf;
+mod buf_pool;
 pub mod channel;
 mod completion;
 pub mod device;
@@ -96,6 +97,7 @@ pub mod zone;
 
 pub use bio::{Bio, BioFlags, Completion, Prio, PrioClass};
 pub use buf::Buf;
+pub use buf_pool::BufPool;
 pub use channel::Channel;
 pub use device::{
     Abort, AgingLimits, Device, HwQueue, ReadBufs, TimedQueue, ZoneAging, ZoneExtensions,

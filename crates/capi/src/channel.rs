@@ -2,9 +2,15 @@
 use crate::device::Device;
 use crate::error::{Error, Result};
 use std::convert::Infallible;
-use zonal_blk::{Bio, BioFlags, Buf, Channel, Clock, Completion, Nanos, Op, Sector, Status, Wake};
+use zonal_blk::{
+    Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Sector, Status,
+    Wake,
+};
 use zonal_os::RealClock;
 use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
+
+/// Bytes of the buffers that a channel keeps for later commands.
+const MAX_KEPT: usize = 16 << 20;
 
 /// Memory of the C program, or null.
 #[derive(Clone, Copy)]
@@ -50,8 +56,8 @@ pub(crate) struct Io {
     /// By the `user_data` of their bios.
     commands: Vec<Option<Command>>,
     vacant: Vec<usize>,
-    /// Buffers that were used.
-    spare: Vec<Buf>,
+    reads: ReadBufs,
+    bufs: BufPool,
 }
 
 /// What [`serve`] drives.
@@ -76,9 +82,10 @@ impl Io {
             clock: device.clock.clone(),
             lba: queue.limits().lba_size.into(),
             keeps_data: device.attached.keeps_data,
+            reads: queue.device().read_bufs(),
             commands: Vec::new(),
             vacant: Vec::new(),
-            spare: Vec::new(),
+            bufs: BufPool::default(),
         })
     }
 
@@ -94,8 +101,8 @@ impl Io {
     /// command has completed.
     pub(crate) unsafe fn submit(&mut self, command: Command) -> Result<()> {
         let nr_sectors = self.check(&command)?;
-        let buf = if self.keeps_data && has_data(command.op) {
-            let mut buf = self.buffer(command.length)?;
+        let buf = if self.keeps_data && command.op.info().has_data {
+            let mut buf = self.buffer(command.op, command.length)?;
             if command.op != Op::Read {
                 // SAFETY: the memory is as long as the command, and so is the buffer.
                 let data = unsafe { std::slice::from_raw_parts(command.memory.0, buf.len()) };
@@ -128,7 +135,7 @@ impl Io {
         if op.has_range() && *length == 0 {
             return Err(Error::invalid(format_args!("{op:?} of 0 bytes: expected at least {lba}")));
         }
-        if has_data(*op) && memory.0.is_null() {
+        if op.info().has_data && memory.0.is_null() {
             return Err(Error::new(libc::EFAULT, format_args!("{op:?}: found no buffer (NULL)")));
         }
         u32::try_from(length / 512).map_err(|_| {
@@ -136,14 +143,14 @@ impl Io {
         })
     }
 
-    fn buffer(&mut self, length: u64) -> Result<Buf> {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        if let Some(mut buf) = self.spare.pop_if(|buf| buf.capacity() >= length) {
-            buf.set_len(length);
-            return Ok(buf);
-        }
+    fn buffer(&mut self, op: Op, length: u64) -> Result<Buf> {
+        let len = usize::try_from(length).unwrap_or(usize::MAX);
+        let buf = match op {
+            Op::Read => self.bufs.for_read(len, self.reads),
+            _ => self.bufs.sized(len),
+        };
         let memory = || Error::new(libc::ENOMEM, format_args!("no memory for {length} bytes"));
-        Buf::try_zeroed(length).ok_or_else(memory)
+        buf.ok_or_else(memory)
     }
 
     /// Appends the outcomes of what has completed to `outcomes`. With none there yet, waits until one
@@ -162,8 +169,9 @@ impl Io {
                 // SAFETY: the command has only now completed.
                 unsafe { give(&command, completion.buf.as_deref()) };
             }
-            // As many as were ever in flight at once.
-            self.spare.extend(completion.buf);
+            if let Some(buf) = completion.buf {
+                self.bufs.put(buf, MAX_KEPT);
+            }
             outcomes.push(Outcome {
                 user_data: command.user_data,
                 status: completion.status,
@@ -172,10 +180,6 @@ impl Io {
             });
         }
     }
-}
-
-fn has_data(op: Op) -> bool {
-    matches!(op, Op::Read | Op::Write | Op::ZoneAppend)
 }
 
 /// Copies what was read to the program; zeroes from a device that keeps no data.
@@ -235,5 +239,38 @@ impl Frontend for Link {
     fn next_event(&mut self, _: Nanos) -> Wake {
         let until = self.until.map_or(Wake::Idle, Wake::At);
         channels_next_event(self).min(until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::QueueOptions;
+
+    #[test]
+    fn buffers_of_mixed_lengths_are_used_again() {
+        // The short one completes last, and is not long enough for the next.
+        const LENGTHS: [u64; 2] = [1 << 20, 4 << 10];
+        let name = "null:memory=true,latency=1us";
+        let device = Device::open(name, libc::O_RDONLY, QueueOptions::default());
+        let device = device.expect("a device");
+        let mut io = Io::open(&device).expect("a channel");
+        let mut memory = vec![0; 1 << 20];
+        let mut outcomes = Vec::new();
+        for _ in 0..100 {
+            for length in LENGTHS {
+                let memory = Memory(memory.as_mut_ptr());
+                let (op, flags) = (Op::Read, BioFlags::NONE);
+                let command = Command { op, flags, offset: 0, length, memory, user_data: 0 };
+                // SAFETY: the memory is as long as the longest, and what the reads write is not looked at.
+                unsafe { io.submit(command) }.expect("a read");
+            }
+            while io.in_flight() > 0 {
+                io.poll(None, &mut outcomes);
+            }
+        }
+        assert!(outcomes.iter().all(|outcome| outcome.status == Status::Ok));
+        let most: u64 = LENGTHS.iter().sum();
+        assert!(io.bufs.bytes() as u64 <= most, "{} bytes kept", io.bufs.bytes());
     }
 }

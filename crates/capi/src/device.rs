@@ -32,7 +32,7 @@ pub(crate) fn get(device: c_int) -> Result<Arc<Device>> {
 }
 
 impl Device {
-    fn open(name: &str, flags: c_int, options: QueueOptions) -> Result<Self> {
+    pub(crate) fn open(name: &str, flags: c_int, options: QueueOptions) -> Result<Self> {
         let open = OpenOptions { channels: QUEUES, ..OpenOptions::default() };
         // Any number of channels, whatever the device has.
         let options = QueueOptions { share_queues: true, ..options };

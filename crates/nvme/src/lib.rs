@@ -34,7 +34,6 @@
 
 pub mod ana;
 pub mod auth;
-mod buffer_pool;
 pub mod controller;
 mod key_file;
 pub mod ns;

@@ -2,7 +2,6 @@
 //! A zoned one is one that the ZNS Command Set can describe.
 use super::MDTS;
 use crate::NvmeStatus;
-use crate::buffer_pool::BufferPool;
 use crate::wire::identify::{
     EXPLICIT_FLUSH, IdDescriptor, IdentifyNamespace, IndependentNamespace, NvmNamespace, OZCS_ZRWA,
     ZOC_EXCURSIONS, ZnsNamespace, id_type,
@@ -13,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{
-    AgingLimits, Buf, Limits, Queue, ReadBufs, Sector, Status, Zone, ZoneAging, ZoneCondition,
+    AgingLimits, Buf, BufPool, Limits, Queue, Sector, Status, Zone, ZoneAging, ZoneCondition,
     ZoneExtensions, ZoneKind, ZoneNo,
 };
 
@@ -103,11 +102,8 @@ impl Namespace {
     }
 
     /// A buffer for a read of `len` bytes. What the device leaves as it was is zeroes to the host.
-    pub(super) fn read_buf(&self, bufs: &mut BufferPool, len: usize) -> Result<Buf, NvmeStatus> {
-        let buf = match self.queue.device().read_bufs() {
-            ReadBufs::Filled => bufs.sized(len),
-            ReadBufs::Untouched | ReadBufs::Unknown => bufs.zeroed(len),
-        };
+    pub(super) fn read_buf(&self, bufs: &mut BufPool, len: usize) -> Result<Buf, NvmeStatus> {
+        let buf = bufs.for_read(len, self.queue.device().read_bufs());
         buf.ok_or(NvmeStatus::INTERNAL)
     }
 

@@ -14,7 +14,6 @@ use super::pdu::{
     CommonHeader, DataBody, Digests, FatalError, Format, Initialize, InitializeBody,
     MAX_TERMINATE_DATA, Payload, Pdu, PduError, PduType, Role, TerminateBody, flag,
 };
-use crate::buffer_pool::append;
 use crate::wire::{Cqe, Sqe};
 use zerocopy::FromBytes;
 
@@ -409,4 +408,31 @@ fn with_data(mut pdu: Pdu, payload: Payload) -> Pdu {
         _ => {}
     }
     pdu
+}
+
+/// Appends `bytes` to what becomes `len` bytes in all. The memory grows with the bytes received, not
+/// with the length announced, and never beyond `len`, so that its size class is that of `len`.
+fn append(buffer: &mut Vec<u8>, len: usize, bytes: &[u8]) {
+    let needed = buffer.len() + bytes.len();
+    if needed > buffer.capacity() {
+        let capacity = (2 * buffer.capacity()).min(len).max(needed);
+        buffer.reserve_exact(capacity - buffer.len());
+    }
+    buffer.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::append;
+
+    #[test]
+    fn memory_grows_with_the_bytes_received_up_to_the_length() {
+        let mut buffer = Vec::new();
+        append(&mut buffer, 20480, &[1; 100]);
+        while buffer.len() < 20480 {
+            append(&mut buffer, 20480, &[1; 20]);
+            assert!(buffer.capacity() <= 2 * buffer.len());
+        }
+        assert_eq!((buffer.len(), buffer.capacity()), (20480, 20480));
+    }
 }

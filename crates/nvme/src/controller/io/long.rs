@@ -6,10 +6,9 @@
 //! the Write Zeroes before it.
 use super::Namespace;
 use crate::NvmeStatus;
-use crate::buffer_pool::BufferPool;
 use crate::controller::MDTS;
 use std::vec::IntoIter;
-use zonal_blk::{Bio, BioFlags, Op, Sector, ZoneNo};
+use zonal_blk::{Bio, BioFlags, BufPool, Op, Sector, ZoneNo};
 
 /// Bios in flight of one command.
 pub(super) const MAX_BIOS: usize = 64;
@@ -49,11 +48,7 @@ impl Remaining {
     ///
     /// # Errors
     /// There is no memory for its buffer.
-    pub fn next(
-        &mut self,
-        namespace: &Namespace,
-        bufs: &mut BufferPool,
-    ) -> Result<Bio, NvmeStatus> {
+    pub fn next(&mut self, namespace: &Namespace, bufs: &mut BufPool) -> Result<Bio, NvmeStatus> {
         const LEFT: &str = "a command with bios left";
         Ok(match self {
             Remaining::Range { op, flags, sector, nr_sectors } => {

@@ -15,7 +15,6 @@ use super::response::{CommandOutput, CommandResult, Data, Response, SqHead, chec
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
 use crate::auth::AuthState;
-use crate::buffer_pool::BufferPool;
 use crate::slab::Slab;
 use crate::wire::Sqe;
 use crate::wire::io::{DsmCommand, DsmRange, RwCommand};
@@ -26,7 +25,7 @@ use long::{MAX_BIOS, Remaining};
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, ReadBufs, Wake, WakeUp};
+use zonal_blk::{Bio, Buf, BufPool, Channel, Completion, Nanos, ReadBufs, Wake, WakeUp};
 
 /// Bytes of buffers of commands in flight from which on no command may be submitted. Together with
 /// the buffers kept for reuse they are no more either, but for one command.
@@ -53,7 +52,7 @@ pub struct IoQueue {
     /// The command that has bios left to submit.
     long: Option<LongCommand>,
     /// For reads.
-    bufs: BufferPool,
+    bufs: BufPool,
     done: Vec<Completion>,
 }
 
@@ -116,7 +115,7 @@ impl IoQueue {
             pending: Slab::default(),
             in_flight: 0,
             long: None,
-            bufs: BufferPool::of_zeroes(),
+            bufs: BufPool::of_zeroes(),
             done: Vec::new(),
         }
     }

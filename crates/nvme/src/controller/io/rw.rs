@@ -3,13 +3,12 @@ use super::long::Remaining;
 use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
-use crate::buffer_pool::BufferPool;
 use crate::controller::MDTS;
 use crate::controller::namespace::append_shift;
 use crate::controller::response::INVALID_FIELD;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use zerocopy::FromBytes;
-use zonal_blk::{Bio, BioFlags, Buf, Op, Sector};
+use zonal_blk::{Bio, BioFlags, Buf, BufPool, Op, Sector};
 
 type SubmissionResult = Result<Submission, NvmeStatus>;
 
@@ -69,7 +68,7 @@ pub(super) fn flush() -> Submission {
 pub(super) fn read(
     namespace: &Namespace,
     command: &RwCommand,
-    bufs: &mut BufferPool,
+    bufs: &mut BufPool,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     let buf = Some(namespace.read_buf(bufs, len as usize * 512)?);
@@ -115,7 +114,7 @@ pub(super) fn compare(
     namespace: &Namespace,
     command: &RwCommand,
     data: &mut Option<Buf>,
-    bufs: &mut BufferPool,
+    bufs: &mut BufPool,
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command)?;
     let buf = Some(namespace.read_buf(bufs, len as usize * 512)?);

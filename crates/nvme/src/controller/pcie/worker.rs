@@ -4,7 +4,6 @@ use super::ring::{CqRing, SqRing};
 use super::shared::{Ended, Mail, Mailbox, Shared, SqSetup};
 use super::{BATCH, Dma, DmaError};
 use crate::NvmeStatus;
-use crate::buffer_pool::BufferPool;
 use crate::controller::async_events::EventType;
 use crate::controller::io::IoQueue;
 use crate::controller::response::{INVALID_FIELD, Response};
@@ -15,7 +14,7 @@ use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use zonal_blk::{Channel, Nanos, Wake, WakeUp};
+use zonal_blk::{BufPool, Channel, Nanos, Wake, WakeUp};
 
 /// Commands in flight of a submission queue.
 const MAX_COMMANDS: usize = MAX_QUEUE as usize;
@@ -47,7 +46,7 @@ pub struct IoWorker {
     /// Shadow doorbells and event indices.
     buffers: Option<[u64; 2]>,
     queues: Vec<SubmissionQueue>,
-    bufs: BufferPool,
+    bufs: BufPool,
     fetched: Vec<Sqe>,
     responses: Vec<Response>,
     /// A queue is not in guest memory: nothing is done until the controller is reset.
@@ -97,7 +96,7 @@ impl IoWorker {
             head: 0,
             buffers,
             queues: Vec::new(),
-            bufs: BufferPool::default(),
+            bufs: BufPool::default(),
             fetched: Vec::new(),
             responses: Vec::new(),
             failed: false,
@@ -332,7 +331,7 @@ impl SubmissionQueue {
         now: Nanos,
         dma: &impl Dma,
         sqe: &Sqe,
-        bufs: &mut BufferPool,
+        bufs: &mut BufPool,
         (ring, responses): (&mut CqRing, &mut Vec<Response>),
     ) {
         let cid = sqe.cid.get();
@@ -366,7 +365,7 @@ impl SubmissionQueue {
         dma: &impl Dma,
         sqe: &Sqe,
         len: u64,
-        bufs: &mut BufferPool,
+        bufs: &mut BufPool,
         segments: &mut Vec<Segment>,
     ) -> Result<Option<zonal_blk::Buf>, NvmeStatus> {
         segments.clear();
@@ -391,7 +390,7 @@ impl SubmissionQueue {
         &mut self,
         dma: &impl Dma,
         response: Response,
-        bufs: &mut BufferPool,
+        bufs: &mut BufPool,
         ring: &mut CqRing,
     ) {
         let Response { mut cqe, data, received } = response;

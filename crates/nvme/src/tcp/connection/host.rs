@@ -1,6 +1,5 @@
 //! The host's side.
 use super::{CloseReason, Endpoint, invalid_field, protocol_error};
-use crate::buffer_pool::BufferPool;
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::{DataDigest, append, command, host_data};
 use crate::tcp::output::{LONG_DATA, Output};
@@ -9,7 +8,7 @@ use crate::wire::queue::Transfer;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::io::IoSlice;
 use std::mem::take;
-use zonal_blk::{Buf, Outgoing};
+use zonal_blk::{Buf, BufPool, Outgoing};
 
 /// Limits and preferences of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +104,7 @@ pub struct HostConnection {
     long_reads: usize,
     /// The PDU that is being received, and the length of its data.
     receiving: Option<(Pdu, usize)>,
-    bufs: BufferPool,
+    bufs: BufPool,
 }
 
 /// A command in flight.
@@ -158,7 +157,7 @@ impl HostConnection {
             outstanding: 0,
             long_reads: 0,
             receiving: None,
-            bufs: BufferPool::default(),
+            bufs: BufPool::default(),
         }
     }
 

@@ -1,7 +1,6 @@
 //! The target's side.
 use super::{CloseReason, Endpoint, invalid_field, protocol_error};
 use crate::NvmeStatus;
-use crate::buffer_pool::BufferPool;
 use crate::controller::Data;
 use crate::slab::Slab;
 use crate::tcp::decode::DataLimits;
@@ -12,7 +11,7 @@ use crate::wire::queue::Transfer as Direction;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use zonal_blk::{Buf, Outgoing};
+use zonal_blk::{Buf, BufPool, Outgoing};
 
 /// Bytes of a PDU for the host besides its data, at most: header, digests and padding.
 const MAX_FRAMING: usize = 24 + 4 + 128 + 4;
@@ -100,7 +99,7 @@ pub struct TargetConnection {
     /// Commands whose R2T was not sent yet, with the length of their data.
     r2t_queue: VecDeque<(Sqe, u32)>,
     /// For data of commands.
-    bufs: BufferPool,
+    bufs: BufPool,
     /// Data of responses that were sent, or copied.
     spent: Vec<Data>,
 }
@@ -143,7 +142,7 @@ impl TargetConnection {
             awaiting: Slab::default(),
             r2t_bytes: 0,
             r2t_queue: VecDeque::new(),
-            bufs: BufferPool::default(),
+            bufs: BufPool::default(),
             spent: Vec::new(),
         }
     }

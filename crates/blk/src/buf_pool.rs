@@ -1,34 +1,66 @@
-//! Buffers kept for reuse, so that commands allocate nothing in steady state. The bytes kept are
-//! bounded; the longest buffers are dropped first.
-use zonal_blk::Buf;
+//! Buffers kept for reuse, so that I/O allocates nothing in steady state. The bytes kept are bounded; the
+//! longest buffers are dropped first.
+use crate::buf::Buf;
+use crate::device::ReadBufs;
 
 /// Buffers by the power of two of their capacity, so that one that served a length serves it again,
 /// with less than twice the memory.
 #[derive(Debug)]
-pub(crate) struct BufferPool {
+pub struct BufPool {
     by_size_class: [Vec<Buf>; usize::BITS as usize],
     bytes: usize,
     /// Buffers that are put back may have data.
     used: bool,
 }
 
-impl Default for BufferPool {
+impl Default for BufPool {
     fn default() -> Self {
         let by_size_class = [const { Vec::new() }; usize::BITS as usize];
-        BufferPool { by_size_class, bytes: 0, used: true }
+        BufPool { by_size_class, bytes: 0, used: true }
     }
 }
 
-impl BufferPool {
-    /// A buffer of the size class of `len` bytes. It may still have to grow, to less than twice its
-    /// capacity.
-    fn take(&mut self, len: usize) -> Option<Buf> {
-        let buf = self.by_size_class[size_class(len)].pop()?;
-        self.bytes -= buf.capacity();
-        Some(buf)
+impl BufPool {
+    /// A pool to which only zeroes are put back, until [`BufPool::set_used`].
+    pub fn of_zeroes() -> Self {
+        BufPool { used: false, ..BufPool::default() }
     }
 
-    /// Keeps a buffer, and at most `most` bytes in all.
+    /// From now on buffers that are put back may have data.
+    pub fn set_used(&mut self) {
+        self.used = true;
+    }
+
+    /// A buffer of `len` bytes of any value; `None` if there is no memory for it.
+    pub fn sized(&mut self, len: usize) -> Option<Buf> {
+        self.fitting(len).or_else(|| Buf::try_zeroed(len))
+    }
+
+    /// A buffer of `len` zero bytes; `None` if there is no memory for it.
+    pub fn zeroed(&mut self, len: usize) -> Option<Buf> {
+        match self.fitting(len) {
+            Some(mut buf) => {
+                if self.used {
+                    buf.fill(0);
+                } else {
+                    debug_assert!(buf.iter().all(|&byte| byte == 0), "a buffer with data");
+                }
+                Some(buf)
+            }
+            None => Buf::try_zeroed(len),
+        }
+    }
+
+    /// A buffer for a read of `len` bytes, which shows its reader nothing but what the device read:
+    /// zeroes, unless reads set every byte. `None` if there is no memory for it.
+    pub fn for_read(&mut self, len: usize, reads: ReadBufs) -> Option<Buf> {
+        match reads {
+            ReadBufs::Filled => self.sized(len),
+            ReadBufs::Untouched | ReadBufs::Unknown => self.zeroed(len),
+        }
+    }
+
+    /// Keeps a buffer, and at most `most` bytes in all. A lent one has no bytes to keep.
     pub fn put(&mut self, buf: Buf, most: usize) {
         let capacity = buf.capacity();
         if capacity == 0 || capacity > most {
@@ -51,41 +83,18 @@ impl BufferPool {
             }
         }
     }
-}
 
-fn size_class(len: usize) -> usize {
-    len.max(1).ilog2() as usize
-}
-
-impl BufferPool {
-    /// A buffer of `len` bytes of any value; `None` if there is no memory for it.
-    pub fn sized(&mut self, len: usize) -> Option<Buf> {
-        self.fitting(len).or_else(|| Buf::try_zeroed(len))
+    /// Bytes of the buffers kept.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// A pool to which only zeroes are put back, until [`BufferPool::set_used`].
-    pub fn of_zeroes() -> Self {
-        BufferPool { used: false, ..BufferPool::default() }
-    }
-
-    /// From now on buffers that are put back may have data.
-    pub fn set_used(&mut self) {
-        self.used = true;
-    }
-
-    /// A buffer of `len` zero bytes; `None` if there is no memory for it.
-    pub fn zeroed(&mut self, len: usize) -> Option<Buf> {
-        match self.fitting(len) {
-            Some(mut buf) => {
-                if self.used {
-                    buf.fill(0);
-                } else {
-                    debug_assert!(buf.iter().all(|&byte| byte == 0), "a buffer with data");
-                }
-                Some(buf)
-            }
-            None => Buf::try_zeroed(len),
-        }
+    /// A buffer of the size class of `len` bytes. It may still have to grow, to less than twice its
+    /// capacity.
+    fn take(&mut self, len: usize) -> Option<Buf> {
+        let buf = self.by_size_class[size_class(len)].pop()?;
+        self.bytes -= buf.capacity();
+        Some(buf)
     }
 
     /// A pooled buffer with `len` bytes of any value. One that is too short is dropped.
@@ -97,15 +106,8 @@ impl BufferPool {
     }
 }
 
-/// Appends `bytes` to what becomes `len` bytes in all. The memory grows with the bytes received, not
-/// with the length announced, and never beyond `len`, so that its size class is that of `len`.
-pub(crate) fn append(buffer: &mut Vec<u8>, len: usize, bytes: &[u8]) {
-    let needed = buffer.len() + bytes.len();
-    if needed > buffer.capacity() {
-        let capacity = (2 * buffer.capacity()).min(len).max(needed);
-        buffer.reserve_exact(capacity - buffer.len());
-    }
-    buffer.extend_from_slice(bytes);
+fn size_class(len: usize) -> usize {
+    len.max(1).ilog2() as usize
 }
 
 #[cfg(test)]
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn buffers_are_reused_for_the_length_they_had() {
-        let mut pool = BufferPool::default();
+        let mut pool = BufPool::default();
         for len in [512, 4096, 20480] {
             pool.put(Buf::zeroed(len), 1 << 20);
         }
@@ -135,7 +137,7 @@ mod tests {
 
     #[test]
     fn longest_are_dropped_and_what_is_too_long_is_not_kept() {
-        let mut pool = BufferPool::default();
+        let mut pool = BufPool::default();
         pool.put(Buf::zeroed(16384), 24576);
         pool.put(Buf::zeroed(8192), 24576);
         assert_eq!(pool.bytes, 24576);
@@ -146,16 +148,5 @@ mod tests {
         pool.shrink(0);
         assert_eq!(pool.bytes, 0);
         assert!(pool.take(8192).is_none());
-    }
-
-    #[test]
-    fn memory_grows_with_the_bytes_received_up_to_the_length() {
-        let mut buffer = Vec::new();
-        append(&mut buffer, 20480, &[1; 100]);
-        while buffer.len() < 20480 {
-            append(&mut buffer, 20480, &[1; 20]);
-            assert!(buffer.capacity() <= 2 * buffer.len());
-        }
-        assert_eq!((buffer.len(), buffer.capacity()), (20480, 20480));
     }
 }
