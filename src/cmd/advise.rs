@@ -26,7 +26,7 @@ pub struct AdviseArgs {
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        default_value = "none,mq-deadline,bfq,kyber"
+        default_value = zonal_blk::scheduler_list!()
     )]
     pub schedulers: Vec<String>,
     /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]

@@ -56,9 +56,15 @@ pub struct RunArgs {
     /// plug]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub zone_write: Option<ZoneWriteArg>,
-    /// I/O scheduler of all devices: none, mq-deadline, bfq or kyber. Without it, each job's
-    /// `ioscheduler` names its device's [default: none]
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = concat!(
+            "I/O scheduler of all devices: ",
+            zonal_blk::scheduler_names!(),
+            ". Without it, each job's `ioscheduler` names its device's [default: none]"
+        )
+    )]
     pub scheduler: Option<String>,
     /// Set an attribute of the scheduler; can be repeated
     #[arg(long, value_name = "NAME=VALUE")]

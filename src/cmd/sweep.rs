@@ -30,9 +30,15 @@ pub struct SweepArgs {
     /// that `zonal run` takes. Without it, each job's `filename` names its device
     #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: Option<String>,
-    /// I/O scheduler of all devices: none, mq-deadline, bfq or kyber. Without it, each job's
-    /// `ioscheduler` names its device's [default: none]
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = concat!(
+            "I/O scheduler of all devices: ",
+            zonal_blk::scheduler_names!(),
+            ". Without it, each job's `ioscheduler` names its device's [default: none]"
+        )
+    )]
     pub scheduler: Option<String>,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
     /// plug]

@@ -1,6 +1,7 @@
 //! Schedulers from outside: named on the command line and by jobs, and what the report tells.
 use crate::support;
 use serde_json::Value;
+use zonal_blk::sched::Scheduler;
 
 /// Runs `zonal run` in virtual time: exit code, standard output, standard error.
 fn run(args: &[&str]) -> (i32, String, String) {
@@ -123,7 +124,7 @@ fn zone_write_locking_runs_under_mq_deadline_alone() {
     let lock = ["--zone-write=lock", "--iodepth=8", "--size=4m"];
     let report = json(&[&job[..], &lock, &["--scheduler=mq-deadline"]].concat());
     assert_eq!(report["zonal"]["policy"], "lock");
-    for scheduler in ["none", "bfq", "kyber"] {
+    for scheduler in Scheduler::NAMES.iter().filter(|&&name| name != "mq-deadline") {
         let named = format!("--scheduler={scheduler}");
         let (code, _, err) = run(&[&job[..], &lock, &[&named]].concat());
         assert_eq!(code, 2);
@@ -146,7 +147,7 @@ fn wrong_schedulers_and_attributes_end_with_2_and_what_there_is() {
     for (args, messages) in [
         (
             &["--scheduler=cfq"][..],
-            &["--scheduler: ", "`cfq`", "none, mq-deadline, bfq or kyber"][..],
+            &["--scheduler: ", "`cfq`", zonal_blk::scheduler_names!()][..],
         ),
         (&["--ioscheduler=noop"], &["job a: ioscheduler: ", "`noop`"]),
         (

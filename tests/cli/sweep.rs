@@ -122,7 +122,11 @@ fn misspelt_names_of_devices_schedulers_and_options_are_recognised() {
         (&["--device=smr-30", "--name=a"][..], "unknown device `smr-30`, did you mean `smr-30t`?"),
         (
             &[DEVICE, "--name=a", "--scheduler=mq-deadlin"],
-            "no scheduler is called `mq-deadlin`, expected none, mq-deadline, bfq or kyber, did you mean `mq-deadline`?",
+            concat!(
+                "no scheduler is called `mq-deadlin`, expected ",
+                zonal_blk::scheduler_names!(),
+                ", did you mean `mq-deadline`?"
+            ),
         ),
         (&[DEVICE, "--name=a", "--clokc=real"], "unknown option --clokc, did you mean --clock?"),
         (&[DEVICE, "--name=a", "--zone-write=plgu"], "plug"),

@@ -5,7 +5,7 @@
 //!  Bio         op, first sector, length, priority, buffer, user_data
 //!   | bio        check against the device's limits, split
 //!   | plug       zone write plugging: one write in flight per sequential zone, the rest in order
-//!   | sched      none, mq-deadline, bfq or kyber
+//!   | sched      none, or the order of a scheduler
 //!   | hctx       hardware queue: tags, dispatch, requeue, timeout
 //!   v
 //!  Device      owns the Request until it hands it back with a status

@@ -6,6 +6,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use zonal_blk::sched::Scheduler;
 use zonal_blk::{
     Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
     TimedQueue, Zone, ZoneNo, ZoneWrite,
@@ -173,7 +174,7 @@ fn open_and_close(
 
 /// Channels leave what they had to those that are opened after them.
 fn closed_channels() {
-    for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
+    for scheduler in Scheduler::NAMES {
         for share_queues in [false, true] {
             let options = QueueOptions {
                 zone_write: Some(ZoneWrite::Plug),

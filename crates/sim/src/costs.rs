@@ -117,8 +117,8 @@ impl CostModel {
     /// The published costs are derived from the null_blk table of the zone write plugging patches,
     /// where one job at depth 1 is limited by its own thread only: the bandwidths with 4 KiB and with
     /// 1 MiB give two equations for `io` and `mib`. For mq-deadline the
-    /// rows with zone write locking and with plugging are averaged. There is no row for kyber; it
-    /// is given the costs of mq-deadline.
+    /// rows with zone write locking and with plugging are averaged. Schedulers
+    /// without a row, such as kyber, have the costs of mq-deadline.
     pub fn of(self, scheduler: Scheduler) -> IoCost {
         match self {
             CostModel::Flat(io) => IoCost::halves(io, Nanos(0)),
@@ -131,10 +131,10 @@ impl CostModel {
         let (io, mib) = match scheduler {
             // 2639 and 28190 MB/s.
             Scheduler::None => (1_412, 35_784),
-            // 940 and 18550 MB/s with locking, 943 and 18660 MB/s with plugging.
-            Scheduler::MqDeadline(_) | Scheduler::Kyber(_) => (4_147, 52_213),
             // 756 and 16020 MB/s.
             Scheduler::Bfq(_) => (5_183, 60_271),
+            // 940 and 18550 MB/s with locking, 943 and 18660 MB/s with plugging.
+            _ => (4_147, 52_213),
         };
         IoCost::halves(Nanos(io), Nanos(mib))
     }

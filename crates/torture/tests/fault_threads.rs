@@ -165,7 +165,7 @@ fn threads_with_shared_queues_lose_nothing() {
 #[test]
 #[cfg_attr(miri, ignore = "schedulers that wait are too slow for miri")]
 fn threads_with_a_scheduler_lose_nothing() {
-    for name in Scheduler::NAMES.into_iter().filter(|&name| name != "none") {
+    for &name in Scheduler::NAMES.iter().filter(|&&name| name != "none") {
         check_threads(name.parse().unwrap(), true);
     }
 }

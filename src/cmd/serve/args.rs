@@ -46,8 +46,11 @@ pub struct ServeArgs {
     /// plug]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub zone_write: Option<ZoneWriteArg>,
-    /// I/O scheduler: none, mq-deadline, bfq or kyber [default: none]
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = concat!("I/O scheduler: ", zonal_blk::scheduler_names!(), " [default: none]")
+    )]
     pub scheduler: Option<String>,
     /// Set an attribute of the scheduler; can be repeated
     #[arg(long, value_name = "NAME=VALUE")]

@@ -3,6 +3,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use zonal_blk::IoHistograms;
+use zonal_blk::sched::Scheduler;
 use zonal_serve::control::{MAX_CELLS, MapRange, View};
 
 /// Rates that are remembered: more than a terminal has columns.
@@ -108,7 +109,7 @@ pub enum Action {
     Send(Vec<String>),
 }
 
-const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
+const SCHEDULERS: &[&str] = Scheduler::NAMES;
 const POLICIES: &[&str] = &["plug", "qd1", "lock", "off"];
 
 /// The state of the screen.

@@ -158,9 +158,9 @@ impl World {
             while !queue.is_quiescent() {
                 threads::yield_now();
             }
-            match thread_rng().gen_range(0..4) {
+            match thread_rng().gen_range(0..Scheduler::NAMES.len()) {
                 0 => {
-                    let name = Scheduler::NAMES[thread_rng().gen_range(0..4)];
+                    let name = Scheduler::NAMES[thread_rng().gen_range(0..Scheduler::NAMES.len())];
                     queue.set_scheduler(name.parse().unwrap())
                 }
                 1 => {
@@ -232,7 +232,7 @@ fn shuttle_plugs_live_and_go_under_writes_resets_and_finishes() {
 
 #[test]
 fn shuttle_insertion_meets_dispatch() {
-    for scheduler in ["mq-deadline", "bfq", "kyber"] {
+    for &scheduler in &crate::sched::Scheduler::NAMES[1..] {
         explore(Plan { scheduler, depth: 2, share_queues: true, appends_only: false, ..PLAN });
     }
 }

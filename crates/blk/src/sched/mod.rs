@@ -10,6 +10,9 @@
 //!                 requests as there is room for
 //!   Elevator      the order: MqDeadline, Bfq or Kyber, plain types without locks or clocks
 //! ```
+//!
+//! A scheduler is a folder here, with an [`Elevator`](elevator::Elevator) and its options, and a line in
+//! the table of `scheduler.rs`, from which everything else has its name.
 mod batch;
 mod bfq;
 mod dispatcher;
@@ -28,10 +31,13 @@ mod testing;
 mod tests;
 mod waiting;
 
+pub use bfq::BfqOptions;
 pub use dispatcher::ClassCounters;
 pub(crate) use elevator::MergeLimit;
 pub(crate) use handle::SchedHandle;
+pub use kyber::KyberOptions;
+pub use mq_deadline::MqDeadlineOptions;
 pub(crate) use mq_deadline::ZoneLocks;
-pub use options::{AttrError, AttrValue, BfqOptions, KyberOptions, MqDeadlineOptions};
+pub use options::{AttrError, AttrValue};
 pub(crate) use scheduler::SchedInstance;
 pub use scheduler::{Scheduler, UnknownScheduler};

@@ -6,7 +6,7 @@ use crate::units::Nanos;
 
 /// What an attribute counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+pub(super) enum Unit {
     /// A number.
     Count,
     /// 0 or 1.
@@ -25,12 +25,12 @@ enum Unit {
 
 /// One attribute of the options `T`.
 pub(super) struct Attribute<T> {
-    name: &'static str,
-    unit: Unit,
+    pub name: &'static str,
+    pub unit: Unit,
     /// The smallest and the largest value, times in nanoseconds.
-    range: (u64, u64),
-    get: fn(&T) -> u64,
-    set: fn(&mut T, u64),
+    pub range: (u64, u64),
+    pub get: fn(&T) -> u64,
+    pub set: fn(&mut T, u64),
 }
 
 /// An attribute that is not there, or a value that it does not take.
@@ -164,13 +164,13 @@ fn expected(unit: Unit, min: u64, max: u64) -> String {
 }
 
 /// The longest time that an attribute takes: a day.
-const LONGEST: u64 = 86_400_000_000_000;
+pub(super) const LONGEST: u64 = 86_400_000_000_000;
 
 /// The largest count that an attribute takes, the kernel's `INT_MAX`.
-const COUNT_MAX: u64 = i32::MAX as u64;
+pub(super) const COUNT_MAX: u64 = i32::MAX as u64;
 
 /// The type of an option: a number within the range of its attribute.
-trait Number: Copy {
+pub(super) trait Number: Copy {
     fn to_number(self) -> u64;
     fn from_number(number: u64) -> Self;
 }
@@ -225,68 +225,20 @@ macro_rules! options {
         }
 
         impl $name {
-            pub(super) const ATTRIBUTES: &'static [Attribute<Self>] = &[$($(Attribute {
-                name: stringify!($attribute),
-                unit: Unit::$unit,
-                range: ($min, $max),
-                get: |options| options.$field.to_number(),
-                set: |options, number| options.$field = Number::from_number(number),
-            },)+)*];
+            pub(in crate::sched) const ATTRIBUTES: &'static [$crate::sched::options::Attribute<Self>] = {
+                use $crate::sched::options::{Attribute, Number, Unit};
+                &[$($(Attribute {
+                    name: stringify!($attribute),
+                    unit: Unit::$unit,
+                    range: ($min, $max),
+                    get: |options| options.$field.to_number(),
+                    set: |options, number| options.$field = Number::from_number(number),
+                },)+)*]
+            };
         }
     )*};
 }
-
-options! {
-    /// mq-deadline's attributes (Linux 6.12 Documentation/block/deadline-iosched.rst).
-    pub struct MqDeadlineOptions {
-        /// How long a read may wait before it is dispatched out of sector order.
-        read_expire: Nanos = Nanos(500_000_000), [read_expire: Millis 0 to LONGEST];
-        /// The same for a write.
-        write_expire: Nanos = Nanos(5_000_000_000), [write_expire: Millis 0 to LONGEST];
-        /// How often reads are preferred while writes wait.
-        writes_starved: u32 = 2, [writes_starved: Count 0 to COUNT_MAX];
-        /// Requests in a batch: dispatched in one direction, in sector order.
-        fifo_batch: u32 = 16, [fifo_batch: Count 1 to COUNT_MAX];
-        /// Whether the request to dispatch is also merged behind the one that ends where it begins.
-        front_merges: bool = true, [front_merges: Switch 0 to 1];
-        /// Commands other than reads that may be in flight; 0 for no limit.
-        async_depth: u32 = 0, [async_depth: Count 0 to COUNT_MAX];
-        /// How long a request waits for those of a higher priority class.
-        prio_aging_expire: Nanos = Nanos(10_000_000_000), [prio_aging_expire: Millis 0 to LONGEST];
-    }
-
-    /// bfq's attributes (Linux 6.12 Documentation/block/bfq-iosched.rst).
-    pub struct BfqOptions {
-        /// How long the device idles for a process that has nothing waiting; 0 for not at all.
-        slice_idle: Nanos = Nanos(8_000_000),
-            [slice_idle: Millis 0 to LONGEST, slice_idle_us: Micros 0 to LONGEST];
-        /// The longest time slice of a process.
-        timeout_sync: Nanos = Nanos(125_000_000), [timeout_sync: Millis 1 to LONGEST];
-        /// The largest budget in sectors; 0 for what the device does in `timeout_sync`.
-        max_budget: u32 = 0, [max_budget: Sectors 0 to COUNT_MAX];
-        /// How long a synchronous request may wait in its process's queue.
-        fifo_expire_sync: Nanos = Nanos(125_000_000), [fifo_expire_sync: Millis 0 to LONGEST];
-        /// The same for an asynchronous one.
-        fifo_expire_async: Nanos = Nanos(250_000_000), [fifo_expire_async: Millis 0 to LONGEST];
-        /// How far back a process's next request may lie, in KiB.
-        back_seek_max: u32 = 16 << 10, [back_seek_max: Kibibytes 0 to COUNT_MAX];
-        /// How much farther a distance backwards counts than one forwards.
-        back_seek_penalty: u32 = 2, [back_seek_penalty: Count 1 to COUNT_MAX];
-        /// Whether the weight of a process that begins to do I/O is raised for some seconds.
-        low_latency: bool = true, [low_latency: Switch 0 to 1];
-        /// Whether nothing is left to the device: one command at a time, and the device always idles
-        /// for a process that has nothing waiting.
-        strict_guarantees: bool = false, [strict_guarantees: Switch 0 to 1];
-    }
-
-    /// Kyber's attributes (Linux 6.12 Documentation/block/kyber-iosched.rst).
-    pub struct KyberOptions {
-        /// The target latency of reads.
-        read_lat: Nanos = Nanos(2_000_000), [read_lat_nsec: Nanos 1 to LONGEST];
-        /// The target latency of writes.
-        write_lat: Nanos = Nanos(10_000_000), [write_lat_nsec: Nanos 1 to LONGEST];
-    }
-}
+pub(super) use options;
 
 #[cfg(test)]
 mod tests {

@@ -424,7 +424,7 @@ impl HwQueue for QuickQueue {
 /// Many threads, few tags, all kinds of requests: everything completes once, on its own channel.
 #[test]
 fn threads_lose_nothing() {
-    for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
+    for scheduler in Scheduler::NAMES {
         let limits = Limits { nr_queues: 3, ..plain_limits(2) };
         let device = Arc::new(Quick { limits, started: AtomicU64::new(0) });
         let options = QueueOptions {

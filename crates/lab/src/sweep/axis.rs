@@ -231,7 +231,11 @@ mod tests {
             ("colour=red", "expected a job option, device, scheduler or zone_write"),
             (
                 "scheduler=kybre",
-                "no scheduler is called `kybre`, expected none, mq-deadline, bfq or kyber, did you mean `kyber`?",
+                concat!(
+                    "no scheduler is called `kybre`, expected ",
+                    zonal_blk::scheduler_names!(),
+                    ", did you mean `kyber`?"
+                ),
             ),
             (
                 "zone_write=plgu",

@@ -21,6 +21,7 @@
 #[cfg(test)]
 mod comparison;
 mod inject;
+mod options;
 mod queue;
 mod rate;
 #[cfg(test)]
@@ -30,7 +31,7 @@ mod service;
 mod tests;
 
 use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit};
-use super::options::BfqOptions;
+use super::scheduler::{Registered, Setup, Started};
 use super::waiting::{Store, TakenCommand};
 use crate::bio::{BioFlags, PrioClass};
 use crate::op::Direction;
@@ -41,6 +42,13 @@ use queue::Queue;
 use rate::Rate;
 use service::Tree;
 use std::collections::BTreeSet;
+pub use options::BfqOptions;
+
+impl Registered for BfqOptions {
+    fn start(self, setup: Setup<'_>) -> Started {
+        Started::new(Bfq::new(self, setup.limit, setup.limits.rotational))
+    }
+}
 
 /// How long the weight of a process that begins is raised: as long as the kernel's reference
 /// devices take to load a large program.

@@ -7,16 +7,24 @@
 //!
 //! The rules are those of the kernel (Linux 6.12, block/kyber-iosched.c); `docs/schedulers.md` lists
 //! what differs.
+mod options;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
 use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit};
-use super::options::KyberOptions;
+use super::scheduler::{Registered, Setup, Started};
 use crate::op::{Op, OpClass};
 use crate::request::{Request, RequestList};
 use crate::units::{Nanos, Sector};
+pub use options::KyberOptions;
+
+impl Registered for KyberOptions {
+    fn start(self, setup: Setup<'_>) -> Started {
+        Started::new(Kyber::new(self, setup.limit))
+    }
+}
 
 /// Reads, writes, discards, all else.
 const NR_DOMAINS: usize = 4;

@@ -14,20 +14,23 @@
 //! The rules are those of the kernel (Linux 6.12, block/mq-deadline.c and
 //! Documentation/block/deadline-iosched.rst); `docs/schedulers.md` lists what differs.
 mod dir_queue;
+mod options;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 mod zone_lock;
 
+use super::dispatcher::BypassPolicy;
 use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit};
-use super::options::MqDeadlineOptions;
+use super::scheduler::{Registered, Setup, Started};
 use super::waiting::{Key, Store};
 use crate::bio::PrioClass;
 use crate::op::Direction;
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
 use dir_queue::DirQueue;
+pub use options::MqDeadlineOptions;
 pub(crate) use zone_lock::ZoneLocks;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +38,22 @@ enum Dir {
     #[default]
     Read,
     Write,
+}
+
+impl Registered for MqDeadlineOptions {
+    const LOCKS_ZONES: bool = true;
+
+    fn start(self, setup: Setup<'_>) -> Started {
+        // With nothing to wait for, even the newest request of a batch has expired, and the order is
+        // that of arrival.
+        let sorts = self.read_expire > Nanos(0) && self.write_expire > Nanos(0);
+        Started {
+            sorts,
+            front_merges: self.front_merges,
+            bypass: BypassPolicy { bypass_allowed: true, limits_writes: self.async_depth > 0 },
+            ..Started::new(MqDeadline::new(self, setup.limit, setup.zones))
+        }
+    }
 }
 
 /// The mq-deadline scheduler.

@@ -69,7 +69,7 @@ options! {
     "weight": number(1, 1000, |draft, n| draft.job.weight = Some(to_u16(n))),
         "from prio", "Weight of each clone with the scheduler bfq. Zonal's own.";
     "ioscheduler": ValueKind::Text(|draft, text| draft.job.ioscheduler = Some(text.to_owned())),
-        "none", "I/O scheduler of the job's device: none, mq-deadline, bfq or kyber.";
+        "none", concat!("I/O scheduler of the job's device: ", zonal_blk::scheduler_names!(), ".");
     "sched_opt": ValueKind::Text(|draft, text| draft.job.sched_opt = Some(text.to_owned())),
         "", "Attributes of the I/O scheduler, such as read_expire=100,fifo_batch=8. Zonal's own.";
     "stonewall" or "wait_for_previous": ValueKind::Flag(|draft, on| draft.job.stonewall = on),

@@ -9,7 +9,7 @@ use super::kind::ValueKind;
 /// in the help text, and help.
 macro_rules! options {
     ($visibility:vis const $group:ident;
-     $($name:literal $(or $alias:literal)*: $kind:expr, $default:literal, $help:literal;)*) => {
+     $($name:literal $(or $alias:literal)*: $kind:expr, $default:literal, $help:expr;)*) => {
         $visibility const $group: &[OptionSpec] = &[$(OptionSpec {
             name: $name,
             aliases: &[$($alias),*],
