@@ -6,9 +6,6 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 use std::ops::Range;
 use zonal_blk::{Op, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
-/// Zones that are read from a device at once.
-const CHUNK: usize = 4096;
-
 /// A conventional zone.
 pub const ZONAL_ZONE_TYPE_CNV: c_uint = 1;
 /// A zone that must be written in order.
@@ -147,16 +144,12 @@ fn for_each(
     condition: Option<Option<ZoneCondition>>,
     mut visit: impl FnMut(&Zone),
 ) -> Result<()> {
-    let mut chunk = Vec::new();
-    for first in zones.clone().step_by(CHUNK) {
-        chunk.clear();
-        let count = CHUNK.min((zones.end - first) as usize);
-        let queue = &device.attached.queue;
-        let reported = queue.report_zones(ZoneNo(first), count, &mut chunk);
+    for zone in device.attached.queue.zones(ZoneNo(zones.start)..ZoneNo(zones.end)) {
         let what = || format!("device {}: zone report", device.attached.name);
-        reported.map_err(|status| Error::of(status, what()))?;
-        let wanted = |zone: &&Zone| condition.is_none_or(|only| only == Some(zone.cond));
-        chunk.iter().filter(wanted).for_each(&mut visit);
+        let zone = zone.map_err(|status| Error::of(status, what()))?;
+        if condition.is_none_or(|only| only == Some(zone.cond)) {
+            visit(&zone);
+        }
     }
     Ok(())
 }

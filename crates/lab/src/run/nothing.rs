@@ -3,12 +3,9 @@ use crate::devices::Devices;
 use crate::executor::FinishedTask;
 use std::collections::BTreeMap;
 use zonal_backend::Stack;
-use zonal_blk::{ZoneCondition, ZoneNo};
+use zonal_blk::{Status, Zone, ZoneCondition};
 use zonal_fio::job::{DataDir, Rw, ZoneMode};
 use zonal_fio::runner::CloneOrder;
-
-/// Zones of a report, at most.
-const REPORT: usize = 4096;
 
 /// What is wrong with each job none of whose clones did anything, although none failed.
 pub fn jobs_without_io(finished: &[FinishedTask], devices: &Devices) -> Vec<String> {
@@ -61,17 +58,6 @@ fn reason(clone: &FinishedTask, devices: &Devices) -> String {
 
 /// Whether nothing was written to any zone.
 fn is_empty(device: &Stack) -> bool {
-    let (queue, mut zones) = (&device.queue, Vec::new());
-    let mut next = 0;
-    while next < queue.limits().nr_zones {
-        zones.clear();
-        if queue.report_zones(ZoneNo(next), REPORT, &mut zones).is_err() || zones.is_empty() {
-            return false;
-        }
-        if zones.iter().any(|zone| zone.cond != ZoneCondition::Empty) {
-            return false;
-        }
-        next += u32::try_from(zones.len()).expect("at most REPORT");
-    }
-    true
+    let empty = |zone: Result<Zone, Status>| zone.is_ok_and(|zone| zone.cond == ZoneCondition::Empty);
+    device.queue.all_zones().all(empty)
 }

@@ -13,9 +13,6 @@ use std::ops::ControlFlow;
 use zerocopy::IntoBytes;
 use zonal_blk::{Bio, Op, Sector, Status, Zone, ZoneCondition, ZoneExtensions, ZoneNo};
 
-/// Zones read from the device at a time, to bound the memory for a report of a large device.
-const BATCH: usize = 1024;
-
 /// Maximum length of a report in bytes: that of any transfer (ZNS section 3.4.2).
 const MAX_REPORT: u64 = 4096 << MDTS;
 
@@ -165,18 +162,10 @@ fn for_each_zone(
     first: ZoneNo,
     mut visit: impl FnMut(&Zone) -> ControlFlow<()>,
 ) -> Result<(), NvmeStatus> {
-    let mut zones = Vec::with_capacity(BATCH);
-    let mut next = first.0;
-    while next < namespace.limits().nr_zones {
-        zones.clear();
-        let report = namespace.queue().report_zones(ZoneNo(next), BATCH, &mut zones);
-        report.map_err(NvmeStatus::from_blk_status)?;
-        if zones.iter().try_for_each(&mut visit).is_break() {
-            return Ok(());
-        }
-        next = next.saturating_add(u32::try_from(zones.len()).expect("a batch is small"));
-        if zones.is_empty() {
-            return Err(NvmeStatus::INTERNAL);
+    for zone in namespace.queue().zones(first..ZoneNo(u32::MAX)) {
+        let zone = zone.map_err(NvmeStatus::from_blk_status)?;
+        if visit(&zone).is_break() {
+            break;
         }
     }
     Ok(())
