@@ -74,8 +74,8 @@ pub mod limits;
 #[doc(hidden)]
 pub mod lock;
 mod names;
-mod outgoing;
 pub mod op;
+mod outgoing;
 mod plug;
 #[cfg(not(torture))]
 mod probe;
@@ -84,6 +84,7 @@ pub mod probe;
 pub mod queue;
 pub mod request;
 pub mod sched;
+mod slab;
 mod split;
 pub mod status;
 mod sync;
@@ -108,13 +109,14 @@ pub use failure::Failure;
 pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
 pub use limits::{Limits, ZrwaLimits};
 pub use names::{meant, nearest};
-pub use outgoing::Outgoing;
 pub use op::{Direction, Op, OpClass, OpInfo};
+pub use outgoing::Outgoing;
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
 };
 pub use queue::{AttachError, Queue, QueueOptions, SwitchError, Watch};
 pub use request::{Request, RequestList};
+pub use slab::Slab;
 pub use status::Status;
 pub use trace::{TraceAction, TraceEvent, TraceSink, TraceSource, Tracer};
 pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};

@@ -3,8 +3,8 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use std::convert::Infallible;
 use zonal_blk::{
-    Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Sector, Status,
-    Wake,
+    Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Sector, Slab,
+    Status, Wake,
 };
 use zonal_os::RealClock;
 use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
@@ -54,8 +54,7 @@ pub(crate) struct Io {
     lba: u64,
     keeps_data: bool,
     /// By the `user_data` of their bios.
-    commands: Vec<Option<Command>>,
-    vacant: Vec<usize>,
+    commands: Slab<Command>,
     reads: ReadBufs,
     bufs: BufPool,
 }
@@ -83,15 +82,14 @@ impl Io {
             lba: queue.limits().lba_size.into(),
             keeps_data: device.attached.keeps_data,
             reads: queue.device().read_bufs(),
-            commands: Vec::new(),
-            vacant: Vec::new(),
+            commands: Slab::default(),
             bufs: BufPool::default(),
         })
     }
 
     /// Commands in flight.
     pub(crate) fn in_flight(&self) -> usize {
-        self.commands.len() - self.vacant.len()
+        self.commands.len()
     }
 
     /// Submits a command.
@@ -112,11 +110,7 @@ impl Io {
         } else {
             None
         };
-        let number = self.vacant.pop().unwrap_or_else(|| {
-            self.commands.push(None);
-            self.commands.len() - 1
-        });
-        self.commands[number] = Some(command);
+        let number = self.commands.insert(command);
         let bio = Bio::new(command.op, Sector(command.offset / 512), nr_sectors, number as u64);
         let bio = Bio { flags: command.flags, buf, ..bio };
         self.link.channel.submit(self.clock.now(), bio);
@@ -163,8 +157,7 @@ impl Io {
         }
         for completion in self.link.completions.drain(..) {
             let number = usize::try_from(completion.user_data).expect("numbers are indices");
-            let command = self.commands[number].take().expect("a command completes once");
-            self.vacant.push(number);
+            let command = self.commands.remove(number).expect("a command completes once");
             if command.op == Op::Read && completion.status == Status::Ok {
                 // SAFETY: the command has only now completed.
                 unsafe { give(&command, completion.buf.as_deref()) };

@@ -39,7 +39,6 @@ mod key_file;
 pub mod ns;
 pub mod pi;
 mod session;
-mod slab;
 pub mod status;
 pub mod tcp;
 pub mod tls;

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use zonal_blk::{Device, HwQueue, Limits, Status, Zone, ZoneNo};
+use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
 
 /// Zones of one report.
@@ -105,6 +105,11 @@ impl Device for LinuxDevice {
 
     fn external_buf_alignment(&self) -> Option<u32> {
         self.alignment
+    }
+
+    /// A read succeeds only if all its bytes were transferred.
+    fn read_bufs(&self) -> ReadBufs {
+        ReadBufs::Filled
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

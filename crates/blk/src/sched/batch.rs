@@ -294,7 +294,7 @@ fn can_front_merge(
 mod tests {
     use super::super::elevator::{Elevator, InFlight};
     use super::super::mq_deadline::MqDeadline;
-    use super::super::options::MqDeadlineOptions;
+    use super::super::mq_deadline::MqDeadlineOptions;
     use super::super::testing::{Spec, ids};
     use super::*;
     use crate::units::Nanos;

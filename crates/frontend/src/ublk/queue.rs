@@ -14,13 +14,15 @@ use super::tags::{FetchResult, ProtocolError, Tags};
 use std::io;
 use std::os::fd::RawFd;
 use zerocopy::IntoBytes;
-use zonal_blk::{Bio, BioFlags, Buf, Channel, Clock, Completion, Nanos, Op, Status, ZoneNo};
+use zonal_blk::{
+    Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Status, ZoneNo,
+};
 use zonal_os::RealClock;
 use zonal_os::blk_zone::BlkZone;
 use zonal_os::poll::{Frontend, Progress, WaitSet};
 
-/// Zones that are reported at a time, which bounds the memory for a report of a large device.
-const REPORT_BATCH: usize = 1024;
+/// Bytes of the buffers that a queue keeps for later requests.
+const MAX_KEPT: usize = 16 << 20;
 
 /// The driver's side of a queue.
 pub trait Driver {
@@ -96,6 +98,8 @@ pub struct Queue<D> {
     tags: Tags,
     /// The device takes external buffers.
     zero_copy: bool,
+    reads: ReadBufs,
+    bufs: BufPool,
     /// By tag, its request.
     bio_desc: Vec<Option<BioDesc>>,
     /// The longest request in sectors.
@@ -114,6 +118,8 @@ impl<D: Driver> Queue<D> {
         Queue {
             driver,
             zero_copy: channel.queue().device().external_buf_alignment().is_some(),
+            reads: channel.queue().device().read_bufs(),
+            bufs: BufPool::default(),
             channel,
             tags: Tags::new(depth),
             bio_desc: vec![None; usize::from(depth)],
@@ -161,42 +167,46 @@ impl<D: Driver> Queue<D> {
                 // Each piece is a transfer of its own, and the kernel has merged already.
                 bio.flags = bio.flags | BioFlags::NOMERGE;
             }
-            let mut buf = external.unwrap_or_else(|| Buf::zeroed(bio_desc.bytes()));
-            if bio_desc.has_write_data()
-                && buf.as_external().is_none()
-                && let Err(status) = self.driver.copy_from_request(tag, &mut buf)
-            {
-                return self.commit(tag, Err(status), 0);
+            let buf = match external {
+                Some(buf) => Ok(buf),
+                None => self.buffer(tag, bio_desc),
+            };
+            match buf {
+                Ok(buf) => bio.buf = Some(buf),
+                Err(status) => return self.commit(tag, Err(status), 0),
             }
-            bio.buf = Some(buf);
         }
         self.bio_desc[usize::from(tag)] = Some(bio_desc);
         self.bios.push(bio);
+    }
+
+    /// A buffer for a request's data, with those that it writes.
+    fn buffer(&mut self, tag: u16, bio_desc: BioDesc) -> Result<Buf, Status> {
+        if !bio_desc.has_write_data() {
+            return self.bufs.for_read(bio_desc.bytes(), self.reads).ok_or(Status::IoError);
+        }
+        let mut buf = self.bufs.sized(bio_desc.bytes()).ok_or(Status::IoError)?;
+        self.driver.copy_from_request(tag, &mut buf)?;
+        Ok(buf)
     }
 
     /// Copies a zone report to the request, whose pages are zeroed behind it.
     fn report(&mut self, tag: u16, first: ZoneNo, most: u32) -> Result<(), Status> {
         let queue = self.channel.queue();
         let room = self.max_request_sectors as usize * 512 / size_of::<BlkZone>();
-        let nr_zones = queue.limits().nr_zones;
-        let end = first.0.saturating_add(most).min(nr_zones);
-        let (mut next, mut reported) = (first.0, 0);
-        let mut zones = Vec::new();
-        let mut bytes = Vec::new();
-        while next < end && reported < room {
-            let batch = REPORT_BATCH.min((end - next) as usize).min(room - reported);
-            zones.clear();
-            bytes.clear();
-            queue.report_zones(ZoneNo(next), batch, &mut zones)?;
+        let most = most.min(u32::try_from(room).unwrap_or(u32::MAX));
+        let mut report = queue.zones(first..ZoneNo(first.0.saturating_add(most)));
+        let (mut offset, mut bytes) = (0, Vec::new());
+        loop {
+            let zones = report.next_batch()?;
             if zones.is_empty() {
-                return Err(Status::IoError);
+                return Ok(());
             }
+            bytes.clear();
             zones.iter().for_each(|zone| bytes.extend_from_slice(BlkZone::from(zone).as_bytes()));
-            self.driver.copy_to_request(tag, reported * size_of::<BlkZone>(), &bytes)?;
-            reported += zones.len();
-            next += u32::try_from(zones.len()).expect("a batch is small");
+            self.driver.copy_to_request(tag, offset, &bytes)?;
+            offset += bytes.len();
         }
-        Ok(())
     }
 
     fn commit(&mut self, tag: u16, result: Result<i32, Status>, sector: u64) {
@@ -228,17 +238,20 @@ impl<D: Driver> Queue<D> {
         let bio_desc = self.bio_desc[usize::from(tag)].take().expect("a bio is of a request");
         let result = match (status, bio_desc.op) {
             (Status::Ok, Op::Read) => {
-                let buf = buf.expect("a read has its buffer");
+                let buf = buf.as_ref().expect("a read has its buffer");
                 if buf.as_external().is_some() {
                     Ok(())
                 } else {
-                    self.driver.copy_to_request(tag, 0, &buf)
+                    self.driver.copy_to_request(tag, 0, buf)
                 }
             }
             // A discard is advice.
             (Status::NotSupported, Op::Discard) | (Status::Ok, _) => Ok(()),
             (status, _) => Err(status),
         };
+        if let Some(buf) = buf {
+            self.bufs.put(buf, MAX_KEPT);
+        }
         let bytes = i32::try_from(bio_desc.bytes()).expect("32 MiB at most");
         let sector = if bio_desc.op == Op::ZoneAppend && result.is_ok() { sector.0 } else { 0 };
         self.commit(tag, result.map(|()| bytes), sector);

@@ -24,16 +24,12 @@ pub struct BioDesc {
 impl BioDesc {
     /// Bytes that the request writes or reads.
     pub fn bytes(&self) -> usize {
-        if self.has_write_data() || self.op == Op::Read {
-            self.nr_sectors as usize * 512
-        } else {
-            0
-        }
+        if self.op.info().has_data { self.nr_sectors as usize * 512 } else { 0 }
     }
 
     /// Whether it brings data.
     pub fn has_write_data(&self) -> bool {
-        matches!(self.op, Op::Write | Op::ZoneAppend)
+        self.op.info().has_data && self.op.is_write()
     }
 }
 
@@ -70,8 +66,7 @@ pub fn decode(
         sector: if has_sector { Sector(desc.start_sector) } else { Sector(0) },
         nr_sectors: if op.has_range() { desc.count } else { 0 },
     };
-    let data = bio_desc.has_write_data() || op == Op::Read;
-    if data && bio_desc.nr_sectors > max_request_sectors {
+    if op.info().has_data && bio_desc.nr_sectors > max_request_sectors {
         Err(Status::Invalid)
     } else {
         Ok(DecodedRequest::Bio(bio_desc))

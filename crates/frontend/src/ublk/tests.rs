@@ -3,6 +3,9 @@
 #[path = "../../tests/held_reads/mod.rs"]
 mod held_reads;
 mod lending;
+#[path = "../../tests/data_buffers/pages.rs"]
+#[allow(dead_code)]
+mod pages;
 
 use super::abi::{IoDesc, io};
 use super::queue::{Command, Driver, Queue};
@@ -257,6 +260,26 @@ impl Rig {
         }
         assert!(self.queue.is_done());
         self.drain();
+    }
+}
+
+#[test]
+fn requests_use_the_same_data_buffers_again() {
+    for memory in ["true", "false"] {
+        let mut rig = Rig::new(&format!("null:zoned=false,size=16M,lba=4096,memory={memory}"), 4);
+        let mut round = || {
+            for count in [16, 8, 16] {
+                for op in [1, 0] {
+                    let ended = rig.one(op, 0, count, vec![7; count as usize * 512]);
+                    assert_eq!(ended, (i32::try_from(count * 512).expect("few"), 0));
+                }
+            }
+        };
+        (0..10).for_each(|_| round());
+        let before = pages::data_buffers_of_thread();
+        assert!(before > 0, "the first ones are allocated");
+        (0..100).for_each(|_| round());
+        assert_eq!(pages::data_buffers_of_thread(), before, "memory={memory}");
     }
 }
 

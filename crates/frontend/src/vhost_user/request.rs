@@ -11,7 +11,7 @@ use super::wire::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 use zonal_blk::{
-    Bio, BioFlags, Buf, Completion, Limits, Op, Sector, Status, Zone, ZoneCondition, ZoneKind,
+    Bio, BioFlags, BufPool, Completion, Limits, Op, Sector, Status, Zone, ZoneCondition, ZoneKind,
     ZoneNo,
 };
 
@@ -19,8 +19,6 @@ use zonal_blk::{
 const HEADER: u64 = size_of::<RequestHeader>() as u64;
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
-/// Zones that are reported at a time, which bounds the memory for a report.
-const REPORT_BATCH: usize = 1024;
 
 /// A request whose bio is in flight.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ pub struct Request {
 impl Request {
     /// Bytes of its buffer.
     pub fn bytes(&self) -> usize {
-        if has_data(self.op) { self.nr_sectors as usize * 512 } else { 0 }
+        if self.op.info().has_data { self.nr_sectors as usize * 512 } else { 0 }
     }
 }
 
@@ -55,10 +53,6 @@ pub struct Requests<'a> {
     pub memory: &'a GuestMemory,
 }
 
-fn has_data(op: Op) -> bool {
-    matches!(op, Op::Read | Op::Write | Op::ZoneAppend)
-}
-
 /// The end of a request: its status, and how many bytes before it were written.
 struct End(BlkStatus, u64);
 
@@ -76,11 +70,11 @@ impl Requests<'_> {
         self.limits().nr_zones > 0 && !self.has(feature::ZONED)
     }
 
-    /// Executes a request, or makes it a bio.
+    /// Executes a request, or makes it a bio with a buffer of `bufs`.
     ///
     /// # Errors
     /// The chain has no header or no room for a status: nobody could be told.
-    pub fn decode(&self, chain: Chain) -> Result<Decoded, RingError> {
+    pub fn decode(&self, chain: Chain, bufs: &mut BufPool) -> Result<Decoded, RingError> {
         let Chain { head, readable, writable } = chain;
         if readable.len() < HEADER {
             return Err(RingError::Chain(ChainError::NoHeader));
@@ -93,7 +87,7 @@ impl Requests<'_> {
         let end = match header.kind.get() {
             kind::GET_ID => self.get_id(&writable),
             kind::ZONE_REPORT => self.report(header.sector.get(), &writable),
-            _ => match self.bio(&header, &readable, &writable) {
+            _ => match self.bio(&header, &readable, &writable, bufs) {
                 Ok(bio) => {
                     let request =
                         Request { head, writable, op: bio.op, nr_sectors: bio.nr_sectors };
@@ -120,6 +114,7 @@ impl Requests<'_> {
         header: &RequestHeader,
         readable: &Pieces,
         writable: &Pieces,
+        bufs: &mut BufPool,
     ) -> Result<Bio, BlkStatus> {
         let op = match header.kind.get() {
             kind::IN => Op::Read,
@@ -145,10 +140,10 @@ impl Requests<'_> {
         }
         let sector = Sector(header.sector.get());
         let mut bio = match op {
-            Op::Read => self.read(sector, writable)?,
-            Op::Write => self.write(op, sector, readable)?,
+            Op::Read => self.read(sector, writable, bufs)?,
+            Op::Write => self.write(op, sector, readable, bufs)?,
             Op::ZoneAppend if writable.len() <= 8 => return Err(BlkStatus::IoErr),
-            Op::ZoneAppend => self.write(op, sector, readable)?,
+            Op::ZoneAppend => self.write(op, sector, readable, bufs)?,
             Op::Discard | Op::WriteZeroes => self.range(op, readable)?,
             Op::Flush | Op::ZoneResetAll => Bio::new(op, Sector(0), 0, 0),
             _ => Bio::new(op, sector, 0, 0),
@@ -192,18 +187,30 @@ impl Requests<'_> {
         zones.pop()
     }
 
-    fn read(&self, sector: Sector, writable: &Pieces) -> Result<Bio, BlkStatus> {
+    fn read(
+        &self,
+        sector: Sector,
+        writable: &Pieces,
+        bufs: &mut BufPool,
+    ) -> Result<Bio, BlkStatus> {
         let nr_sectors = self.sectors(sector, writable.len() - 1)?;
-        let buf = Buf::try_zeroed(nr_sectors as usize * 512).ok_or(BlkStatus::IoErr)?;
+        let reads = self.device.queue.device().read_bufs();
+        let buf = bufs.for_read(nr_sectors as usize * 512, reads).ok_or(BlkStatus::IoErr)?;
         Ok(Bio { buf: Some(buf), ..Bio::new(Op::Read, sector, nr_sectors, 0) })
     }
 
-    fn write(&self, op: Op, sector: Sector, readable: &Pieces) -> Result<Bio, BlkStatus> {
+    fn write(
+        &self,
+        op: Op,
+        sector: Sector,
+        readable: &Pieces,
+        bufs: &mut BufPool,
+    ) -> Result<Bio, BlkStatus> {
         let nr_sectors = self.sectors(sector, readable.len() - HEADER)?;
         if op == Op::ZoneAppend && nr_sectors > self.device.config.max_append_sectors.get() {
             return Err(BlkStatus::ZoneInvalidCmd);
         }
-        let mut buf = Buf::try_zeroed(nr_sectors as usize * 512).ok_or(BlkStatus::IoErr)?;
+        let mut buf = bufs.sized(nr_sectors as usize * 512).ok_or(BlkStatus::IoErr)?;
         readable.read(self.memory, HEADER, &mut buf).map_err(|_| BlkStatus::IoErr)?;
         Ok(Bio { buf: Some(buf), ..Bio::new(op, sector, nr_sectors, 0) })
     }
@@ -252,25 +259,22 @@ impl Requests<'_> {
             return Err(BlkStatus::ZoneInvalidCmd);
         }
         let most = u32::try_from(room / size_of::<ZoneDescriptor>() as u64).expect("8 MiB at most");
-        let (mut next, mut at) = (limits.zone_of(sector).0, size_of::<ZoneReport>() as u64);
-        let first = next;
-        let end = next.saturating_add(most).min(limits.nr_zones);
-        let (mut zones, mut bytes) = (Vec::new(), Vec::new());
-        while next < end {
-            zones.clear();
-            bytes.clear();
-            let batch = REPORT_BATCH.min((end - next) as usize);
-            let reported = self.device.queue.report_zones(ZoneNo(next), batch, &mut zones);
-            if reported.is_err() || zones.is_empty() {
-                return Err(BlkStatus::IoErr);
+        let first = limits.zone_of(sector);
+        let mut report = self.device.queue.zones(first..ZoneNo(first.0.saturating_add(most)));
+        let (mut count, mut at) = (0, size_of::<ZoneReport>() as u64);
+        let mut bytes = Vec::new();
+        loop {
+            let zones = report.next_batch().map_err(|_| BlkStatus::IoErr)?;
+            if zones.is_empty() {
+                break;
             }
+            bytes.clear();
             zones.iter().for_each(|zone| bytes.extend_from_slice(descriptor(zone).as_bytes()));
             writable.write(self.memory, at, &bytes).map_err(|_| BlkStatus::IoErr)?;
             at += bytes.len() as u64;
-            next += u32::try_from(zones.len()).expect("a batch is small");
+            count += zones.len() as u64;
         }
-        let header =
-            ZoneReport { zones: u64::from(next - first).into(), ..ZoneReport::new_zeroed() };
+        let header = ZoneReport { zones: count.into(), ..ZoneReport::new_zeroed() };
         writable.write(self.memory, 0, header.as_bytes()).map_err(|_| BlkStatus::IoErr)?;
         Ok(at)
     }
@@ -279,12 +283,12 @@ impl Requests<'_> {
     ///
     /// # Errors
     /// The status cannot be written.
-    pub fn complete(&self, request: &Request, completion: Completion) -> Result<u32, RingError> {
+    pub fn complete(&self, request: &Request, completion: &Completion) -> Result<u32, RingError> {
         let writable = &request.writable;
         let end = match (completion.status, request.op) {
             (Status::Ok, Op::Read) => {
-                let buf = completion.buf.expect("a read has its buffer");
-                match writable.write(self.memory, 0, &buf) {
+                let buf = completion.buf.as_ref().expect("a read has its buffer");
+                match writable.write(self.memory, 0, buf) {
                     Ok(()) => End(BlkStatus::Ok, buf.len() as u64),
                     Err(_) => End(BlkStatus::IoErr, 0),
                 }
@@ -298,7 +302,7 @@ impl Requests<'_> {
             }
             // A discard is advice.
             (Status::NotSupported, Op::Discard) | (Status::Ok, _) => End(BlkStatus::Ok, 0),
-            _ => End(self.failure(request, &completion), 0),
+            _ => End(self.failure(request, completion), 0),
         };
         self.finish(writable, &end)
     }

@@ -14,7 +14,7 @@ use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
-use zonal_blk::{Bio, Channel, Clock, Completion, Nanos, WakeUp};
+use zonal_blk::{Bio, BufPool, Channel, Clock, Completion, Nanos, Slab, WakeUp};
 use zonal_os::RealClock;
 use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 
@@ -22,6 +22,9 @@ use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 const BATCH: usize = 64;
 /// Bytes of data of the requests in flight of a ring; one request may have more.
 const MAX_BYTES: usize = 64 << 20;
+
+/// Bytes of the buffers that a ring keeps for later requests.
+const MAX_KEPT: usize = 16 << 20;
 
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +138,8 @@ pub struct Worker {
     /// Heads that the last server has not answered.
     repeated: VecDeque<u16>,
     /// By the `user_data` of their bios.
-    requests: Vec<Option<Request>>,
-    free: Vec<usize>,
+    requests: Slab<Request>,
+    bufs: BufPool,
     /// Data of the requests in flight.
     bytes: usize,
     /// The guest has broken the ring: nothing is read of it any more.
@@ -188,8 +191,8 @@ impl Worker {
             control,
             inflight,
             repeated,
-            requests: Vec::new(),
-            free: Vec::new(),
+            requests: Slab::default(),
+            bufs: BufPool::default(),
             bytes: 0,
             broken: false,
             kick: None,
@@ -237,7 +240,7 @@ impl Worker {
     }
 
     fn in_flight(&self) -> usize {
-        self.requests.len() - self.free.len()
+        self.requests.len()
     }
 
     /// Whether chains are taken from the ring.
@@ -263,16 +266,17 @@ impl Worker {
         let worked = self.channel.poll(now, &mut completions) > 0;
         for completion in completions.drain(..) {
             let slot = usize::try_from(completion.user_data).expect("as it was submitted");
-            let request = self.requests[slot].take().expect("a bio is of a request");
-            self.free.push(slot);
+            let request = self.requests.remove(slot).expect("a bio is of a request");
             self.bytes -= request.bytes();
-            if self.broken {
-                continue;
+            if !self.broken {
+                let requests = Requests { device: &self.device, features: self.features, memory };
+                let done = requests.complete(&request, &completion);
+                if let Err(error) = done.and_then(|len| self.push(memory, request.head, len)) {
+                    self.fail(error);
+                }
             }
-            let requests = Requests { device: &self.device, features: self.features, memory };
-            let done = requests.complete(&request, completion);
-            if let Err(error) = done.and_then(|len| self.push(memory, request.head, len)) {
-                self.fail(error);
+            if let Some(buf) = completion.buf {
+                self.bufs.put(buf, MAX_KEPT);
             }
         }
         self.completions = completions;
@@ -302,15 +306,11 @@ impl Worker {
         };
         let chain = self.ring.chain(memory, head)?;
         let requests = Requests { device: &self.device, features: self.features, memory };
-        match requests.decode(chain)? {
+        match requests.decode(chain, &mut self.bufs)? {
             Decoded::Done(len) => self.push(memory, head, len)?,
             Decoded::Bio(request, bio) => {
                 self.bytes += request.bytes();
-                let slot = self.free.pop().unwrap_or_else(|| {
-                    self.requests.push(None);
-                    self.requests.len() - 1
-                });
-                self.requests[slot] = Some(request);
+                let slot = self.requests.insert(request);
                 self.bios.push(Bio { user_data: slot as u64, ..bio });
             }
         }

@@ -58,6 +58,7 @@ fn reason(clone: &FinishedTask, devices: &Devices) -> String {
 
 /// Whether nothing was written to any zone.
 fn is_empty(device: &Stack) -> bool {
-    let empty = |zone: Result<Zone, Status>| zone.is_ok_and(|zone| zone.cond == ZoneCondition::Empty);
+    let empty =
+        |zone: Result<Zone, Status>| zone.is_ok_and(|zone| zone.cond == ZoneCondition::Empty);
     device.queue.all_zones().all(empty)
 }

@@ -38,11 +38,11 @@ use crate::op::Direction;
 use crate::request::{Request, RequestList};
 use crate::units::{Nanos, Sector};
 use inject::Sampling;
+pub use options::BfqOptions;
 use queue::Queue;
 use rate::Rate;
 use service::Tree;
 use std::collections::BTreeSet;
-pub use options::BfqOptions;
 
 impl Registered for BfqOptions {
     fn start(self, setup: Setup<'_>) -> Started {

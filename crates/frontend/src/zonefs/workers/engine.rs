@@ -6,14 +6,20 @@ use super::{FileOp, Job, OnDone, Reply};
 use crate::zonefs::fs::{OpenMode, ReadPlan, WritePlan, ZoneFs, errno};
 use crate::zonefs::tree::FileNo;
 use std::sync::Arc;
-use zonal_blk::{Bio, Buf, Channel, Completion, Nanos, Op, Sector, Status};
+use zonal_blk::{
+    Bio, Buf, BufPool, Channel, Completion, Nanos, Op, ReadBufs, Sector, Slab, Status,
+};
+
+/// Bytes of the buffers that a worker keeps for later operations.
+const MAX_KEPT: usize = 16 << 20;
 
 pub(super) struct Engine {
     fs: Arc<ZoneFs>,
     pub(super) channel: Channel,
     /// By `user_data`, what is in flight.
-    in_flight: Vec<Option<InFlight>>,
-    free: Vec<usize>,
+    in_flight: Slab<InFlight>,
+    reads: ReadBufs,
+    bufs: BufPool,
     /// An operation has the worker to itself.
     is_exclusive: bool,
     /// It has not begun.
@@ -66,9 +72,10 @@ impl Engine {
     pub fn new(fs: Arc<ZoneFs>, channel: Channel) -> Self {
         Engine {
             fs,
+            reads: channel.queue().device().read_bufs(),
             channel,
-            in_flight: Vec::new(),
-            free: Vec::new(),
+            in_flight: Slab::default(),
+            bufs: BufPool::default(),
             is_exclusive: false,
             deferred: None,
             completions: Vec::new(),
@@ -82,11 +89,7 @@ impl Engine {
 
     /// Whether all jobs that began are done.
     pub fn is_idle(&self) -> bool {
-        !self.is_exclusive && self.nr_in_flight() == 0
-    }
-
-    fn nr_in_flight(&self) -> usize {
-        self.in_flight.len() - self.free.len()
+        !self.is_exclusive && self.in_flight.is_empty()
     }
 
     /// Begins a job.
@@ -97,7 +100,7 @@ impl Engine {
             FileOp::Read { offset, len, open_mode } => {
                 match self.fs.read(file, offset, len, open_mode) {
                     Ok(Some(plan)) => {
-                        let bio = Bio::read(plan.sector, plan.nr_sectors, 0);
+                        let bio = self.read(plan.sector, plan.nr_sectors);
                         self.submit(now, bio, InFlight { file, step: Step::Read(plan), on_done });
                     }
                     Ok(None) => on_done(Ok(Reply::Data(&[]))),
@@ -146,14 +149,15 @@ impl Engine {
         self.submit(now, bio, InFlight { file, step: Step::Write(plan), on_done });
     }
 
-    fn submit(&mut self, now: Nanos, mut bio: Bio, entry: InFlight) {
-        let slot = self.free.pop().unwrap_or(self.in_flight.len());
-        bio.user_data = slot as u64;
-        if slot == self.in_flight.len() {
-            self.in_flight.push(None);
-        }
-        self.in_flight[slot] = Some(entry);
-        self.channel.submit(now, bio);
+    fn read(&mut self, sector: Sector, nr_sectors: u32) -> Bio {
+        let buf = self.bufs.for_read(nr_sectors as usize * 512, self.reads);
+        let buf = Some(buf.expect("memory for a data buffer"));
+        Bio { buf, ..Bio::new(Op::Read, sector, nr_sectors, 0) }
+    }
+
+    fn submit(&mut self, now: Nanos, bio: Bio, entry: InFlight) {
+        let user_data = self.in_flight.insert(entry) as u64;
+        self.channel.submit(now, Bio { user_data, ..bio });
     }
 
     fn defer(&mut self, now: Nanos, file: FileNo, op: ExclusiveOp, on_done: OnDone) {
@@ -164,7 +168,7 @@ impl Engine {
 
     /// Begins the exclusive operation, or ends its exclusiveness, once nothing is in flight.
     fn advance_exclusive(&mut self, now: Nanos) {
-        while self.is_exclusive && self.nr_in_flight() == 0 {
+        while self.is_exclusive && self.in_flight.is_empty() {
             match self.deferred.take() {
                 Some(deferred) => self.begin_exclusive(now, deferred),
                 None => self.is_exclusive = false,
@@ -214,11 +218,8 @@ impl Engine {
         match self.fs.read(file, plan.offset, plan.len, OpenMode::default()) {
             Ok(Some(ReadPlan { sector, nr_sectors, skip, .. })) => {
                 let step = Step::ReadAround { plan, data, sector, skip };
-                self.submit(
-                    now,
-                    Bio::read(sector, nr_sectors, 0),
-                    InFlight { file, step, on_done },
-                );
+                let bio = self.read(sector, nr_sectors);
+                self.submit(now, bio, InFlight { file, step, on_done });
             }
             // The file's size was checked when the write was planned.
             _ => self.write_done(file, plan, Status::IoError, on_done),
@@ -243,14 +244,13 @@ impl Engine {
     }
 
     fn complete(&mut self, now: Nanos, completion: Completion) {
-        let Completion { user_data, status, buf, .. } = completion;
+        let Completion { user_data, status, mut buf, .. } = completion;
         let slot = usize::try_from(user_data).expect("a slot's number");
-        let entry = self.in_flight[slot].take();
+        let entry = self.in_flight.remove(slot);
         let InFlight { file, step, on_done } = entry.expect("a bio completes once");
-        self.free.push(slot);
         match step {
             Step::Read(plan) if status == Status::Ok => {
-                let buf = buf.expect("a read has its buffer");
+                let buf = buf.as_ref().expect("a read has its buffer");
                 on_done(Ok(Reply::Data(&buf[plan.skip..][..plan.len])));
             }
             Step::Sync if status == Status::Ok => on_done(Ok(Reply::Done)),
@@ -259,7 +259,7 @@ impl Engine {
                 on_done(Err(errno(status)));
             }
             Step::Write(plan) => self.write_done(file, plan, status, on_done),
-            Step::ReadAround { plan, data, sector, skip } => match (status, buf) {
+            Step::ReadAround { plan, data, sector, skip } => match (status, buf.take()) {
                 (Status::Ok, Some(mut buf)) => {
                     buf[skip..][..data.len()].copy_from_slice(&data);
                     let entry = InFlight { file, step: Step::Write(plan), on_done };
@@ -279,6 +279,9 @@ impl Engine {
                 self.fs.close_done(file, status);
                 on_done(Ok(Reply::Done));
             }
+        }
+        if let Some(buf) = buf {
+            self.bufs.put(buf, MAX_KEPT);
         }
     }
 }

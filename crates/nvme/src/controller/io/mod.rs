@@ -15,7 +15,6 @@ use super::response::{CommandOutput, CommandResult, Data, Response, SqHead, chec
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
 use crate::auth::AuthState;
-use crate::slab::Slab;
 use crate::wire::Sqe;
 use crate::wire::io::{DsmCommand, DsmRange, RwCommand};
 use crate::wire::opcode::{FABRICS, IoOpcode};
@@ -25,7 +24,7 @@ use long::{MAX_BIOS, Remaining};
 use pending::{CompletionKind, Pending};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zonal_blk::{Bio, Buf, BufPool, Channel, Completion, Nanos, ReadBufs, Wake, WakeUp};
+use zonal_blk::{Bio, Buf, BufPool, Channel, Completion, Nanos, ReadBufs, Slab, Wake, WakeUp};
 
 /// Bytes of buffers of commands in flight from which on no command may be submitted. Together with
 /// the buffers kept for reuse they are no more either, but for one command.

@@ -8,13 +8,12 @@ use crate::controller::async_events::EventType;
 use crate::controller::io::IoQueue;
 use crate::controller::response::{INVALID_FIELD, Response};
 use crate::controller::{MAX_QUEUE, MDTS};
-use crate::slab::Slab;
 use crate::wire::queue::{PSDT_SGL, Transfer};
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use zonal_blk::{BufPool, Channel, Nanos, Wake, WakeUp};
+use zonal_blk::{BufPool, Channel, Nanos, Slab, Wake, WakeUp};
 
 /// Commands in flight of a submission queue.
 const MAX_COMMANDS: usize = MAX_QUEUE as usize;

@@ -2,7 +2,6 @@
 use super::{CloseReason, Endpoint, invalid_field, protocol_error};
 use crate::NvmeStatus;
 use crate::controller::Data;
-use crate::slab::Slab;
 use crate::tcp::decode::DataLimits;
 use crate::tcp::encode::{append, controller_data};
 use crate::tcp::output::LONG_DATA;
@@ -11,7 +10,7 @@ use crate::wire::queue::Transfer as Direction;
 use crate::wire::{Cqe, Sgl, Sqe};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use zonal_blk::{Buf, BufPool, Outgoing};
+use zonal_blk::{Buf, BufPool, Outgoing, Slab};
 
 /// Bytes of a PDU for the host besides its data, at most: header, digests and padding.
 const MAX_FRAMING: usize = 24 + 4 + 128 + 4;

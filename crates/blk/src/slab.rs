@@ -1,8 +1,9 @@
 //! Values by small numbers, which are reused. Memory is never returned, so that nothing is allocated
 //! in steady state.
 
+/// A table of values by small numbers.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     slots: Vec<Option<T>>,
     free: Vec<usize>,
 }
@@ -14,7 +15,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Returns the number of the value, which is less than the most values there ever were.
+    /// Adds a value. Returns its number, which is less than the most values there ever were.
     pub fn insert(&mut self, value: T) -> usize {
         match self.free.pop() {
             Some(number) => {
@@ -28,18 +29,26 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The value of a number, if there is one.
     pub fn get_mut(&mut self, number: usize) -> Option<&mut T> {
         self.slots.get_mut(number)?.as_mut()
     }
 
+    /// Takes out the value of a number, which is free then.
     pub fn remove(&mut self, number: usize) -> Option<T> {
         let value = self.slots.get_mut(number)?.take()?;
         self.free.push(number);
         Some(value)
     }
 
+    /// The values that there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
