@@ -5,6 +5,7 @@ use crate::status::Status;
 use crate::sync::{AtomicU64, Ordering};
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
+use crate::zone_refusal::ZoneRefusal;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -66,8 +67,6 @@ fn rule(
     status: Status,
     found: Option<&Zone>,
 ) -> String {
-    let end = sector + Sector(nr_sectors.into());
-    let writes = matches!(op, Op::Write | Op::ZoneAppend);
     match status {
         Status::ZoneOpenResource => {
             return format!("at most {} zones may be open", limits.max_open_zones);
@@ -81,52 +80,43 @@ fn rule(
         Status::NotSupported => return "the device does not have this operation".to_owned(),
         _ => {}
     }
-    match found {
-        Some(zone) if zone.cond == ZoneCondition::Offline => "the zone is offline".to_owned(),
-        Some(zone) if zone.cond == ZoneCondition::ReadOnly => "the zone is read-only".to_owned(),
-        Some(zone) if writes && end > zone.start + zone.len => {
-            "a write must not cross the end of its zone".to_owned()
+    let Some(zone) = found else { return FAILED.to_owned() };
+    match op {
+        op if op.is_write() => {
+            let refusal = ZoneRefusal::of_write(limits.zrwa, (op, sector, nr_sectors), zone);
+            refusal.map_or_else(|| FAILED.to_owned(), |refusal| write_rule(limits, refusal, zone))
         }
-        Some(zone) if writes && zone.kind == ZoneKind::SequentialRequired => {
-            if zone.cond == ZoneCondition::Full {
-                "the zone is full".to_owned()
-            } else if end > zone.writable_end() {
-                format!("a write must end by the zone's capacity, sector {}", zone.writable_end())
-            } else if zone.has_zrwa() {
-                zrwa_write_rule(limits, op, (sector, end), zone)
-            } else if op == Op::Write && sector != zone.wp {
-                "a write must begin at the write pointer".to_owned()
-            } else {
-                "the device failed it".to_owned()
-            }
-        }
-        Some(zone) if !writes && zone.kind == ZoneKind::Conventional => {
+        _ if zone.cond == ZoneCondition::Offline => "the zone is offline".to_owned(),
+        _ if zone.cond == ZoneCondition::ReadOnly => "the zone is read-only".to_owned(),
+        _ if zone.kind == ZoneKind::Conventional && op.is_zone_management() => {
             "a conventional zone has no conditions to change".to_owned()
         }
-        Some(zone) if matches!(op, Op::ZoneOpenZrwa | Op::ZrwaFlush) => {
-            zrwa_rule(limits, op, status, zone)
-        }
-        Some(zone) if op == Op::ZoneClose && !zone.cond.is_open() => {
-            "only an open zone can be closed".to_owned()
-        }
-        _ => "the device failed it".to_owned(),
+        Op::ZoneOpenZrwa | Op::ZrwaFlush => zrwa_rule(limits, op, status, zone),
+        Op::ZoneClose if !zone.cond.is_open() => "only an open zone can be closed".to_owned(),
+        _ => FAILED.to_owned(),
     }
 }
 
-/// The rule that a write broke in a zone with a random write area.
-fn zrwa_write_rule(limits: &Limits, op: Op, (from, to): (Sector, Sector), zone: &Zone) -> String {
-    let size = limits.zrwa.size;
-    // The implicit commit region follows the area and has its size.
-    let reach = zone.wp + Sector(2 * u64::from(size));
-    if op == Op::ZoneAppend {
-        "a zone with a random write area takes no appends".to_owned()
-    } else if from < zone.wp || to > reach {
-        format!(
-            "a write must lie within two random write areas of {size} sectors from the write \
-             pointer on"
-        )
-    } else {
-        "the device failed it".to_owned()
+const FAILED: &str = "the device failed it";
+
+/// The rule that a write broke.
+fn write_rule(limits: &Limits, refusal: ZoneRefusal, zone: &Zone) -> String {
+    match refusal {
+        ZoneRefusal::Offline => "the zone is offline".to_owned(),
+        ZoneRefusal::ReadOnly => "the zone is read-only".to_owned(),
+        ZoneRefusal::Full => "the zone is full".to_owned(),
+        ZoneRefusal::AppendToZrwa => {
+            "a zone with a random write area takes no appends".to_owned()
+        }
+        ZoneRefusal::CrossesZone => "a write must not cross the end of its zone".to_owned(),
+        ZoneRefusal::BeyondCapacity => {
+            format!("a write must end by the zone's capacity, sector {}", zone.writable_end())
+        }
+        ZoneRefusal::OutsideZrwa => format!(
+            "a write must lie within two random write areas of {} sectors from the write pointer on",
+            limits.zrwa.size
+        ),
+        ZoneRefusal::NotAtWritePointer => "a write must begin at the write pointer".to_owned(),
     }
 }
 
@@ -142,7 +132,7 @@ fn zrwa_rule(limits: &Limits, op: Op, status: Status, zone: &Zone) -> String {
             "a commit must end in the random write area of {area} sectors, at a granule of \
              {granule}, or at the zone's capacity"
         ),
-        _ => "the device failed it".to_owned(),
+        _ => FAILED.to_owned(),
     }
 }
 

@@ -95,6 +95,7 @@ mod trace;
 pub mod units;
 mod wake;
 pub mod zone;
+mod zone_refusal;
 mod zone_report;
 
 pub use bio::{Bio, BioFlags, Completion, Prio, PrioClass};
@@ -122,6 +123,7 @@ pub use trace::{TraceAction, TraceEvent, TraceSink, TraceSource, Tracer};
 pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};
 pub use wake::{Clock, Wake, WakeUp};
 pub use zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
+pub use zone_refusal::ZoneRefusal;
 pub use zone_report::ZoneReport;
 
 /// The structures that every I/O touches, for `zonal layout`.

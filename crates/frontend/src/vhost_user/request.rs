@@ -11,8 +11,8 @@ use super::wire::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 use zonal_blk::{
-    Bio, BioFlags, BufPool, Completion, Limits, Op, Sector, Status, Zone, ZoneCondition, ZoneKind,
-    ZoneNo,
+    Bio, BioFlags, BufPool, Completion, Limits, Op, Sector, Status, Zone, ZoneKind, ZoneNo,
+    ZoneRefusal,
 };
 
 /// Bytes of a request's header.
@@ -330,21 +330,24 @@ impl Requests<'_> {
     fn write_failure(&self, sector: Sector, nr_sectors: u32) -> BlkStatus {
         let limits = self.limits();
         let lba = u64::from(limits.lba_sectors());
-        let len = Sector(nr_sectors.into());
         let zone = Some(sector).filter(|sector| *sector < limits.capacity);
         let Some(zone) = zone.and_then(|sector| self.zone(sector)) else {
             return BlkStatus::IoErr;
         };
-        let writable = zone.cond.is_active() || zone.cond == ZoneCondition::Empty;
         if zone.kind == ZoneKind::Conventional {
             return BlkStatus::IoErr;
         }
-        let aligned = sector.0.is_multiple_of(lba) && len.0.is_multiple_of(lba);
-        let fits = Sector(sector.0.saturating_add(len.0)) <= zone.writable_end();
-        if writable && (!aligned || fits) {
-            BlkStatus::ZoneUnalignedWp
-        } else {
-            BlkStatus::ZoneInvalidCmd
+        let aligned = (sector.0 | u64::from(nr_sectors)).is_multiple_of(lba);
+        let write = (Op::Write, sector, nr_sectors);
+        match ZoneRefusal::of_write(limits.zrwa, write, &zone) {
+            Some(ZoneRefusal::Offline | ZoneRefusal::ReadOnly | ZoneRefusal::Full) => {
+                BlkStatus::ZoneInvalidCmd
+            }
+            Some(ZoneRefusal::CrossesZone | ZoneRefusal::BeyondCapacity) if aligned => {
+                BlkStatus::ZoneInvalidCmd
+            }
+            // The zone may have changed since, so that it would allow the write now.
+            _ => BlkStatus::ZoneUnalignedWp,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::wire::io::RwCommand;
 use crate::wire::opcode::IoOpcode;
 use crate::wire::zone::{ALLOCATE_ZRWA, SELECT_ALL, SendAction, ZoneSend};
 use std::sync::atomic::{AtomicU64, Ordering};
-use zonal_blk::{Buf, Completion, Sector, Status, Zone, ZoneCondition};
+use zonal_blk::{Buf, Completion, Op, Status, Zone, ZoneCondition, ZoneRefusal};
 
 /// What the completion of a bio means for its command.
 #[derive(Debug)]
@@ -251,25 +251,22 @@ fn of_management(namespace: &Namespace, sqe: &Sqe, refused: bool) -> NvmeStatus 
 
 /// Why `zone`, as it is now, does not allow a write (ZNS section 2.1.1.2.1); `None` if it does.
 fn of_write(namespace: &Namespace, command: &RwCommand, zone: &Zone) -> Option<NvmeStatus> {
-    let append = command.opcode == IoOpcode::ZONE_APPEND.0;
-    let len = u64::from(command.blocks());
-    let at = if append { zone.wp } else { namespace.to_sector(command.slba.get()) };
-    let reason = match zone.cond {
-        ZoneCondition::Full => NvmeStatus::ZONE_FULL,
-        ZoneCondition::ReadOnly => NvmeStatus::ZONE_READ_ONLY,
-        ZoneCondition::Offline => NvmeStatus::ZONE_OFFLINE,
-        _ if zone.has_zrwa() && append => NvmeStatus::ZONE_INVALID_OPERATION,
-        _ if at + namespace.to_sector(len) > zone.writable_end() => NvmeStatus::ZONE_BOUNDARY,
-        // The area, and the implicit commit region behind it.
-        _ if zone.has_zrwa() => {
-            let reach = zone.wp + Sector(2 * u64::from(namespace.limits().zrwa.size));
-            if at >= zone.wp && at + namespace.to_sector(len) <= reach {
-                return None;
-            }
+    let op = match IoOpcode(command.opcode) {
+        IoOpcode::ZONE_APPEND => Op::ZoneAppend,
+        _ => Op::Write,
+    };
+    let at = namespace.to_sector(command.slba.get());
+    let len = namespace.to_sectors(command.blocks())?;
+    let refusal = ZoneRefusal::of_write(namespace.limits().zrwa, (op, at, len), zone)?;
+    let reason = match refusal {
+        ZoneRefusal::Offline => NvmeStatus::ZONE_OFFLINE,
+        ZoneRefusal::ReadOnly => NvmeStatus::ZONE_READ_ONLY,
+        ZoneRefusal::Full => NvmeStatus::ZONE_FULL,
+        ZoneRefusal::AppendToZrwa => NvmeStatus::ZONE_INVALID_OPERATION,
+        ZoneRefusal::CrossesZone | ZoneRefusal::BeyondCapacity => NvmeStatus::ZONE_BOUNDARY,
+        ZoneRefusal::OutsideZrwa | ZoneRefusal::NotAtWritePointer => {
             NvmeStatus::ZONE_INVALID_WRITE
         }
-        _ if at != zone.wp => NvmeStatus::ZONE_INVALID_WRITE,
-        _ => return None,
     };
     Some(reason.do_not_retry())
 }
