@@ -46,7 +46,7 @@ impl Options {
             "throughput" => Goal::Throughput,
             "latency" => Goal::Latency,
             other => {
-                let near = zonal_blk::meant(other, ["throughput", "latency"]);
+                let near = zonal_blk::did_you_mean(other, ["throughput", "latency"]);
                 anyhow::bail!("--goal: found `{other}`, expected throughput or latency{near}")
             }
         };

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zonal_backend::image::{self, ImageName};
 use zonal_backend::{Notices, OpenOptions, Stack};
 use zonal_blk::{Bio, BioFlags, Buf, Completion, Limits, Op, Queue, QueueOptions};
-use zonal_blk::{Sector, Status, ZoneCondition, ZoneCounters, ZoneKind, ZoneNo, meant};
+use zonal_blk::{Sector, Status, ZoneCondition, ZoneCounters, ZoneKind, ZoneNo, did_you_mean};
 use zonal_device::device_spec;
 use zonal_device::image::Profile;
 use zonal_lab::devices::named_scheduler;
@@ -434,7 +434,7 @@ impl Device {
                 let names = ["reset", "open", "close", "finish"];
                 return Err(InputError::new_err(format!(
                     "zone operation `{other}`: expected reset, open, close or finish{}",
-                    meant(other, names)
+                    did_you_mean(other, names)
                 )));
             }
         };

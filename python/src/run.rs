@@ -66,7 +66,7 @@ fn clock(name: &str) -> Result<ClockKind> {
         "real" => Ok(ClockKind::Real),
         "virtual" => Ok(ClockKind::Virtual),
         other => {
-            let near = zonal_blk::meant(other, ["real", "virtual"]);
+            let near = zonal_blk::did_you_mean(other, ["real", "virtual"]);
             anyhow::bail!("--clock: found `{other}`, expected real or virtual{near}")
         }
     }

@@ -25,7 +25,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     for part in &args.parts {
         if !doctor::NAMES.contains(&part.as_str()) {
             let names = doctor::NAMES;
-            let meant = zonal_blk::meant(part, names);
+            let meant = zonal_blk::did_you_mean(part, names);
             bail!("unknown part `{part}`, expected one of {}{meant}", names.join(", "));
         }
     }

@@ -130,7 +130,8 @@ fn selected(names: &[String]) -> Result<Vec<Table>> {
     let find = |name: &String| {
         let table = reproduce::tables().into_iter().find(|table| table.name == name);
         table.with_context(|| {
-            let near = zonal_blk::meant(name, reproduce::tables().iter().map(|table| table.name));
+            let near =
+                zonal_blk::did_you_mean(name, reproduce::tables().iter().map(|table| table.name));
             format!("no table is called `{name}`{near}\nTables:\n{}", reproduce::list())
         })
     };

@@ -145,10 +145,7 @@ fn plugs_that_were_used_are_in_the_report() {
 fn wrong_schedulers_and_attributes_end_with_2_and_what_there_is() {
     let job = ["--name=a", "--device=null:", "--size=64k"];
     for (args, messages) in [
-        (
-            &["--scheduler=cfq"][..],
-            &["--scheduler: ", "`cfq`", zonal_blk::scheduler_names!()][..],
-        ),
+        (&["--scheduler=cfq"][..], &["--scheduler: ", "`cfq`", zonal_blk::scheduler_names!()][..]),
         (&["--ioscheduler=noop"], &["job a: ioscheduler: ", "`noop`"]),
         (
             &["--scheduler=mq-deadline", "--sched-opt=slice_idle=0"],

@@ -105,9 +105,7 @@ fn write_rule(limits: &Limits, refusal: ZoneRefusal, zone: &Zone) -> String {
         ZoneRefusal::Offline => "the zone is offline".to_owned(),
         ZoneRefusal::ReadOnly => "the zone is read-only".to_owned(),
         ZoneRefusal::Full => "the zone is full".to_owned(),
-        ZoneRefusal::AppendToZrwa => {
-            "a zone with a random write area takes no appends".to_owned()
-        }
+        ZoneRefusal::AppendToZrwa => "a zone with a random write area takes no appends".to_owned(),
         ZoneRefusal::CrossesZone => "a write must not cross the end of its zone".to_owned(),
         ZoneRefusal::BeyondCapacity => {
             format!("a write must end by the zone's capacity, sector {}", zone.writable_end())

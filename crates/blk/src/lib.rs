@@ -109,7 +109,7 @@ pub use external::{ExternalBuf, ExternalMemory};
 pub use failure::Failure;
 pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
 pub use limits::{Limits, ZrwaLimits};
-pub use names::{meant, nearest};
+pub use names::{did_you_mean, nearest};
 pub use op::{Direction, Op, OpClass, OpInfo};
 pub use outgoing::Outgoing;
 pub use plug::{

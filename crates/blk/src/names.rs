@@ -32,12 +32,12 @@ pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
 /// The end of an error message about a misspelt name: the one that is nearest to it, if one is near.
 ///
 /// ```
-/// use zonal_blk::meant;
+/// use zonal_blk::did_you_mean;
 ///
-/// assert_eq!(meant("kybre", ["none", "bfq", "kyber"]), ", did you mean `kyber`?");
-/// assert_eq!(meant("cfq2000", ["none", "bfq", "kyber"]), "");
+/// assert_eq!(did_you_mean("kybre", ["none", "bfq", "kyber"]), ", did you mean `kyber`?");
+/// assert_eq!(did_you_mean("cfq2000", ["none", "bfq", "kyber"]), "");
 /// ```
-pub fn meant<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(found, names).map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }
 

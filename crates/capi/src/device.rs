@@ -184,7 +184,7 @@ pub(crate) fn queue_options(text: &str) -> Result<QueueOptions> {
                 let name = option.split('=').next().unwrap_or_default();
                 return Err(Error::invalid(format_args!(
                     "option `{option}`: expected scheduler=NAME or zone_write=NAME{}",
-                    zonal_blk::meant(name, ["scheduler", "zone_write"])
+                    zonal_blk::did_you_mean(name, ["scheduler", "zone_write"])
                 )));
             }
         }

@@ -16,7 +16,7 @@ fn parse_step(text: &str) -> Result<Step> {
     let names = Step::NAMES.map(|(name, ..)| name);
     let known = Step::NAMES.into_iter().find(|(known, ..)| *known == name);
     let (_, op, has_length) = known.ok_or_else(|| {
-        let meant = zonal_blk::meant(name, names);
+        let meant = zonal_blk::did_you_mean(name, names);
         anyhow!("found {name}, expected one of {}{meant}", names.join(", "))
     })?;
     let mut number = |what: &str| {

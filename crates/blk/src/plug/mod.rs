@@ -28,7 +28,7 @@ mod zone_plug;
 use crate::device::Device;
 use crate::lazy::LazyTable;
 use crate::lock::SpinLock;
-use crate::names::meant;
+use crate::names::did_you_mean;
 use crate::op::Op;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
@@ -67,7 +67,7 @@ pub enum ZoneWrite {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no policy is called `{name}`, expected plug, qd1, lock or off{}",
-    meant(name, ZoneWrite::ALL.map(ZoneWrite::name))
+    did_you_mean(name, ZoneWrite::ALL.map(ZoneWrite::name))
 )]
 pub struct UnknownZoneWrite {
     name: String,

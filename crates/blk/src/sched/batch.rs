@@ -5,7 +5,7 @@
 //! dispatch them if it had just these: ascending from where this channel's last batch ended, then
 //! from the oldest that is left, until none is. Touches nothing shared, so threads that submit
 //! batches at the same time do not meet.
-use super::elevator::{Kind, MergeLimit};
+use super::elevator::{BatchKind, MergeLimit};
 use super::sort::{self, KEY};
 use crate::op::Op;
 use crate::request::Request;
@@ -91,11 +91,11 @@ impl Batch {
     /// process](super::elevator::Elevator::is_by_process), if all came from one process and none is
     /// asynchronous unless all are.
     #[inline]
-    pub(super) fn kind(&self, by_process: bool) -> Option<Kind> {
-        let mut all = Kind::of(self.requests[0].as_deref()?);
+    pub(super) fn kind(&self, by_process: bool) -> Option<BatchKind> {
+        let mut all = BatchKind::of(self.requests[0].as_deref()?);
         if by_process {
             for request in self.requests[1..self.len].iter().flatten() {
-                let kind = Kind::of(request);
+                let kind = BatchKind::of(request);
                 if (kind.process, kind.is_async) != (all.process, all.is_async) {
                     return None;
                 }

@@ -15,7 +15,7 @@
 //! `rerun`. The thread exchanges `rerun` before it tries the lock again, the holder after it has
 //! released the lock: the later of the two exchanges sees what the other thread did before. Only a
 //! holder clears `rerun`, before it collects.
-use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind};
+use super::elevator::{BatchKind, BatchOrder, CompletedRequest, Elevator, InFlight};
 use crate::bio::PrioClass;
 use crate::lock::{SpinLock, SpinLockGuard};
 use crate::op::Op;
@@ -230,7 +230,7 @@ impl Dispatcher {
     pub(super) fn send_batch(
         &self,
         now: Nanos,
-        kind: &Kind,
+        kind: &BatchKind,
         updates: &mut PendingUpdates,
         sort: impl FnOnce(BatchOrder) -> (u32, Sector),
     ) -> bool {

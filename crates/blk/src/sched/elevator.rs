@@ -30,12 +30,12 @@ pub(super) trait Elevator: Send {
     /// Whether a batch can go to the device at once, because its requests would be sent one after the
     /// other, and nothing else between them. Returns their order. If so, the scheduler counts on it, and
     /// [`Elevator::sent_batch`] follows.
-    fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<BatchOrder> {
+    fn takes_batch(&mut self, _now: Nanos, _kind: &BatchKind) -> Option<BatchOrder> {
         None
     }
 
     /// The batch was sent in so many commands, with requests merged; `end` is where the last one ends.
-    fn sent_batch(&mut self, _kind: &Kind, _commands: u32, _end: Sector) {}
+    fn sent_batch(&mut self, _kind: &BatchKind, _commands: u32, _end: Sector) {}
 
     /// Whether [`Elevator::takes_batch`] may be true.
     fn can_take_batches(&self) -> bool {
@@ -51,7 +51,7 @@ pub(super) trait Elevator: Send {
         false
     }
 
-    /// Whether it treats requests by process, length and [`BioFlags::ASYNC`]. If not, a [`Kind`] or a
+    /// Whether it treats requests by process, length and [`BioFlags::ASYNC`]. If not, a [`BatchKind`] or a
     /// [`CompletedRequest`] may stand for requests that differ in these, and has those of the first.
     fn is_by_process(&self) -> bool {
         false
@@ -177,7 +177,7 @@ impl CompletedRequest {
 
 /// What the requests of a batch have in common, or one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct BatchKind {
     /// The process that they came from.
     pub process: u32,
     /// Whether they are asynchronous ([`BioFlags::ASYNC`]).
@@ -192,10 +192,10 @@ pub(super) struct Kind {
     pub sectors: u64,
 }
 
-impl Kind {
+impl BatchKind {
     /// The kind of one request.
     pub fn of(request: &Request) -> Self {
-        Kind {
+        BatchKind {
             process: request.process(),
             is_async: request.flags().contains(BioFlags::ASYNC),
             class: request.prio().class,

@@ -4,7 +4,7 @@
 mod tests {
     use crate::request::{Request, RequestList};
     use crate::sched::dispatcher::{BypassPolicy, Dispatcher, InsertList, PendingUpdates};
-    use crate::sched::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind};
+    use crate::sched::elevator::{BatchKind, BatchOrder, CompletedRequest, Elevator, InFlight};
     use crate::sched::testing::{Spec, ids};
     use crate::units::{Nanos, Sector};
     use loom::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ mod tests {
             self.0.pop_front()
         }
 
-        fn takes_batch(&mut self, _now: Nanos, _kind: &Kind) -> Option<BatchOrder> {
+        fn takes_batch(&mut self, _now: Nanos, _kind: &BatchKind) -> Option<BatchOrder> {
             self.0.is_empty().then_some(BatchOrder::Arrival)
         }
 
@@ -124,7 +124,7 @@ mod tests {
                     (Arc::clone(&dispatcher), Arc::clone(&insert_lists[1]));
                 loom::thread::spawn(move || {
                     let batch = Spec::default().build();
-                    let kind = Kind::of(&batch);
+                    let kind = BatchKind::of(&batch);
                     ids(batch);
                     let mut none = PendingUpdates::default();
                     if dispatcher.send_batch(Nanos(0), &kind, &mut none, |_| (1, Sector(0))) {

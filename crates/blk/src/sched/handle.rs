@@ -14,7 +14,7 @@
 //! ```
 use super::batch::{self, Batch};
 use super::dispatcher::{Dispatcher, InsertList, PendingUpdates};
-use super::elevator::{BatchOrder, CompletedRequest, Kind, MergeLimit};
+use super::elevator::{BatchKind, BatchOrder, CompletedRequest, MergeLimit};
 use crate::bio::PrioClass;
 use crate::hctx::HctxRef;
 use crate::op::Direction;
@@ -95,7 +95,7 @@ impl SchedHandle {
             return Err(request);
         }
         let end = request.end();
-        let kind = Kind::of(&request);
+        let kind = BatchKind::of(&request);
         if !self.dispatcher.send_batch(now, &kind, &mut self.updates, |_| (1, end)) {
             return Err(request);
         }

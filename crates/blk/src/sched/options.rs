@@ -1,7 +1,7 @@
 //! The options of schedulers, and the attributes by which they are set and read as text.
 //!
 //! Names, and the units of numbers without one, are those of the kernel's `/sys/block/*/queue/iosched`.
-use crate::names::meant;
+use crate::names::did_you_mean;
 use crate::units::Nanos;
 
 /// What an attribute counts in.
@@ -39,7 +39,7 @@ pub enum AttrError {
     /// The scheduler has no attribute of this name.
     #[error(
         "the scheduler {scheduler} has no attribute `{name}`; it has {known}{}",
-        meant(name, known.split(", "))
+        did_you_mean(name, known.split(", "))
     )]
     Unknown {
         /// The scheduler's name.

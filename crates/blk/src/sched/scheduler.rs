@@ -7,7 +7,7 @@ use super::kyber::KyberOptions;
 use super::mq_deadline::{MqDeadlineOptions, ZoneLocks};
 use super::options::{self, AttrError, AttrValue};
 use crate::limits::Limits;
-use crate::names::meant;
+use crate::names::did_you_mean;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ schedulers! {
 #[error(
     "no scheduler is called `{name}`, expected {}{}",
     scheduler_names!(),
-    meant(name, Scheduler::NAMES.iter().copied())
+    did_you_mean(name, Scheduler::NAMES.iter().copied())
 )]
 pub struct UnknownScheduler {
     name: String,

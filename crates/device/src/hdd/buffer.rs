@@ -328,7 +328,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum BufferStep {
         /// A command arrives whole: address and length.
         Add(u64, u64),
         /// Up to that many bytes of one of the runs are written.
@@ -336,11 +336,11 @@ mod tests {
         Forget(u64, u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = BufferStep> {
         prop_oneof![
-            4 => (0..60u64, 1..6u64).prop_map(|(at, len)| Step::Add(at, len)),
-            4 => (any::<prop::sample::Index>(), 1..8u64).prop_map(|(run, len)| Step::Write(run, len)),
-            1 => (0..60u64, 1..30u64).prop_map(|(at, len)| Step::Forget(at, len)),
+            4 => (0..60u64, 1..6u64).prop_map(|(at, len)| BufferStep::Add(at, len)),
+            4 => (any::<prop::sample::Index>(), 1..8u64).prop_map(|(run, len)| BufferStep::Write(run, len)),
+            1 => (0..60u64, 1..30u64).prop_map(|(at, len)| BufferStep::Forget(at, len)),
         ]
     }
 
@@ -364,7 +364,7 @@ mod tests {
             let mut done = Vec::new();
             for (number, step) in (0..).zip(steps) {
                 match step {
-                    Step::Add(at, len) => {
+                    BufferStep::Add(at, len) => {
                         let room = waiting.is_empty()
                             || waiting.len() as u64 + len <= 40 && commands(&waiting) < 8;
                         prop_assert_eq!(buffer.has_room(at, len, 0, u64::from(number), true), room);
@@ -374,7 +374,7 @@ mod tests {
                             waiting.extend((at..at + len).map(|byte| (byte, number)));
                         }
                     }
-                    Step::Write(run, len) => {
+                    BufferStep::Write(run, len) => {
                         let runs: Vec<RunId> = buffer.runs().map(|(id, _)| id).collect();
                         if !runs.is_empty() {
                             let id = *run.get(&runs);
@@ -385,7 +385,7 @@ mod tests {
                             waiting.retain(|&(byte, _)| byte < at || byte >= at + len);
                         }
                     }
-                    Step::Forget(start, len) => {
+                    BufferStep::Forget(start, len) => {
                         let inside = |began: u64| (start..start + len).contains(&began);
                         let gone: Vec<(u64, u64)> = buffer
                             .runs()

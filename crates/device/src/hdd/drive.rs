@@ -11,14 +11,14 @@
 use super::config::HddConfig;
 use super::head::Head;
 use super::link::Link;
-use super::state::{Counters, Medium, Shared, byte_range};
+use super::state::{Counters, DiskShared, Medium, byte_range};
 use super::trace::{HeadState, HeadTraceSink, TraceEntry};
 use crate::control::Lateness;
 use zonal_blk::{Nanos, Op, Request};
 
 /// Link, head and memory of a drive.
 pub(super) struct Drive {
-    shared: Shared,
+    shared: DiskShared,
     link: Link,
     head: Head,
     lateness: Lateness,
@@ -38,7 +38,7 @@ impl Drive {
     /// A drive at rest, its head over the first byte. `trace` is the length of its trace.
     pub(super) fn new(config: &HddConfig, trace: Option<usize>) -> Self {
         Drive {
-            shared: Shared::new(config),
+            shared: DiskShared::new(config),
             link: Link::new(config),
             head: Head::new(config, trace),
             lateness: Lateness::default(),

@@ -13,7 +13,7 @@ use super::buffer::{Run, RunId};
 use super::config::{HddConfig, Order};
 use super::geometry::{DiskLocation, Geometry, Track};
 use super::seek::SeekCurve;
-use super::state::{Counters, Shared, byte_range};
+use super::state::{Counters, DiskShared, byte_range};
 use super::trace::{HeadActivity, HeadState, HeadTraceSink, Trace, TraceEntry};
 use crate::rng::Rng;
 use std::cell::RefCell;
@@ -157,7 +157,7 @@ impl Head {
 
     /// A command has arrived: begins the next step if the head is idle, and ends read-ahead. `urgent`
     /// if a command waits for the buffer to be written.
-    pub(super) fn wake(&mut self, shared: &mut Shared, urgent: bool) {
+    pub(super) fn wake(&mut self, shared: &mut DiskShared, urgent: bool) {
         if self.is_idle() {
             self.begin(shared, urgent);
         } else if let HeadStep::ReadAhead { start, end } = self.step {
@@ -166,7 +166,7 @@ impl Head {
     }
 
     /// Ends read-ahead behind the block that is under the head.
-    fn end_read_ahead(&mut self, shared: &mut Shared, start: u64, end: u64) {
+    fn end_read_ahead(&mut self, shared: &mut DiskShared, start: u64, end: u64) {
         let began = self.until - self.transfer;
         // The time of the first byte: the position is that of the last.
         let first = self.position.location.time - self.transfer;
@@ -204,7 +204,7 @@ impl Head {
 
     /// Finishes the current step and begins the next one. Returns whether the finished step may let
     /// the link continue.
-    pub(super) fn step(&mut self, shared: &mut Shared, urgent: bool) -> bool {
+    pub(super) fn step(&mut self, shared: &mut DiskShared, urgent: bool) -> bool {
         match std::mem::replace(&mut self.step, HeadStep::Idle) {
             HeadStep::Write(id, len) => {
                 self.spent += self.transfer;
@@ -237,7 +237,7 @@ impl Head {
         true
     }
 
-    fn begin(&mut self, shared: &mut Shared, urgent: bool) {
+    fn begin(&mut self, shared: &mut DiskShared, urgent: bool) {
         let (reads, writes) = (!shared.reads.is_empty(), !shared.buffer.is_empty());
         if reads && !(writes && urgent) {
             return self.read_next(shared);
@@ -259,7 +259,7 @@ impl Head {
     }
 
     /// Whether the head continues with the current run.
-    fn stays(&self, shared: &Shared, id: RunId) -> bool {
+    fn stays(&self, shared: &DiskShared, id: RunId) -> bool {
         if self.order == Order::Satf && self.run_bytes < self.min_run {
             return true;
         }
@@ -276,7 +276,7 @@ impl Head {
     }
 
     /// The next run to write: another than the current one, if there is another.
-    fn choose_run(&self, shared: &Shared) -> RunId {
+    fn choose_run(&self, shared: &DiskShared) -> RunId {
         let age = |&(_, run): &(RunId, &Run)| run.oldest();
         let (oldest, run) = shared.buffer.runs().min_by_key(age).expect("the buffer is not empty");
         let aged = shared.now.saturating_sub(run.oldest()) > self.max_age;
@@ -288,7 +288,7 @@ impl Head {
         others.min_by_key(access).map_or(oldest, |(id, _)| id)
     }
 
-    fn choose_read(&self, shared: &Shared) -> Option<usize> {
+    fn choose_read(&self, shared: &DiskShared) -> Option<usize> {
         let &(arrived, _) = shared.reads.first()?;
         if self.order == Order::Fifo || shared.now.saturating_sub(arrived) > self.max_age {
             return Some(0);
@@ -332,14 +332,14 @@ impl Head {
         (seek, wait, location)
     }
 
-    fn write(&mut self, shared: &mut Shared, id: RunId) {
+    fn write(&mut self, shared: &mut DiskShared, id: RunId) {
         let run = shared.buffer.run(id);
         let (start, end) = (run.at, run.end);
         let end = self.access_range(shared, Access::Write, start, end.min(start + self.piece));
         self.step = HeadStep::Write(id, end - start);
     }
 
-    fn read_next(&mut self, shared: &mut Shared) {
+    fn read_next(&mut self, shared: &mut DiskShared) {
         let index = self.choose_read(shared).expect("there are reads");
         let (_, request) = shared.reads.remove(index);
         self.current = None;
@@ -347,13 +347,13 @@ impl Head {
         self.read_from(shared, request, start);
     }
 
-    fn read_from(&mut self, shared: &mut Shared, request: Box<Request>, start: u64) {
+    fn read_from(&mut self, shared: &mut DiskShared, request: Box<Request>, start: u64) {
         let end = self.access_range(shared, Access::Read, start, byte_range(&request).1);
         self.step = HeadStep::Read(request, end);
     }
 
     /// With nothing else to do, reads ahead of the last read.
-    fn read_ahead(&mut self, shared: &mut Shared) {
+    fn read_ahead(&mut self, shared: &mut DiskShared) {
         self.current = None;
         let at = self.position.at;
         let limit = shared.segments.ahead(at).map(|limit| limit.min(self.capacity));
@@ -365,7 +365,13 @@ impl Head {
 
     /// Begins an access to the bytes from `start` to `end` or to the end of the band; returns where
     /// it ends.
-    fn access_range(&mut self, shared: &mut Shared, access: Access, start: u64, end: u64) -> u64 {
+    fn access_range(
+        &mut self,
+        shared: &mut DiskShared,
+        access: Access,
+        start: u64,
+        end: u64,
+    ) -> u64 {
         let (seek, wait, location) = self.access(shared.now, access, start);
         let end = end.min(location.band_end);
         let last = self.locate(end - 1);
@@ -406,7 +412,7 @@ impl Head {
     #[cold]
     fn record(
         &mut self,
-        shared: &Shared,
+        shared: &DiskShared,
         byte: u64,
         location: &DiskLocation,
         [seek, wait, transfer]: [u64; 3],
@@ -432,7 +438,7 @@ impl Head {
 }
 
 /// Moves reads that read-ahead has satisfied to the responses.
-fn complete_hits(shared: &mut Shared) {
+fn complete_hits(shared: &mut DiskShared) {
     let mut at = 0;
     while at < shared.reads.len() {
         let (start, end) = byte_range(&shared.reads[at].1);
@@ -446,13 +452,13 @@ fn complete_hits(shared: &mut Shared) {
     }
 }
 
-fn holds_oldest(shared: &Shared, id: RunId) -> bool {
+fn holds_oldest(shared: &DiskShared, id: RunId) -> bool {
     let own = shared.buffer.run(id).oldest();
     shared.buffer.runs().all(|(_, run)| run.oldest() >= own)
 }
 
 /// The first byte of a read that is not cached: the head may have read ahead into it.
-fn missing(shared: &Shared, request: &Request) -> u64 {
+fn missing(shared: &DiskShared, request: &Request) -> u64 {
     let (start, end) = byte_range(request);
     shared.segments.missing(start).min(end - 1)
 }

@@ -4,7 +4,7 @@
 //! buffer has room for it beside what is reserved for the commands that wait.
 use super::config::HddConfig;
 use super::head::Head;
-use super::state::{Medium, Shared, byte_range};
+use super::state::{DiskShared, Medium, byte_range};
 use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Op, Request, Status};
 
@@ -131,13 +131,13 @@ impl Link {
     }
 
     /// Begins the next step unless one is in progress: what the link waits for may have happened.
-    pub(super) fn wake(&mut self, shared: &mut Shared) {
+    pub(super) fn wake(&mut self, shared: &mut DiskShared) {
         if !self.is_busy() {
             self.begin(shared);
         }
     }
 
-    fn begin(&mut self, shared: &mut Shared) {
+    fn begin(&mut self, shared: &mut DiskShared) {
         self.step = LinkStep::Idle;
         if let Some(request) = shared.responses.pop_front() {
             let (start, end) = byte_range(&request);
@@ -153,7 +153,7 @@ impl Link {
     }
 
     /// Finishes the current step and begins the next one.
-    pub(super) fn step(&mut self, shared: &mut Shared, head: &mut Head, medium: &Medium) {
+    pub(super) fn step(&mut self, shared: &mut DiskShared, head: &mut Head, medium: &Medium) {
         match std::mem::replace(&mut self.step, LinkStep::Idle) {
             LinkStep::Overhead => self.begin_current(shared, head, medium),
             LinkStep::Piece(len) => self.piece_arrived(shared, head, len),
@@ -169,7 +169,7 @@ impl Link {
     }
 
     /// The controller has decoded the first command of the queue.
-    fn begin_current(&mut self, shared: &mut Shared, head: &Head, medium: &Medium) {
+    fn begin_current(&mut self, shared: &mut DiskShared, head: &Head, medium: &Medium) {
         self.current.begun = true;
         let request = self.queue.front_mut().expect("the link serves a command");
         let op = request.op();
@@ -202,7 +202,7 @@ impl Link {
         self.begin_step(shared.now, LinkStep::Response(request), time);
     }
 
-    fn continue_current(&mut self, shared: &mut Shared) {
+    fn continue_current(&mut self, shared: &mut DiskShared) {
         let request = self.queue.front().expect("the link serves a command");
         let flags = request.flags();
         let is_flush = request.op() == Op::Flush;
@@ -229,7 +229,7 @@ impl Link {
         self.step = LinkStep::Full;
     }
 
-    fn piece_arrived(&mut self, shared: &mut Shared, head: &mut Head, len: u64) {
+    fn piece_arrived(&mut self, shared: &mut DiskShared, head: &mut Head, len: u64) {
         let request = self.queue.front().expect("the link serves a command");
         let (start, end) = byte_range(request);
         let CurrentCommand { moved, arrived, .. } = self.current;

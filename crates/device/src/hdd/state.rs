@@ -12,7 +12,7 @@ pub(super) fn byte_range(request: &Request) -> (u64, u64) {
 }
 
 /// State shared by the link and the head.
-pub(super) struct Shared {
+pub(super) struct DiskShared {
     pub(super) now: u64,
     /// Reads that need the head, with their arrival times.
     pub(super) reads: Vec<(u64, Box<Request>)>,
@@ -25,10 +25,10 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
 }
 
-impl Shared {
+impl DiskShared {
     pub(super) fn new(config: &HddConfig) -> Self {
         let depth = usize::from(config.queue_depth());
-        Shared {
+        DiskShared {
             now: 0,
             reads: Vec::with_capacity(depth),
             responses: VecDeque::with_capacity(depth),

@@ -20,7 +20,7 @@ pub(super) const ENTRIES: usize = (BLOCK - HEADER) / ZoneEntry::BYTES;
 
 /// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     /// Names the current generation.
     Root,
     /// A part of a zone table.
@@ -29,12 +29,12 @@ pub(super) enum Kind {
     Log,
 }
 
-impl Kind {
+impl BlockKind {
     fn magic(self) -> [u8; 4] {
         match self {
-            Kind::Root => *b"ZNLR",
-            Kind::Table => *b"ZNLT",
-            Kind::Log => *b"ZNLL",
+            BlockKind::Root => *b"ZNLR",
+            BlockKind::Table => *b"ZNLT",
+            BlockKind::Log => *b"ZNLL",
         }
     }
 }
@@ -42,7 +42,7 @@ impl Kind {
 /// The header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) kind: Kind,
+    pub(super) kind: BlockKind,
     /// The first half of the image's UUID.
     pub(super) image: u64,
     pub(super) generation: u64,
@@ -110,7 +110,7 @@ pub(super) fn encode_block(block: &mut [u8], header: &Header, entries: &[ZoneEnt
 
 /// The header of a block; `None` unless the checksum, the kind and the image are right, and the
 /// generation and the number of entries are possible.
-pub(super) fn decode_block(block: &[u8], kind: Kind, image: u64) -> Option<Header> {
+pub(super) fn decode_block(block: &[u8], kind: BlockKind, image: u64) -> Option<Header> {
     let whole = block[..4] == kind.magic() && u32_at(block, 4) == checksum(block, 4);
     let header = Header {
         kind,
@@ -262,7 +262,7 @@ mod tests {
     fn a_generation_without_a_next_one_is_none() {
         let decoded = |generation| {
             let header = Header {
-                kind: Kind::Root,
+                kind: BlockKind::Root,
                 image: 7,
                 generation,
                 index: 0,
@@ -273,7 +273,7 @@ mod tests {
             };
             let mut block = [0; BLOCK];
             encode_block(&mut block, &header, &[]);
-            decode_block(&block, Kind::Root, 7).map(|header| header.generation)
+            decode_block(&block, BlockKind::Root, 7).map(|header| header.generation)
         };
         assert_eq!(decoded(GENERATIONS - 1), Some(GENERATIONS - 1));
         assert_eq!(decoded(GENERATIONS), None);

@@ -7,7 +7,7 @@
 //!
 //! A batch may be written before the flush that it is for, together with the data that it covers
 //! ([`Journal::write_ahead`]). Until it is durable, the next batch is written in its place.
-use super::block::{BLOCK, ENTRIES, Header, Kind, ZoneEntry, encode_block};
+use super::block::{BLOCK, BlockKind, ENTRIES, Header, ZoneEntry, encode_block};
 use super::regions::{RegionList, Regions};
 use super::store::ImageStore;
 use super::sums::Sums;
@@ -212,7 +212,7 @@ impl Journal {
         }
     }
 
-    fn header(&self, kind: Kind, index: u32, count: usize) -> Header {
+    fn header(&self, kind: BlockKind, index: u32, count: usize) -> Header {
         Header {
             kind,
             image: self.image,
@@ -236,7 +236,7 @@ impl Journal {
     fn write_batch(&mut self, store: &dyn ImageStore, entries: &[ZoneEntry]) -> io::Result<()> {
         let count = parts(entries);
         for (part, entries) in (0..).zip(entries.chunks(ENTRIES)) {
-            let mut header = self.header(Kind::Log, self.next + part, entries.len());
+            let mut header = self.header(BlockKind::Log, self.next + part, entries.len());
             (header.batch, header.part, header.parts) = (self.batch, part, count);
             self.put(part as usize, &header, entries);
         }
@@ -263,7 +263,7 @@ impl Journal {
     }
 
     fn write_root(&mut self, store: &dyn ImageStore) -> io::Result<()> {
-        let header = self.header(Kind::Root, 0, 0);
+        let header = self.header(BlockKind::Root, 0, 0);
         encode_block(&mut self.buf[..BLOCK], &header, &[]);
         store.write(FileLayout::root(self.generation), &self.buf[..BLOCK])?;
         store.sync()?;
@@ -282,7 +282,7 @@ impl Journal {
             let mut blocks = 0;
             for (pair, entries) in group.chunks(ENTRIES).enumerate() {
                 let index = first + u32::try_from(pair).expect("a write has 32 blocks");
-                let header = self.header(Kind::Table, index, entries.len());
+                let header = self.header(BlockKind::Table, index, entries.len());
                 self.put(pair, &header, entries);
                 blocks += 2;
             }

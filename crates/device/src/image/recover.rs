@@ -10,7 +10,7 @@
 //!                                     the zones; entries of the last batch count if the checksums
 //!                                     of their data are right
 //! ```
-use super::block::{BLOCK, Header, Kind, ZoneEntry, crc32c_append, decode_block, entries};
+use super::block::{BLOCK, BlockKind, Header, ZoneEntry, crc32c_append, decode_block, entries};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::regions::{RegionList, read_list};
@@ -172,7 +172,7 @@ impl Reader<'_> {
     fn root(&mut self) -> Result<u64, ImageError> {
         let blocks = self.read(FileLayout::root(0), 2)?;
         let generation = |parity: u64, block: &[u8]| {
-            let header = decode_block(block, Kind::Root, self.image)?;
+            let header = decode_block(block, BlockKind::Root, self.image)?;
             (header.generation % 2 == parity).then_some(header.generation)
         };
         let (even, odd) = blocks.split_at(BLOCK);
@@ -199,7 +199,7 @@ impl Reader<'_> {
     fn next_table(&mut self, root: u64) -> Result<Option<Table>, ImageError> {
         let first = self.read(self.layout.table(root + 1, 0), 2)?;
         let begun = first.chunks_exact(BLOCK).any(|copy| {
-            decode_block(copy, Kind::Table, self.image)
+            decode_block(copy, BlockKind::Table, self.image)
                 .is_some_and(|header| header.generation == root + 1)
         });
         if !begun {
@@ -240,7 +240,7 @@ impl Reader<'_> {
         let bytes = self.read(self.layout.table(generation, 0), 2 * blocks as usize)?;
         let header = |index: u32, copy: usize| {
             let block = &bytes[(2 * index as usize + copy) * BLOCK..][..BLOCK];
-            let header = decode_block(block, Kind::Table, self.image)?;
+            let header = decode_block(block, BlockKind::Table, self.image)?;
             (header.index == index).then_some((header, block))
         };
         let all = (0..blocks).flat_map(|index| [header(index, 0), header(index, 1)]);
@@ -295,7 +295,7 @@ impl Reader<'_> {
         for (number, bytes) in entries(block, header).enumerate() {
             let taken = ZoneEntry::decode(bytes, self.geometry).and_then(|entry| take(entry, to));
             taken.ok_or_else(|| {
-                let kind = if header.kind == Kind::Log { "log" } else { "zone table" };
+                let kind = if header.kind == BlockKind::Log { "log" } else { "zone table" };
                 ImageError::Entry { what: format!("{kind} block {}", header.index), entry: number }
             })?;
         }
@@ -444,7 +444,7 @@ impl Log {
     fn copies(&self, index: u32) -> [Option<(Header, &[u8])>; 2] {
         [0, 1].map(|copy| {
             let block = &self.bytes[(2 * index as usize + copy) * BLOCK..][..BLOCK];
-            let header = decode_block(block, Kind::Log, self.image)?;
+            let header = decode_block(block, BlockKind::Log, self.image)?;
             (header.generation == self.generation && header.index == index)
                 .then_some((header, block))
         })
@@ -454,7 +454,7 @@ impl Log {
     /// generation.
     fn is_unreadable(&self, index: u32) -> bool {
         let both = &self.bytes[2 * index as usize * BLOCK..][..2 * BLOCK];
-        let read = |copy| decode_block(copy, Kind::Log, self.image).is_some();
+        let read = |copy| decode_block(copy, BlockKind::Log, self.image).is_some();
         !both.chunks_exact(BLOCK).any(read) && both.iter().any(|&byte| byte != 0)
     }
 

@@ -6,7 +6,7 @@ mod rule;
 
 use crate::control::DeviceControl;
 use crate::rng::Rng;
-pub use rule::{Fault, Kind, Rule, RuleError};
+pub use rule::{CommandKind, Fault, Rule, RuleError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake};

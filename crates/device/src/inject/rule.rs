@@ -4,7 +4,7 @@ use crate::quantity;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-use zonal_blk::{Nanos, Op, Request, Status};
+use zonal_blk::{Nanos, Op, OpClass, Request, Status};
 
 /// A fault and the commands that it hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Rule {
     /// The fault.
     pub fault: Fault,
     /// The kind of commands.
-    pub kind: Kind,
+    pub kind: CommandKind,
     /// The zones; `None` for all.
     pub zones: Option<RangeInclusive<u32>>,
     /// Hits one in this many matching commands, at random.
@@ -32,7 +32,7 @@ pub enum Fault {
 
 /// Kinds of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CommandKind {
     /// All commands.
     Any,
     /// Reads.
@@ -45,12 +45,12 @@ pub enum Kind {
     Zone,
 }
 
-const KINDS: [(&str, Kind); 5] = [
-    ("any", Kind::Any),
-    ("read", Kind::Read),
-    ("write", Kind::Write),
-    ("flush", Kind::Flush),
-    ("zone", Kind::Zone),
+const KINDS: [(&str, CommandKind); 5] = [
+    ("any", CommandKind::Any),
+    ("read", CommandKind::Read),
+    ("write", CommandKind::Write),
+    ("flush", CommandKind::Flush),
+    ("zone", CommandKind::Zone),
 ];
 
 /// Statuses by the names of the kernel's codes.
@@ -85,11 +85,11 @@ impl Rule {
     pub(super) fn matches(&self, request: &Request) -> bool {
         let op = request.op();
         let kind = match self.kind {
-            Kind::Any => true,
-            Kind::Read => op == Op::Read,
-            Kind::Write => op.is_write(),
-            Kind::Flush => op == Op::Flush,
-            Kind::Zone => op.is_zone_management() || op == Op::ZoneResetAll,
+            CommandKind::Any => true,
+            CommandKind::Read => op == Op::Read,
+            CommandKind::Write => op.is_write(),
+            CommandKind::Flush => op == Op::Flush,
+            CommandKind::Zone => op.info().class == OpClass::Zone,
         };
         let in_zones = |zones: &RangeInclusive<u32>| {
             zones.contains(&request.zone().0) && !matches!(op, Op::Flush | Op::ZoneResetAll)
@@ -101,7 +101,10 @@ impl Rule {
 /// The option that was meant, of those that were expected.
 fn meant_option(found: &str, expected: &str) -> String {
     let name = found.split('=').next().unwrap_or(found);
-    zonal_blk::meant(name, expected.split([',', ' ']).filter(|word| !matches!(*word, "" | "or")))
+    zonal_blk::did_you_mean(
+        name,
+        expected.split([',', ' ']).filter(|word| !matches!(*word, "" | "or")),
+    )
 }
 
 fn one_of<T: Copy>(
@@ -112,7 +115,7 @@ fn one_of<T: Copy>(
     let found = names.iter().find(|(name, _)| *name == value);
     found.map(|&(_, value)| value).ok_or_else(|| {
         let names: Vec<&str> = names.iter().map(|&(name, _)| name).collect();
-        let meant = zonal_blk::meant(value, names.iter().copied());
+        let meant = zonal_blk::did_you_mean(value, names.iter().copied());
         RuleError::Value(option, value.to_owned(), format!("{}{meant}", names.join(", ")))
     })
 }

@@ -17,7 +17,7 @@
 use super::aging::Aging;
 use super::buffer::Buffer;
 use super::event_queue::{CommandId, Event, EventQueue};
-use super::flash::{CODEWORD, DieOp, Flash, Step};
+use super::flash::{CODEWORD, DieOp, DieStep, Flash};
 use super::medium::{Effect, Medium};
 use super::slots::{Slot, Slots};
 use super::stream::{Stream, Streams};
@@ -227,7 +227,7 @@ impl Drive {
     #[cold]
     fn send_steps(&mut self) {
         let (Some(sink), Some(steps)) = (&mut self.trace, &mut self.flash.steps) else { return };
-        for Step { die, activity, command, zone, from, to } in steps.drain(..) {
+        for DieStep { die, activity, command, zone, from, to } in steps.drain(..) {
             let command = command.map(|id| self.commands[id.0 as usize].place());
             sink(&FlashEntry { from, to, activity, die: Some(die), zone, command });
         }

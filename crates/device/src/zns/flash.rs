@@ -81,7 +81,7 @@ impl DieOp {
 
 /// A step of a die, for a trace.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct DieStep {
     pub(super) die: u32,
     pub(super) activity: FlashActivity,
     pub(super) command: Option<CommandId>,
@@ -90,9 +90,9 @@ pub(super) struct Step {
     pub(super) to: Nanos,
 }
 
-impl Step {
+impl DieStep {
     fn of(op: DieOp, activity: FlashActivity, die: u32, from: Nanos, to: Nanos) -> Self {
-        Step { die, activity, command: op.command(), zone: op.zone(), from, to }
+        DieStep { die, activity, command: op.command(), zone: op.zone(), from, to }
     }
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Flash {
     erase: Nanos,
     suspend: Option<Suspend>,
     /// The steps that are over since they were last taken from here, of a drive that is traced.
-    pub(super) steps: Option<Vec<Step>>,
+    pub(super) steps: Option<Vec<DieStep>>,
 }
 
 /// How a program or an erase is suspended.
@@ -344,14 +344,14 @@ impl Die {
     }
 
     /// The step that is over at `now`.
-    fn step_of(&self, die: u32, state: DieState, now: Nanos) -> Option<Step> {
+    fn step_of(&self, die: u32, state: DieState, now: Nanos) -> Option<DieStep> {
         let (op, activity) = match state {
             DieState::Last(op) => (op, op.activity()),
             DieState::Sensing(op, _) => (op, FlashActivity::Sense),
             DieState::Suspending => (self.suspended?.0, FlashActivity::Suspend),
         };
         // Pages that were in the registers were not sensed.
-        (now > self.since).then(|| Step::of(op, activity, die, self.since, now))
+        (now > self.since).then(|| DieStep::of(op, activity, die, self.since, now))
     }
 
     /// Suspends a program or an erase in favour of a read. Returns its step.
@@ -361,7 +361,7 @@ impl Die {
         die: u32,
         suspend: Suspend,
         events: &mut EventQueue,
-    ) -> Option<Step> {
+    ) -> Option<DieStep> {
         let done = now.0.saturating_sub(self.since.0);
         let begun = if suspend.step.0 == 0 { 0 } else { done % suspend.step.0 };
         let wait = if begun == 0 { 0 } else { suspend.step.0 - begun };

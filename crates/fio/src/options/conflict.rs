@@ -58,7 +58,7 @@ pub enum Conflict {
     #[error(
         "expected one of {}, found {found:?}{}",
         ENGINES.replace(' ', ", "),
-        zonal_blk::meant(.found, ENGINES.split(' '))
+        zonal_blk::did_you_mean(.found, ENGINES.split(' '))
     )]
     UnknownEngine {
         /// The engine.

@@ -338,7 +338,7 @@ impl ValueKind {
 /// The keyword that was meant, if one is near. What follows a colon is no part of it.
 fn meant(found: &str, known: &[&'static str]) -> String {
     let word = found.split(':').next().unwrap_or(found);
-    zonal_blk::meant(word, known.iter().copied())
+    zonal_blk::did_you_mean(word, known.iter().copied())
 }
 
 fn in_range(number: u64, min: u64, max: u64, text: &str) -> Result<u64, ValueError> {

@@ -118,7 +118,7 @@ pub enum Format {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown output format '{0}': expected normal, terse, json or json+{meant}",
-    meant = zonal_blk::meant(.0, ["normal", "terse", "json", "json+"])
+    meant = zonal_blk::did_you_mean(.0, ["normal", "terse", "json", "json+"])
 )]
 pub struct ParseFormatError(String);
 

@@ -174,7 +174,7 @@ impl LoadKind {
     pub(super) fn parse_management(text: &str) -> Result<Self> {
         let found = MANAGEMENT.iter().find(|(name, ..)| *name == text).with_context(|| {
             let names = MANAGEMENT.map(|(name, ..)| name).join(", ");
-            let meant = zonal_blk::meant(text, MANAGEMENT.map(|(name, ..)| name));
+            let meant = zonal_blk::did_you_mean(text, MANAGEMENT.map(|(name, ..)| name));
             format!("op: found `{text}`, expected one of {names}{meant}")
         })?;
         Ok(LoadKind::Management(found.0))

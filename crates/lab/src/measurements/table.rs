@@ -64,7 +64,7 @@ fn row(fields: &[&str]) -> Result<(Cell, NamedLoad)> {
     let metric =
         Metric::ALL.into_iter().find(|known| known.name() == metric).with_context(|| {
             let names = Metric::ALL.map(Metric::name);
-            let meant = zonal_blk::meant(metric, names);
+            let meant = zonal_blk::did_you_mean(metric, names);
             format!("metric: found `{metric}`, expected one of {}{meant}", names.join(", "))
         })?;
     let (unit, expected) = (field("unit"), metric.unit());

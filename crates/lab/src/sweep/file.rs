@@ -112,7 +112,7 @@ pub fn parse(name: &str, text: &str) -> Result<SweepFile> {
     for key in table.get_ref().keys() {
         let found = key.get_ref().as_ref();
         if !KEYS.contains(&found) {
-            let meant = zonal_blk::meant(found, KEYS);
+            let meant = zonal_blk::did_you_mean(found, KEYS);
             let known = KEYS.join(", ");
             let what = format!("unknown key `{found}`, expected one of {known}{meant}");
             return Err(source.error(key.span(), what));
@@ -278,7 +278,7 @@ fn values(value: &Value<'_>) -> Result<(Vec<String>, Option<NumberRange>)> {
 fn range(table: &DeTable<'_>) -> Result<(Vec<String>, Option<NumberRange>)> {
     for key in table.keys() {
         let found = key.get_ref().as_ref();
-        let meant = zonal_blk::meant(found, RANGE_KEYS);
+        let meant = zonal_blk::did_you_mean(found, RANGE_KEYS);
         let known = RANGE_KEYS.join(", ");
         ensure!(
             RANGE_KEYS.contains(&found),
@@ -380,7 +380,7 @@ fn searched(value: &Value<'_>) -> Result<&'static str> {
     let found = text(value)?;
     let known = SEARCHES.into_iter().find(|known| *known == found);
     known.with_context(|| {
-        let meant = zonal_blk::meant(&found, SEARCHES);
+        let meant = zonal_blk::did_you_mean(&found, SEARCHES);
         format!("found `{found}`, expected grid, random or bayesian{meant}")
     })
 }
@@ -390,7 +390,7 @@ fn clock(value: &Value<'_>) -> Result<ClockKind> {
         "virtual" => Ok(ClockKind::Virtual),
         "real" => Ok(ClockKind::Real),
         found => {
-            let meant = zonal_blk::meant(found, ["virtual", "real"]);
+            let meant = zonal_blk::did_you_mean(found, ["virtual", "real"]);
             bail!("found `{found}`, expected virtual or real{meant}")
         }
     }

@@ -31,7 +31,7 @@ impl Metric {
         match names.iter().position(|known| known == name) {
             Some(at) => Ok(Metric::ALL[at]),
             None => {
-                let meant = zonal_blk::meant(name, names.iter().map(String::as_str));
+                let meant = zonal_blk::did_you_mean(name, names.iter().map(String::as_str));
                 bail!("found `{name}`, expected one of {}{meant}", names.join(", "))
             }
         }

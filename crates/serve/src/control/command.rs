@@ -104,7 +104,7 @@ const NAMES: [&str; 13] = [
 
 /// The command that was meant, if its first word is near to that of one.
 fn meant_command(found: &str) -> String {
-    zonal_blk::meant(found.split(' ').next().unwrap_or(found), NAMES)
+    zonal_blk::did_you_mean(found.split(' ').next().unwrap_or(found), NAMES)
 }
 
 /// Why words are not a command.

@@ -9,7 +9,7 @@ use crate::units::Sector;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum PlugStep {
     /// A bio on a channel, `off` sectors from where it should be.
     Submit { channel: usize, op: Op, zone: usize, off: u64, len: u32 },
     /// Writes submitted together, one behind the other, `off` sectors from where they should be.
@@ -22,7 +22,7 @@ enum Step {
     Poll { channel: usize },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PlugStep> {
     let op = prop_oneof![
         12 => Just(Op::Write),
         2 => Just(Op::WriteZeroes),
@@ -39,14 +39,14 @@ fn step() -> impl Strategy<Value = Step> {
     let fails_after = prop_oneof![8 => Just(None), 1 => (0..4_u32).prop_map(Some)];
     prop_oneof![
         20 => submit.prop_map(|(channel, op, zone, off, len)| {
-            Step::Submit { channel, op, zone, off, len }
+            PlugStep::Submit { channel, op, zone, off, len }
         }),
-        4 => batch.prop_map(|(channel, zone, off, lens)| Step::Batch { channel, zone, off, lens }),
-        1 => Just(Step::Switch),
+        4 => batch.prop_map(|(channel, zone, off, lens)| PlugStep::Batch { channel, zone, off, lens }),
+        1 => Just(PlugStep::Switch),
         16 => (0..2_usize, 0..4_usize, fails_after).prop_map(|(queue, nth, fails_after)| {
-            Step::End { queue, nth, fails_after }
+            PlugStep::End { queue, nth, fails_after }
         }),
-        16 => (0..2_usize).prop_map(|channel| Step::Poll { channel }),
+        16 => (0..2_usize).prop_map(|channel| PlugStep::Poll { channel }),
     ]
 }
 
@@ -88,9 +88,9 @@ impl Both {
         Both { rig, model, completed: Vec::new(), one_per_disk, switched: false }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: PlugStep) {
         match step {
-            Step::Submit { channel, op, zone, off, len } => {
+            PlugStep::Submit { channel, op, zone, off, len } => {
                 let (at, len) = match op {
                     Op::Write | Op::WriteZeroes => {
                         let at = (self.model.pointer(zone) + off) % SIZE;
@@ -104,7 +104,7 @@ impl Both {
                 let id = self.rig.submit_bio(channel, Bio::new(op, sector, len, 0));
                 self.model.submit(channel, id, (op, zone, at, len));
             }
-            Step::End { queue, nth, fails_after } => {
+            PlugStep::End { queue, nth, fails_after } => {
                 let out = self.model.in_flight[queue].len();
                 if out == 0 {
                     return;
@@ -126,9 +126,9 @@ impl Both {
                 self.rig.device.end_nth(queue, nth, how);
                 self.model.end(queue, nth, fails_after);
             }
-            Step::Batch { channel, zone, off, lens } => self.batch(channel, zone, off, lens),
-            Step::Switch => self.switch(),
-            Step::Poll { channel } => self.poll(channel),
+            PlugStep::Batch { channel, zone, off, lens } => self.batch(channel, zone, off, lens),
+            PlugStep::Switch => self.switch(),
+            PlugStep::Poll { channel } => self.poll(channel),
         }
         let started = self.rig.started();
         assert_eq!(started, std::mem::take(&mut self.model.log), "the same order at the device");
@@ -181,9 +181,9 @@ impl Both {
         while self.completed.len() < self.rig.next_id as usize {
             for channel in 0..2 {
                 while !self.model.in_flight[channel].is_empty() {
-                    self.step(Step::End { queue: channel, nth: 0, fails_after: None });
+                    self.step(PlugStep::End { queue: channel, nth: 0, fails_after: None });
                 }
-                self.step(Step::Poll { channel });
+                self.step(PlugStep::Poll { channel });
             }
             rounds += 1;
             assert!(rounds < 1000, "nothing is lost");

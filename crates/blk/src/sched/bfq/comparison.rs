@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum BfqStep {
     Insert(Spec),
     /// Inserts and dispatches at once.
     Pass(Spec),
@@ -56,16 +56,16 @@ fn any_spec() -> impl Strategy<Value = Spec> {
 }
 
 /// Reads or writes of one process that come together; often one.
-fn any_batch(spec: impl Strategy<Value = Spec>) -> impl Strategy<Value = Step> {
+fn any_batch(spec: impl Strategy<Value = Spec>) -> impl Strategy<Value = BfqStep> {
     let places = prop::collection::vec((0..60u64, 1..4u32), 1..20);
     let places = prop_oneof![3 => places, 1 => Just(vec![(7, 2)])];
     (spec, places, 0..3u32).prop_map(|(spec, places, odd)| {
         let op = if spec.op == Op::Flush { Op::Read } else { spec.op };
-        Step::Batch(Spec { op, is_async: odd == 0, ..spec }, places)
+        BfqStep::Batch(Spec { op, is_async: odd == 0, ..spec }, places)
     })
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = BfqStep> {
     let time = prop_oneof![
         // Often to the very moment at which something is over.
         12 => (0..6u64).prop_map(|halves| halves * MS / 2),
@@ -76,14 +76,14 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => 2_500 * MS..8_000 * MS
     ];
     prop_oneof![
-        10 => any_spec().prop_map(Step::Insert),
-        4 => any_spec().prop_map(Step::Pass),
+        10 => any_spec().prop_map(BfqStep::Insert),
+        4 => any_spec().prop_map(BfqStep::Pass),
         4 => any_batch(any_spec()),
-        4 => time.prop_map(Step::Advance),
-        3 => Just(Step::Wait),
-        8 => (1..6usize).prop_map(Step::Dispatch),
-        8 => any::<usize>().prop_map(Step::End),
-        1 => (0..4u32, 1..1001u16).prop_map(|(process, weight)| Step::Weight(process, weight)),
+        4 => time.prop_map(BfqStep::Advance),
+        3 => Just(BfqStep::Wait),
+        8 => (1..6usize).prop_map(BfqStep::Dispatch),
+        8 => any::<usize>().prop_map(BfqStep::End),
+        1 => (0..4u32, 1..1001u16).prop_map(|(process, weight)| BfqStep::Weight(process, weight)),
     ]
 }
 
@@ -112,7 +112,7 @@ fn any_options() -> impl Strategy<Value = BfqOptions> {
 }
 
 /// Some processes that go on soon after their reads end: one reads, time passes, commands end.
-fn any_round() -> impl Strategy<Value = [Step; 5]> {
+fn any_round() -> impl Strategy<Value = [BfqStep; 5]> {
     let spec = (0..60u64, prop_oneof![6 => Just(8), 1 => Just(64)], 0..3u32, 0..20u32);
     let spec = spec.prop_map(|(sector, len, process, odd)| Spec {
         sector: sector * 8,
@@ -121,12 +121,12 @@ fn any_round() -> impl Strategy<Value = [Step; 5]> {
         is_async: odd == 0,
         ..Spec::default()
     });
-    let comes = prop_oneof![3 => spec.clone().prop_map(Step::Pass), 1 => any_batch(spec)];
+    let comes = prop_oneof![3 => spec.clone().prop_map(BfqStep::Pass), 1 => any_batch(spec)];
     let ends = (any::<usize>(), any::<usize>());
     (comes, 0..5u64, ends, 1..4usize).prop_map(|(comes, halves, ends, count)| {
-        let pause = Step::Advance(halves * MS / 2);
-        let last = if ends.1 % 2 == 0 { Step::End(ends.1 / 2) } else { pause.clone() };
-        [comes, pause, Step::End(ends.0), Step::Dispatch(count), last]
+        let pause = BfqStep::Advance(halves * MS / 2);
+        let last = if ends.1 % 2 == 0 { BfqStep::End(ends.1 / 2) } else { pause.clone() };
+        [comes, pause, BfqStep::End(ends.0), BfqStep::Dispatch(count), last]
     })
 }
 
@@ -248,34 +248,34 @@ impl Pair {
         Ok(())
     }
 
-    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn step(&mut self, step: BfqStep) -> Result<(), TestCaseError> {
         match step {
-            Step::Insert(spec) => {
+            BfqStep::Insert(spec) => {
                 let request = self.new_request(spec);
                 self.sched.insert(Nanos(self.now), request);
             }
-            Step::Batch(spec, places) => self.batch(spec, &places)?,
-            Step::Pass(spec) => {
+            BfqStep::Batch(spec, places) => self.batch(spec, &places)?,
+            BfqStep::Pass(spec) => {
                 let request = self.new_request(spec);
                 let now = Nanos(self.now);
                 let given = self.sched.insert_and_dispatch(now, request, &InFlight::default());
                 self.check(given)?;
             }
-            Step::Advance(by) => self.now += by,
-            Step::Wait => {
+            BfqStep::Advance(by) => self.now += by,
+            BfqStep::Wait => {
                 if !self.dispatch()? && !self.sched.is_empty() {
                     self.now = self.sched.next_event().map_or(self.now, |at| at.0);
                 }
             }
-            Step::Dispatch(count) => {
+            BfqStep::Dispatch(count) => {
                 for _ in 0..count {
                     if !self.dispatch()? {
                         break;
                     }
                 }
             }
-            Step::End(which) => self.end(which)?,
-            Step::Weight(process, weight) => {
+            BfqStep::End(which) => self.end(which)?,
+            BfqStep::Weight(process, weight) => {
                 self.sched.set_weight(process, weight);
                 self.model.set_weight(process, weight);
             }
@@ -284,13 +284,13 @@ impl Pair {
     }
 
     /// Takes the steps, and brings everything to its end.
-    fn run(&mut self, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    fn run(&mut self, steps: Vec<BfqStep>) -> Result<(), TestCaseError> {
         for step in steps {
             self.step(step)?;
         }
         while !self.sched.is_empty() || !self.flying.is_empty() {
             let before = (self.sched.len(), self.flying.len(), self.now);
-            self.step(Step::Wait)?;
+            self.step(BfqStep::Wait)?;
             if before == (self.sched.len(), self.flying.len(), self.now) {
                 prop_assert!(!self.flying.is_empty(), "{} requests are left", self.sched.len());
                 self.now += MS / 3;
@@ -312,7 +312,7 @@ proptest! {
         rounds in prop::collection::vec(any_round(), 200..1000),
     ) {
         let options = BfqOptions { low_latency, ..BfqOptions::default() };
-        let weights = (0..).zip(weights).map(|(process, weight)| Step::Weight(process, weight));
+        let weights = (0..).zip(weights).map(|(process, weight)| BfqStep::Weight(process, weight));
         let mut pair = Pair::new(options, 40, false);
         let same = pair.run(weights.chain(rounds.into_iter().flatten()).collect());
         if same.is_err() {

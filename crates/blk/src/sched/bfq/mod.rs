@@ -30,7 +30,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit};
+use super::elevator::{BatchKind, BatchOrder, CompletedRequest, Elevator, InFlight, MergeLimit};
 use super::scheduler::{Registered, Setup, Started};
 use super::waiting::{Store, TakenCommand};
 use crate::bio::{BioFlags, PrioClass};
@@ -388,7 +388,7 @@ impl Bfq {
     }
 
     /// The service slot in which a request or batch that has just come can be dispatched at once: its queue is in service and empty, and the slot is not over.
-    fn service_for(&mut self, now: Nanos, kind: &Kind) -> Option<Service> {
+    fn service_for(&mut self, now: Nanos, kind: &BatchKind) -> Option<Service> {
         let service = self.service?;
         if !self.first.is_empty() {
             return None;
@@ -452,7 +452,7 @@ impl Elevator for Bfq {
         flight: &InFlight,
     ) -> Option<Box<Request>> {
         let is_first = request.op().direction() == Direction::None;
-        let service = if is_first { None } else { self.service_for(now, &Kind::of(&request)) };
+        let service = if is_first { None } else { self.service_for(now, &BatchKind::of(&request)) };
         let Some(service) = service else {
             self.insert(request.queued_at(), request);
             return self.dispatch(now, flight);
@@ -462,7 +462,7 @@ impl Elevator for Bfq {
         Some(request)
     }
 
-    fn takes_batch(&mut self, now: Nanos, kind: &Kind) -> Option<BatchOrder> {
+    fn takes_batch(&mut self, now: Nanos, kind: &BatchKind) -> Option<BatchOrder> {
         if self.waiting > 0 {
             return None;
         }
@@ -477,7 +477,7 @@ impl Elevator for Bfq {
         Some(BatchOrder::SectorsFrom(Sector(self.queues[service.queue].position)))
     }
 
-    fn sent_batch(&mut self, _kind: &Kind, commands: u32, end: Sector) {
+    fn sent_batch(&mut self, _kind: &BatchKind, commands: u32, end: Sector) {
         let service = self.service.as_ref().expect("the batch was taken in a slot");
         let queue = &mut self.queues[service.queue];
         queue.position = end.0;

@@ -288,7 +288,7 @@ fn a_batch_is_taken_whole_in_the_slot_of_its_process_and_counts_as_its_requests_
     let kind = |process, sectors| {
         let class = PrioClass::BestEffort;
         let ops = 1 << Op::Read as u16;
-        Kind { process, is_async: false, class, ops, requests: 2, sectors }
+        BatchKind { process, is_async: false, class, ops, requests: 2, sectors }
     };
     let mut sched = scheduler(BfqOptions { max_budget: 64, ..steady() }, false);
     assert_eq!(sched.takes_batch(Nanos(0), &kind(0, 8)), None, "no process has a slot");
@@ -297,8 +297,8 @@ fn a_batch_is_taken_whole_in_the_slot_of_its_process_and_counts_as_its_requests_
     for (other, why) in [
         (kind(1, 8), "the slot is another's"),
         (kind(0, 64), "beyond the budget"),
-        (Kind { is_async: true, ..kind(0, 8) }, "another queue"),
-        (Kind { class: PrioClass::Idle, ..kind(0, 8) }, "another class"),
+        (BatchKind { is_async: true, ..kind(0, 8) }, "another queue"),
+        (BatchKind { class: PrioClass::Idle, ..kind(0, 8) }, "another class"),
     ] {
         assert_eq!(sched.takes_batch(Nanos(0), &other), None, "{why}");
     }

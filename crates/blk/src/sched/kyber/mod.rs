@@ -13,7 +13,7 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use super::elevator::{BatchOrder, CompletedRequest, Elevator, InFlight, Kind, MergeLimit};
+use super::elevator::{BatchKind, BatchOrder, CompletedRequest, Elevator, InFlight, MergeLimit};
 use super::scheduler::{Registered, Setup, Started};
 use crate::op::{Op, OpClass};
 use crate::request::{Request, RequestList};
@@ -181,7 +181,7 @@ impl Elevator for Kyber {
         request: Box<Request>,
         flight: &InFlight,
     ) -> Option<Box<Request>> {
-        let kind = Kind::of(&request);
+        let kind = BatchKind::of(&request);
         if self.takes_batch(now, &kind).is_some() {
             self.sent_batch(&kind, 1, request.end());
             return Some(request);
@@ -190,7 +190,7 @@ impl Elevator for Kyber {
         self.dispatch(now, flight)
     }
 
-    fn takes_batch(&mut self, now: Nanos, kind: &Kind) -> Option<BatchOrder> {
+    fn takes_batch(&mut self, now: Nanos, kind: &BatchKind) -> Option<BatchOrder> {
         self.resize_tokens(now);
         let domain = &self.domains[domain_of_all(kind.ops)?];
         let takes = self.is_empty() && domain.in_flight + kind.requests <= domain.tokens;
@@ -198,7 +198,7 @@ impl Elevator for Kyber {
     }
 
     /// Counts the commands, and the turns that they are sent in.
-    fn sent_batch(&mut self, kind: &Kind, commands: u32, _end: Sector) {
+    fn sent_batch(&mut self, kind: &BatchKind, commands: u32, _end: Sector) {
         let domain = domain_of_all(kind.ops).expect("the batch was taken");
         self.domains[domain].in_flight += commands;
         let sent_before = if self.turn == domain { self.sent } else { 0 };

@@ -6,38 +6,39 @@ use crate::sched::testing::Spec;
 const MS: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DomainKind {
     Read,
     Write,
     Discard,
     Other,
 }
 
-const KINDS: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Discard, Kind::Other];
+const KINDS: [DomainKind; 4] =
+    [DomainKind::Read, DomainKind::Write, DomainKind::Discard, DomainKind::Other];
 
-pub(super) fn kind_of(op: Op) -> Kind {
+pub(super) fn kind_of(op: Op) -> DomainKind {
     match op {
-        Op::Read => Kind::Read,
-        Op::Write | Op::WriteZeroes | Op::ZoneAppend => Kind::Write,
-        Op::Discard => Kind::Discard,
-        _ => Kind::Other,
+        Op::Read => DomainKind::Read,
+        Op::Write | Op::WriteZeroes | Op::ZoneAppend => DomainKind::Write,
+        Op::Discard => DomainKind::Discard,
+        _ => DomainKind::Other,
     }
 }
 
-fn most_tokens(kind: Kind) -> usize {
+fn most_tokens(kind: DomainKind) -> usize {
     match kind {
-        Kind::Read => 256,
-        Kind::Write => 128,
-        Kind::Discard => 64,
-        Kind::Other => 16,
+        DomainKind::Read => 256,
+        DomainKind::Write => 128,
+        DomainKind::Discard => 64,
+        DomainKind::Other => 16,
     }
 }
 
-pub(super) fn turn_of(kind: Kind) -> usize {
+pub(super) fn turn_of(kind: DomainKind) -> usize {
     match kind {
-        Kind::Read => 16,
-        Kind::Write => 8,
-        Kind::Discard | Kind::Other => 1,
+        DomainKind::Read => 16,
+        DomainKind::Write => 8,
+        DomainKind::Discard | DomainKind::Other => 1,
     }
 }
 
@@ -77,7 +78,7 @@ pub(super) struct Reference {
     at_device: [Seen; 4],
     /// Of the total latency, as it was when nothing was done about it.
     left: [Option<u64>; 4],
-    turn: Kind,
+    turn: DomainKind,
     sent: usize,
     pub(super) counts_at: Option<u64>,
 }
@@ -93,7 +94,7 @@ impl Reference {
             in_all: Default::default(),
             at_device: Default::default(),
             left: [None; 4],
-            turn: Kind::Read,
+            turn: DomainKind::Read,
             sent: 0,
             counts_at: None,
         }
@@ -104,7 +105,7 @@ impl Reference {
     }
 
     /// Whether one of the kind waits and there is a token for it.
-    pub(super) fn is_ready(&self, kind: Kind) -> bool {
+    pub(super) fn is_ready(&self, kind: DomainKind) -> bool {
         let kind = kind as usize;
         !self.waiting[kind].is_empty() && self.flying[kind] < self.tokens[kind]
     }
@@ -143,11 +144,11 @@ impl Reference {
         Some(waiting.drain(..count).collect())
     }
 
-    fn target(&self, kind: Kind) -> u64 {
+    fn target(&self, kind: DomainKind) -> u64 {
         match kind {
-            Kind::Read => self.options.read_lat.0,
-            Kind::Write => self.options.write_lat.0,
-            Kind::Discard | Kind::Other => 5_000 * MS,
+            DomainKind::Read => self.options.read_lat.0,
+            DomainKind::Write => self.options.write_lat.0,
+            DomainKind::Discard | DomainKind::Other => 5_000 * MS,
         }
     }
 
@@ -166,7 +167,7 @@ impl Reference {
             return;
         }
         self.counts_at = None;
-        let limited = [Kind::Read, Kind::Write, Kind::Discard];
+        let limited = [DomainKind::Read, DomainKind::Write, DomainKind::Discard];
         let device = limited.map(|kind| {
             let target = self.target(kind);
             self.at_device[kind as usize].quarter(now, 90, target)

@@ -1,5 +1,5 @@
 //! Tokens, turns and latency targets of kyber, case by case and against a plain model of it.
-use super::reference::{Kind, Reference, kind_of, turn_of};
+use super::reference::{DomainKind, Reference, kind_of, turn_of};
 use super::*;
 use crate::bio::{Prio, PrioClass};
 use crate::sched::batch::Batch;
@@ -149,7 +149,7 @@ fn few_samples_say_something_after_a_second() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum KyberStep {
     Insert(Spec),
     /// Many of a kind at once.
     Fill(Op, u32),
@@ -189,22 +189,22 @@ fn any_spec() -> impl Strategy<Value = Spec> {
     })
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = KyberStep> {
     let time = prop_oneof![
         10 => 0..MS,
         5 => 0..40 * MS,
         2 => 0..2_000 * MS
     ];
     prop_oneof![
-        6 => any_spec().prop_map(Step::Insert),
-        4 => (any_op(), 1..300u32).prop_map(|(op, count)| Step::Fill(op, count)),
-        6 => (any_op(), 1..100u32).prop_map(|(op, count)| Step::Batch(op, count)),
-        4 => any_spec().prop_map(Step::Pass),
-        4 => time.prop_map(Step::Advance),
-        1 => Just(Step::Wait),
-        8 => (1..200usize).prop_map(Step::Dispatch),
-        3 => any::<usize>().prop_map(Step::End),
-        6 => (1..300usize).prop_map(Step::EndOldest),
+        6 => any_spec().prop_map(KyberStep::Insert),
+        4 => (any_op(), 1..300u32).prop_map(|(op, count)| KyberStep::Fill(op, count)),
+        6 => (any_op(), 1..100u32).prop_map(|(op, count)| KyberStep::Batch(op, count)),
+        4 => any_spec().prop_map(KyberStep::Pass),
+        4 => time.prop_map(KyberStep::Advance),
+        1 => Just(KyberStep::Wait),
+        8 => (1..200usize).prop_map(KyberStep::Dispatch),
+        3 => any::<usize>().prop_map(KyberStep::End),
+        6 => (1..300usize).prop_map(KyberStep::EndOldest),
     ]
 }
 
@@ -316,7 +316,7 @@ impl Pair {
 
     /// No kind that could be sent is passed over for longer than a turn of each of the others.
     fn check_turns(&mut self, sent: Op) -> Result<(), TestCaseError> {
-        for kind in [Kind::Read, Kind::Write, Kind::Discard, Kind::Other] {
+        for kind in [DomainKind::Read, DomainKind::Write, DomainKind::Discard, DomainKind::Other] {
             let passed_over = &mut self.passed_over[kind as usize];
             let is_ready = self.model.is_ready(kind) && kind_of(sent) != kind;
             *passed_over = if is_ready { *passed_over + 1 } else { 0 };
@@ -349,38 +349,38 @@ impl Pair {
         }
     }
 
-    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn step(&mut self, step: KyberStep) -> Result<(), TestCaseError> {
         match step {
-            Step::Insert(spec) => self.insert(spec),
-            Step::Fill(op, count) => {
+            KyberStep::Insert(spec) => self.insert(spec),
+            KyberStep::Fill(op, count) => {
                 // Apart, so that they are not merged.
                 let spec = |i: u32| Spec { sector: u64::from(i) * 16, op, ..Spec::default() };
                 (0..count).for_each(|i| self.insert(spec(i)));
             }
-            Step::Batch(op, count) => self.batch(op, count)?,
-            Step::Pass(spec) => {
+            KyberStep::Batch(op, count) => self.batch(op, count)?,
+            KyberStep::Pass(spec) => {
                 let request = self.build(spec);
                 let now = Nanos(self.now);
                 let given = self.sched.insert_and_dispatch(now, request, &InFlight::default());
                 self.check(given)?;
             }
-            Step::Advance(by) => self.now += by,
-            Step::Wait => self.now = self.model.counts_at.unwrap_or(0).max(self.now),
-            Step::Dispatch(count) => {
+            KyberStep::Advance(by) => self.now += by,
+            KyberStep::Wait => self.now = self.model.counts_at.unwrap_or(0).max(self.now),
+            KyberStep::Dispatch(count) => {
                 for _ in 0..count {
                     if !self.dispatch()? {
                         break;
                     }
                 }
             }
-            Step::End(which) => self.end(which),
-            Step::EndOldest(count) => self.end_oldest(count),
+            KyberStep::End(which) => self.end(which),
+            KyberStep::EndOldest(count) => self.end_oldest(count),
         }
         Ok(())
     }
 
     /// Takes the steps, and brings everything to its end.
-    fn run(&mut self, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    fn run(&mut self, steps: Vec<KyberStep>) -> Result<(), TestCaseError> {
         for step in steps {
             self.step(step)?;
         }

@@ -188,7 +188,7 @@ fn a_locked_zone_is_passed_over_and_on_a_disk_so_is_the_stream_behind_it() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum DeadlineStep {
     Insert(Spec),
     Advance(u64),
     Dispatch(usize),
@@ -213,12 +213,12 @@ fn any_spec(sectors: u64) -> impl Strategy<Value = Spec> {
     })
 }
 
-fn any_step(sectors: u64) -> impl Strategy<Value = Step> {
+fn any_step(sectors: u64) -> impl Strategy<Value = DeadlineStep> {
     prop_oneof![
-        6 => any_spec(sectors).prop_map(Step::Insert),
-        1 => (0..40 * MS).prop_map(Step::Advance),
-        3 => (1..6usize).prop_map(Step::Dispatch),
-        2 => any::<usize>().prop_map(Step::End),
+        6 => any_spec(sectors).prop_map(DeadlineStep::Insert),
+        1 => (0..40 * MS).prop_map(DeadlineStep::Advance),
+        3 => (1..6usize).prop_map(DeadlineStep::Dispatch),
+        2 => any::<usize>().prop_map(DeadlineStep::End),
     ]
 }
 
@@ -245,7 +245,7 @@ fn compare(
     options: MqDeadlineOptions,
     max_sectors: u32,
     lock: bool,
-    steps: Vec<Step>,
+    steps: Vec<DeadlineStep>,
 ) -> Result<(), TestCaseError> {
     let limits = limits(4, ZONE_SIZE);
     let zones = lock.then(|| ZoneLocks::new(&limits, &sequential_zones(&limits)));
@@ -254,17 +254,18 @@ fn compare(
     let (mut now, mut next_id) = (0, 0);
     let mut flight = InFlight::default();
     let mut flying: Vec<(Spec, CompletedRequest)> = Vec::new();
-    let drain = (0..400).flat_map(|_| [Step::Dispatch(4), Step::End(0), Step::Advance(MS)]);
+    let drain = (0..400)
+        .flat_map(|_| [DeadlineStep::Dispatch(4), DeadlineStep::End(0), DeadlineStep::Advance(MS)]);
     for step in steps.into_iter().chain(drain) {
         match step {
-            Step::Insert(spec) => {
+            DeadlineStep::Insert(spec) => {
                 let spec = Spec { id: next_id, at: now, zone_size: ZONE_SIZE, ..spec };
                 next_id += 1;
                 sched.insert(Nanos(now), spec.build());
                 model.insert(spec);
             }
-            Step::Advance(by) => now += by,
-            Step::Dispatch(count) => {
+            DeadlineStep::Advance(by) => now += by,
+            DeadlineStep::Dispatch(count) => {
                 for _ in 0..count {
                     let request = sched.dispatch(Nanos(now), &flight);
                     let expected = model.dispatch(now, &flight);
@@ -280,7 +281,7 @@ fn compare(
                     flying.push((expected[0], end));
                 }
             }
-            Step::End(which) => {
+            DeadlineStep::End(which) => {
                 if let Some(which) = which.checked_rem(flying.len()) {
                     let (spec, end) = flying.remove(which);
                     flight.by_class[spec.prio.class.index()] -= 1;

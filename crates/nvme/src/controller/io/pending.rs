@@ -264,9 +264,7 @@ fn of_write(namespace: &Namespace, command: &RwCommand, zone: &Zone) -> Option<N
         ZoneRefusal::Full => NvmeStatus::ZONE_FULL,
         ZoneRefusal::AppendToZrwa => NvmeStatus::ZONE_INVALID_OPERATION,
         ZoneRefusal::CrossesZone | ZoneRefusal::BeyondCapacity => NvmeStatus::ZONE_BOUNDARY,
-        ZoneRefusal::OutsideZrwa | ZoneRefusal::NotAtWritePointer => {
-            NvmeStatus::ZONE_INVALID_WRITE
-        }
+        ZoneRefusal::OutsideZrwa | ZoneRefusal::NotAtWritePointer => NvmeStatus::ZONE_INVALID_WRITE,
     };
     Some(reason.do_not_retry())
 }

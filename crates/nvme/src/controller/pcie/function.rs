@@ -2,7 +2,7 @@
 use super::config_space::{ConfigSpace, PBA, VECTOR_TABLE};
 use super::pointers::{Segment, gather, parse, scatter};
 use super::ring::{CqRing, SqRing};
-use super::shared::{Ended, Mailbox, Shared};
+use super::shared::{Ended, FunctionShared, Mailbox};
 use super::{BATCH, Dma, DmaError, IoWorker, PAGE};
 use crate::NvmeStatus;
 use crate::controller::admin::Controller;
@@ -31,7 +31,7 @@ const SHUTDOWN_OCCURRING: u32 = 0b01 << 2;
 /// A PCIe function with an NVMe controller.
 pub struct Function {
     pub(super) controller: Controller,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<FunctionShared>,
     pub(super) vectors: u16,
     config: ConfigSpace,
     registers: Registers,
@@ -87,7 +87,7 @@ impl Function {
         let make = |cntlid| Arc::new(Association::new(cntlid, [0; 16], String::new(), None));
         let association = subsystem.associate(make)?;
         association.limit_queues(io_queues);
-        let shared = Shared::new(Arc::clone(&association));
+        let shared = FunctionShared::new(Arc::clone(&association));
         let auth = QueueAuth::NOT_REQUIRED;
         let mut controller =
             Controller::new(now, Arc::clone(subsystem), association, auth, SqHead::unknown(), 0);

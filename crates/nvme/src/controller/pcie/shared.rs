@@ -18,8 +18,8 @@ pub(super) struct Doorbell {
     pub head: AtomicU16,
 }
 
-/// Shared by a function and its workers.
-pub(super) struct Shared {
+/// FunctionShared by a function and its workers.
+pub(super) struct FunctionShared {
     pub association: Arc<Association>,
     /// By queue identifier.
     doorbells: Box<[Doorbell]>,
@@ -39,9 +39,9 @@ pub(super) enum Ended {
     Completion(u16),
 }
 
-impl Shared {
+impl FunctionShared {
     pub fn new(association: Arc<Association>) -> Arc<Self> {
-        Arc::new(Shared {
+        Arc::new(FunctionShared {
             association,
             doorbells: (0..=MAX_IO_QUEUES).map(|_| Doorbell::default()).collect(),
             fatal: AtomicBool::new(false),

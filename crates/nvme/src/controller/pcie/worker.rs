@@ -1,7 +1,7 @@
 //! A completion queue and its submission queues, for one thread.
 use super::pointers::{Segment, gather, parse, scatter};
 use super::ring::{CqRing, SqRing};
-use super::shared::{Ended, Mail, Mailbox, Shared, SqSetup};
+use super::shared::{Ended, FunctionShared, Mail, Mailbox, SqSetup};
 use super::{BATCH, Dma, DmaError};
 use crate::NvmeStatus;
 use crate::controller::async_events::EventType;
@@ -35,7 +35,7 @@ pub struct Polled {
 /// An I/O completion queue and the submission queues that complete there. It must not be dropped
 /// before it is [done](Polled::done), unless it was never polled.
 pub struct IoWorker {
-    shared: Arc<Shared>,
+    shared: Arc<FunctionShared>,
     mailbox: Arc<Mailbox>,
     cqid: u16,
     vector: Option<u16>,
@@ -79,7 +79,7 @@ struct Command {
 
 impl IoWorker {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<FunctionShared>,
         mailbox: Arc<Mailbox>,
         cqid: u16,
         vector: Option<u16>,
@@ -311,7 +311,7 @@ impl SubmissionQueue {
         &mut self,
         dma: &impl Dma,
         buffers: Option<[u64; 2]>,
-        shared: &Shared,
+        shared: &FunctionShared,
     ) -> Result<u16, DmaError> {
         let Some([shadow, _]) = buffers else {
             return Ok(shared.doorbell(self.qid).tail.load(Ordering::Acquire));
