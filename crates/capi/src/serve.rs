@@ -33,7 +33,7 @@ fn exports(server: Server, text: &str) -> Result<Server> {
     for export in text.split(',').filter(|export| !export.is_empty()) {
         let wrong = |form: &str| {
             let name = export.split('=').next().unwrap_or_default();
-            let meant = zonal_blk::meant(name, EXPORTS);
+            let meant = zonal_blk::did_you_mean(name, EXPORTS);
             Error::invalid(format_args!("export `{export}`: expected {form}{meant}"))
         };
         server = match export.split_once('=') {

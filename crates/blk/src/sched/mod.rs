@@ -23,6 +23,7 @@ mod handle;
 mod kyber;
 mod mq_deadline;
 mod options;
+mod registered;
 mod scheduler;
 mod sort;
 #[cfg(test)]
@@ -30,6 +31,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod zone_locks;
 
 pub use bfq::BfqOptions;
 pub use dispatcher::ClassCounters;
@@ -37,7 +39,7 @@ pub(crate) use elevator::MergeLimit;
 pub(crate) use handle::SchedHandle;
 pub use kyber::KyberOptions;
 pub use mq_deadline::MqDeadlineOptions;
-pub(crate) use mq_deadline::ZoneLocks;
 pub use options::{AttrError, AttrValue};
 pub(crate) use scheduler::SchedInstance;
 pub use scheduler::{Scheduler, UnknownScheduler};
+pub(crate) use zone_locks::ZoneLocks;

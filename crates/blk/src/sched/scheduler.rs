@@ -1,50 +1,18 @@
 //! The schedulers that there are, by name and with their attributes.
 use super::bfq::BfqOptions;
-use super::dispatcher::{BypassPolicy, ClassCounters, Dispatcher};
-use super::elevator::{Elevator, MergeLimit};
+use super::dispatcher::{ClassCounters, Dispatcher};
+use super::elevator::MergeLimit;
 use super::handle::{self, BatchSorting, SchedHandle};
 use super::kyber::KyberOptions;
-use super::mq_deadline::{MqDeadlineOptions, ZoneLocks};
+use super::mq_deadline::MqDeadlineOptions;
 use super::options::{self, AttrError, AttrValue};
+use super::registered::{Registered, Setup, Started};
+use super::zone_locks::ZoneLocks;
 use crate::limits::Limits;
 use crate::names::did_you_mean;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-
-/// What the options of a scheduler start.
-pub(super) trait Registered: Copy + Default {
-    /// Whether the scheduler can hold back the writes of a zone that has one in flight.
-    const LOCKS_ZONES: bool = false;
-
-    /// The scheduler, in which nothing waits.
-    fn start(self, setup: Setup<'_>) -> Started;
-}
-
-/// The queue that a scheduler is for.
-pub(super) struct Setup<'a> {
-    pub limits: &'a Limits,
-    pub limit: MergeLimit,
-    /// With these it keeps to one write per sequential zone.
-    pub zones: Option<ZoneLocks>,
-}
-
-/// A scheduler that is to be used by a dispatcher.
-pub(super) struct Started {
-    pub elevator: Box<dyn Elevator>,
-    /// Whether batches may be sorted before they reach the scheduler: its order is then that of sectors.
-    pub sorts: bool,
-    pub front_merges: bool,
-    pub bypass: BypassPolicy,
-}
-
-impl Started {
-    /// One that sorts and merges, and that no request bypasses.
-    pub fn new(elevator: impl Elevator + 'static) -> Self {
-        let bypass = BypassPolicy::default();
-        Started { elevator: Box::new(elevator), sorts: true, front_merges: true, bypass }
-    }
-}
 
 /// Names as a choice: `a, b or c`.
 #[doc(hidden)]

@@ -31,7 +31,7 @@ mod service;
 mod tests;
 
 use super::elevator::{BatchKind, BatchOrder, CompletedRequest, Elevator, InFlight, MergeLimit};
-use super::scheduler::{Registered, Setup, Started};
+use super::registered::{Registered, Setup, Started};
 use super::waiting::{Store, TakenCommand};
 use crate::bio::{BioFlags, PrioClass};
 use crate::op::Direction;

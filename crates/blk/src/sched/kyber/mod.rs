@@ -14,7 +14,7 @@ mod reference;
 mod tests;
 
 use super::elevator::{BatchKind, BatchOrder, CompletedRequest, Elevator, InFlight, MergeLimit};
-use super::scheduler::{Registered, Setup, Started};
+use super::registered::{Registered, Setup, Started};
 use crate::op::{Op, OpClass};
 use crate::request::{Request, RequestList};
 use crate::units::{Nanos, Sector};

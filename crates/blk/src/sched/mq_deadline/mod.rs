@@ -19,19 +19,18 @@ mod options;
 mod reference;
 #[cfg(test)]
 mod tests;
-mod zone_lock;
 
 use super::dispatcher::BypassPolicy;
 use super::elevator::{CompletedRequest, Elevator, InFlight, MergeLimit};
-use super::scheduler::{Registered, Setup, Started};
+use super::registered::{Registered, Setup, Started};
 use super::waiting::{Key, Store};
+use super::zone_locks::ZoneLocks;
 use crate::bio::PrioClass;
 use crate::op::Direction;
 use crate::request::{Request, RequestList};
 use crate::units::Nanos;
 use dir_queue::DirQueue;
 pub use options::MqDeadlineOptions;
-pub(crate) use zone_lock::ZoneLocks;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Dir {
