@@ -97,6 +97,7 @@ impl Op {
     ];
 
     /// What is the same for every bio of the operation.
+    #[inline]
     pub const fn info(self) -> OpInfo {
         use OpClass::{Discard, Flush, Read, Write, Zone};
         let (name, class, trace) = match self {
