@@ -53,7 +53,7 @@ pub enum ProfileError {
     #[error(
         "unknown profile `{0}`, expected {names} or a file NAME.toml{meant}",
         names = device_spec::profile_names(),
-        meant = zonal_blk::meant(.0, device_spec::profile_names().split(", "))
+        meant = zonal_blk::did_you_mean(.0, device_spec::profile_names().split(", "))
     )]
     Unknown(String),
     /// The file cannot be read.
