@@ -6,6 +6,7 @@
 //!  tls          pre-shared keys and encryption, under NVMe/TCP
 //!  secrets      files of secrets and keys; random numbers
 //!  text_file    small files that people write
+//!  output_file  files that the program makes
 //!  unix_socket  sockets at a path
 //!  fork         what a child process must not use
 //!  blk_zone     the kernel's zone descriptors
@@ -24,6 +25,7 @@ pub mod blk_zone;
 mod cpus;
 pub mod fork;
 mod memory;
+pub mod output_file;
 pub mod poll;
 pub mod secrets;
 pub mod text_file;

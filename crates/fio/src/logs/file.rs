@@ -1,6 +1,6 @@
 //! Files of logs.
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ impl LogFile {
     /// It cannot be written.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Arc<Self>> {
         let path = path.into();
-        File::create(&path)?;
+        zonal_os::output_file::create(&path)?;
         Ok(Arc::new(LogFile { path, result: Mutex::new(Ok(())) }))
     }
 

@@ -60,8 +60,11 @@ pub(super) fn write(
     // A file for each channel, without gaps: blkparse stops at the first that is missing.
     for (cpu, mut events) in (0..).zip(by_channel.into_values()) {
         events.sort_by_key(|(_, event)| (event.at, rank(event.action), event.id, event.step));
-        let mut out =
-            Writer { file: BufWriter::new(File::create(name(path, cpu))?), cpu, count: 0 };
+        let mut out = Writer {
+            file: BufWriter::new(zonal_os::output_file::create(name(path, cpu))?),
+            cpu,
+            count: 0,
+        };
         if cpu == 0 {
             out.names_process()?;
         }

@@ -9,7 +9,8 @@ use zonal_blk::Nanos;
 
 /// Writes a trace.
 pub(super) fn write(path: &Path, processes: &[Process]) -> Result<()> {
-    let mut out = Writer { file: BufWriter::new(File::create(path)?), is_first: true };
+    let mut out =
+        Writer { file: BufWriter::new(zonal_os::output_file::create(path)?), is_first: true };
     write!(out.file, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     for (pid, process) in (1_u32..).zip(processes) {
         out.name("process_name", pid, 0, &process.name)?;

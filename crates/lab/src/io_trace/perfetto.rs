@@ -18,7 +18,7 @@ const NEEDED: u32 = 2;
 /// Writes a trace.
 pub(super) fn write(path: &Path, processes: &[Process]) -> Result<()> {
     let mut out = Writer {
-        file: BufWriter::new(File::create(path)?),
+        file: BufWriter::new(zonal_os::output_file::create(path)?),
         tracks: 0,
         names: HashMap::new(),
         args: HashMap::new(),

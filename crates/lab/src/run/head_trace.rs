@@ -39,7 +39,7 @@ impl HeadTrace {
     /// The file cannot be created, or no device is a rotating disk.
     pub fn start(devices: &Devices, path: &Path) -> Result<Self> {
         let create = || -> io::Result<BufWriter<File>> {
-            let mut file = BufWriter::new(File::create(path)?);
+            let mut file = BufWriter::new(zonal_os::output_file::create(path)?);
             writeln!(file, "{HEADER}")?;
             Ok(file)
         };

@@ -194,8 +194,8 @@ pub fn record(phases: &mut [Vec<Task>], devices: &Devices) -> Result<Recordings>
             if recordings.contains_key(&name) {
                 bail!("job {job}: write_iolog: {name}: another job writes this file");
             }
-            let out =
-                File::create(&name).with_context(|| format!("job {job}: write_iolog: {name}"))?;
+            let out = zonal_os::output_file::create(&name)
+                .with_context(|| format!("job {job}: write_iolog: {name}"))?;
             let out = Box::new(BufWriter::new(out));
             let device = devices.of(task);
             let zone_size = device.queue.limits().zone_size.to_bytes().0;

@@ -53,8 +53,8 @@ impl Hub {
 
     /// The frames from now on, as server-sent events. Where there are [`MAX_VIEWERS`], the one that has
     /// looked for longest makes room; a browser comes back by itself. What a viewer does not read is in
-    /// buffers of two kernels for a long time, so those who are gone cannot be distinguished from those who look.
-    /// To be called within the server's runtime.
+    /// buffers of two kernels for a long time, so those who are gone cannot be distinguished from those
+    /// who look. To be called within the server's runtime.
     pub(super) fn subscribe(self: &Arc<Self>) -> Feed {
         let mut viewers = self.viewers.lock().expect("no thread panics with the viewers");
         viewers.retain(|viewer| !viewer.task.is_finished());

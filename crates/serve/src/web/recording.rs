@@ -84,7 +84,7 @@ impl Recording {
     /// # Errors
     /// Those of the file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut out = BufWriter::new(File::create(path)?);
+        let mut out = BufWriter::new(zonal_os::output_file::create(path)?);
         let header = Header {
             format: FORMAT.to_owned(),
             version: VERSION,
