@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Files of the crate that the header is made from, in the order of the header.
-const SOURCES: [&str; 5] = ["error", "device", "zones", "io", "queue"];
+const SOURCES: [&str; 6] = ["error", "device", "zones", "io", "queue", "serve"];
 /// What the standard library of Rust and the C code inside need.
 const SYSTEM_LIBRARIES: [&str; 5] = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lc"];
 /// The major version, which changes when a program has to be linked again.

@@ -17,7 +17,7 @@ fn write(channel: &mut Channel, sector: u64) -> Status {
 #[test]
 fn recorder_is_below_the_faults_whatever_the_order_of_the_calls() {
     let dir = tempfile::tempdir().expect("a directory");
-    let rule = || vec!["fail=write,zones=1".parse().expect("a rule")];
+    let rule = || vec!["fail=write,zone=1".parse().expect("a rule")];
     let open = || Stack::open(DEVICE).expect("a device");
     let path = |name: &str| dir.path().join(name);
     for stack in [

@@ -228,14 +228,24 @@ impl Server {
     }
 
     fn check(&self) -> Result<(), ServeError> {
-        let found = self.stacks.len();
-        if found == 0 || found > MAX_NAMESPACES as usize {
-            let text = format!("found {found}, expected 1 to {MAX_NAMESPACES}");
-            return Err(expected("devices", text));
+        let (found, most) = (self.stacks.len(), MAX_NAMESPACES);
+        if found == 0 || found > most as usize {
+            return Err(expected("devices", format!("found {found}, expected 1 to {most}")));
         }
-        if !self.nsids.is_empty() && self.nsids.len() != found {
-            let text = format!("found {} for {found} devices", self.nsids.len());
+        let nsids = &self.nsids;
+        if !nsids.is_empty() && nsids.len() != found {
+            let text = format!("found {} for {found} devices", nsids.len());
             return Err(expected("namespace", text));
+        }
+        let in_range = nsids.iter().all(|nsid| (1..=most).contains(nsid));
+        if !in_range || !nsids.is_sorted_by(|one, next| one < next) {
+            let text = format!("found {nsids:?}, expected ascending numbers from 1 to {most}");
+            return Err(expected("namespace", text));
+        }
+        let by_socket = self.vfio_user.is_some() || self.vhost_user.is_some();
+        let here = self.ublk.is_some() || self.zonefs.is_some();
+        if self.addresses.is_empty() && !by_socket && !here {
+            return Err(expected("exports", "found none, expected one or more".to_owned()));
         }
         Ok(())
     }
