@@ -209,7 +209,8 @@ impl Task {
         match self.trace_slice {
             Some(_) => {
                 let end = limits.capacity.to_bytes().0;
-                Ok(Region { start: 0, end, io_size: u64::MAX, lba: limits.lba_size.into() })
+                let lba = limits.lba_size.into();
+                Ok(Region { start: 0, end, io_size: u64::MAX, lba, to_end: true })
             }
             None => match self.file {
                 Some(file) => Region::in_file(&self.job, self.clone, file, limits),
@@ -242,8 +243,9 @@ impl Task {
         let verifier = Verifier::new(&self.job, self.clone, seeds, zbd, zone_size);
         // Verification comes after each loop.
         let (bytes, loops) = match &verifier {
-            Some(_) => (region.io_size, self.job.loops),
-            None => (region.io_size.saturating_mul(self.job.loops), 1),
+            Some(_) if self.job.random && self.job.norandommap => (region.io_size, self.job.loops),
+            Some(_) => (region.io_size.min(region.len()), self.job.loops),
+            None => (self.amount(region), 1),
         };
         let parts = RunParts {
             recording: self.recording.as_ref(),
@@ -252,10 +254,11 @@ impl Task {
             prios: CommandPrios::new(&self.job, rng(PRIO_STREAM)),
             verifier,
         };
-        let run_state = RunState::new(&self.job, parts, bytes, loops);
+        let run_state = RunState::new(&self.job, parts, (bytes, region.io_size), loops);
         let job = Arc::clone(&self.job);
         let mut pace = Pace::new(&job, bytes, rng(PACE_STREAM));
         pace.start_after_up_to(job.limits.startdelay_max, &mut rng(DELAY_STREAM));
+        pace.set_io_size(region.io_size);
         if let Some(ramp) = &self.ramp {
             pace.join_ramp(Arc::clone(ramp));
         }
@@ -264,6 +267,19 @@ impl Task {
         runner.set_status(self.status.clone());
         runner.set_order(self.order.clone());
         runner
+    }
+
+    /// Bytes of I/O in all loops. As in fio each loop goes through the region once if `io_size` is more
+    /// than that, and the last one begins while less than `io_size` is done.
+    fn amount(&self, region: Region) -> u64 {
+        let Job { loops, random, .. } = *self.job;
+        let all = region.io_size.saturating_mul(loops);
+        // Sequential jobs know the end of their region when they meet it.
+        if loops == 1 || !random || region.io_size <= region.len() {
+            return all;
+        }
+        let passes = region.io_size.div_ceil(region.len()).max(loops);
+        all.min(region.len().saturating_mul(passes))
     }
 
     /// The CPUs that the clone may use (`cpus_allowed`, `cpus_allowed_policy`). A CPU that is not online

@@ -208,6 +208,7 @@ fn make_runners<C: Clock>(
 ) -> Result<Vec<Box<dyn SteppedBy<C>>>> {
     let mut tables: BTreeMap<&str, Arc<ZbdTable>> = BTreeMap::new();
     let mut flows: BTreeMap<u32, Arc<FlowTotals>> = BTreeMap::new();
+    let standstill = Arc::default();
     let mut runners: Vec<Box<dyn SteppedBy<C>>> = Vec::with_capacity(phase.len());
     for (id, task) in (0..).zip(phase).filter(|(_, task)| leads(task)) {
         let device = devices.of(task);
@@ -256,6 +257,7 @@ fn make_runners<C: Clock>(
         let region = task.region(queue.limits())?;
         let channel = queue.channel().with_context(|| format!("job {}", task.job.name))?;
         let mut runner = task.runner(region, channel, zbd, id, seed, device.keeps_data);
+        runner.set_standstill(&standstill);
         if task.job.flow > 0 {
             let totals = flows.entry(task.job.flow_id).or_default();
             runner.set_flow(Flow::join(totals, task.job.flow));

@@ -185,9 +185,21 @@ impl Simulation {
     /// Takes the steps until the next watch. Returns false if no thread is due any more.
     fn steps(&mut self, steps: u64) -> bool {
         if let [thread] = &mut self.threads[..] {
-            return thread.steps_alone(steps, &self.clock, &mut self.due);
+            return thread.steps_alone(steps, &self.clock, &mut self.due) || self.end_one();
         }
-        (0..steps).all(|_| self.step())
+        (0..steps).all(|_| self.step() || self.end_one())
+    }
+
+    /// Nothing is due: has one of the jobs that wait for others end with an error. Returns false if
+    /// none does.
+    #[cold]
+    fn end_one(&mut self) -> bool {
+        let gives_up =
+            |thread: &mut SimThread| thread.runner.as_mut().is_some_and(|runner| runner.give_up());
+        let Some(index) = self.threads.iter_mut().position(gives_up) else { return false };
+        let at = self.threads[index].timing.busy_until.max(self.clock.now());
+        self.due.set(index, Some(at));
+        true
     }
 
     /// Has the thread that is due first do something. Returns false if none is due.

@@ -16,6 +16,8 @@ pub(super) struct Addresses {
     random: bool,
     /// As [`Job::rw_modifier`].
     modifier: i64,
+    /// As in [`Linear`](super::linear::Linear).
+    wraps: bool,
     identical: bool,
     lengths: Lengths,
     dirs: [Direction; 3],
@@ -97,28 +99,48 @@ impl Addresses {
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let map_unit = used().map(|dir| job.min_bs(dir)).min().expect("a direction");
         let uniform = used().all(|dir| address.distribution[dir as usize] == Distribution::Uniform);
-        let visits_once = job.random && !job.norandommap && uniform && stride.is_none();
+        // As in fio: blocks of another alignment than that of the map are not in it.
+        let aligned = used().all(|dir| dirs[dir as usize].align == job.min_bs(dir));
+        let visits_once = job.random && !job.norandommap && uniform && aligned;
         Addresses {
             region,
             random: job.random,
             modifier: job.rw_modifier,
+            wraps: job.rw_modifier < 0 || job.rw_modifier > 0 && region.to_end,
             identical: address.identical,
             lengths: Lengths::new(job, region.lba, lengths),
             dirs,
             run: 0,
-            map: visits_once.then(|| RandomMap::new(region.len() / map_unit)),
+            map: visits_once.then(|| RandomMap::new((window / map_unit).max(1))),
             map_unit,
             stride,
             rng,
         }
     }
 
-    pub(super) fn next(&mut self, dir: DataDir) -> Io {
+    /// Leaves out the map of visited blocks if it would have more than `most` of them.
+    pub(super) fn limit_map(&mut self, most: u64) {
+        if self.region.len() / self.map_unit > most {
+            self.map = None;
+        }
+    }
+
+    /// The next I/O; `None` at the end of the region.
+    pub(super) fn next(&mut self, dir: DataDir) -> Option<Io> {
         let (start, window) = self.stride.as_ref().map_or((0, self.region.len()), Stride::window);
-        let (at, picked) = self.start(dir);
         let room = |at: u64| window.saturating_sub(at);
-        // Past the end: wrap around.
-        let at = if room(at) < self.lengths.min[dir as usize] { 0 } else { at };
+        let fits = |at: u64, min: u64| room(at) >= min;
+        let min = self.lengths.min[dir as usize];
+        let (mut at, mut picked) = self.start(dir, window);
+        if !fits(at, min) && self.random && !picked {
+            (at, picked) = self.random(dir, window);
+        }
+        if !fits(at, min) {
+            if !self.random && self.stride.is_none() && !self.wraps {
+                return None;
+            }
+            at = 0;
+        }
         let mut len = self.lengths.next(dir, room(at));
         if let Some(map) = &mut self.map {
             let blocks = map.visit(at / self.map_unit, len.div_ceil(self.map_unit));
@@ -126,20 +148,36 @@ impl Addresses {
                 len = len.min(blocks * self.map_unit);
             }
         }
-        let skip = if self.random { 0 } else { self.modifier };
-        let state = &mut self.dirs[dir as usize];
-        (state.last, state.position) = (at, after(at + len, skip, window));
-        if let Some(stride) = &mut self.stride
-            && stride.transferred(len)
-        {
-            self.dirs.iter_mut().for_each(|dir| dir.position = 0);
+        self.dirs[dir as usize].last = at;
+        self.moved(dir, at + len);
+        if let Some(stride) = &mut self.stride {
+            let is_over = stride.transferred(len);
+            if is_over {
+                self.dirs.iter_mut().for_each(|dir| dir.position = 0);
+            }
+            if let Some(map) = self.map.as_mut().filter(|_| is_over || stride.is_done_again()) {
+                map.clear();
+            }
         }
         let offset = self.region.start + start + at;
-        Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE }
+        Some(Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE })
+    }
+
+    /// The last I/O of a direction ended here, from the start of the region or of the stride's zone.
+    pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
+        let window = self.stride.as_ref().map_or(self.region.len(), |stride| stride.window().1);
+        let skip = if self.random { 0 } else { self.modifier };
+        self.dirs[dir as usize].position = after(end, skip, window);
+    }
+
+    /// Starts at the begin of the region again.
+    pub(super) fn rewind(&mut self) {
+        self.dirs.iter_mut().for_each(|dir| dir.position = 0);
+        self.run = 0;
     }
 
     /// Where the next I/O begins, and whether that is a random block.
-    fn start(&mut self, dir: DataDir) -> (u64, bool) {
+    fn start(&mut self, dir: DataDir, window: u64) -> (u64, bool) {
         let state = &mut self.dirs[dir as usize];
         if !self.random {
             return (state.position, false);
@@ -152,12 +190,19 @@ impl Addresses {
         if state.percentage_random < 100 && self.rng.below(100) >= state.percentage_random {
             return (state.position, false);
         }
+        self.random(dir, window)
+    }
+
+    fn random(&mut self, dir: DataDir, window: u64) -> (u64, bool) {
+        let state = &mut self.dirs[dir as usize];
         let at = state.picker.next(&mut self.rng) * state.align;
         let Some(map) = &mut self.map else { return (at, true) };
         let block = at / self.map_unit;
-        let free = map.next_free(block).unwrap_or_else(|| {
+        let in_window = |block: &u64| block * self.map_unit + self.map_unit <= window;
+        let free = map.next_free(block).filter(in_window);
+        let free = free.or_else(|| map.next_free(0).filter(in_window)).unwrap_or_else(|| {
             map.clear();
-            block
+            if in_window(&block) { block } else { 0 }
         });
         (if free == block { at } else { free * self.map_unit }, true)
     }
@@ -177,6 +222,11 @@ impl Stride {
     /// Start and length of the zone; the last one ends with the region.
     fn window(&self) -> (u64, u64) {
         (self.start, self.range.min(self.len - self.start))
+    }
+
+    /// Whether as much as the zone holds has been done once more.
+    fn is_done_again(&self) -> bool {
+        self.done.is_multiple_of(self.range)
     }
 
     /// Counts an I/O; returns whether the next one is in the next zone.

@@ -36,6 +36,23 @@ enum Offsets {
     Addresses(Box<Addresses>),
 }
 
+impl Offsets {
+    /// The next I/O; at the end of the file it begins again.
+    fn next(&mut self, dir: DataDir, len: u64) -> Io {
+        let next = |offsets: &mut Self| match offsets {
+            Offsets::Linear(linear) => linear.next(dir, len),
+            Offsets::Addresses(addresses) => addresses.next(dir),
+        };
+        next(self).unwrap_or_else(|| {
+            match self {
+                Offsets::Linear(linear) => linear.rewind(),
+                Offsets::Addresses(addresses) => addresses.rewind(),
+            }
+            next(self).expect("a file holds a block")
+        })
+    }
+}
+
 impl Files {
     /// `rng` gives the stream of random numbers of a purpose, for a file.
     pub(super) fn new(
@@ -88,10 +105,7 @@ impl Files {
             self.turn = usize::try_from(self.rng.below(self.open.len() as u64)).expect("an index");
         }
         let file = &mut self.files[self.open[self.turn]];
-        let io = match &mut file.offsets {
-            Offsets::Linear(linear) => linear.next(dir, len),
-            Offsets::Addresses(addresses) => addresses.next(dir),
-        };
+        let io = file.offsets.next(dir, len);
         file.left = file.left.saturating_sub(io.len);
         self.turn_done = (self.turn_done + 1) % self.turn_len;
         if file.left == 0 {
@@ -123,7 +137,7 @@ mod tests {
     fn ios(job: &Job, count: usize) -> Vec<(u64, u64)> {
         let layout = Layout::new(job, 0).expect("several files");
         let end = layout.len().expect("a size");
-        let region = Region { start: 0, end, io_size: layout.total(), lba: 512 };
+        let region = Region { start: 0, end, io_size: layout.total(), lba: 512, to_end: false };
         let rng = |purpose, file| Rng::new(1, [0, 0, file, purpose]);
         let mut files = Files::new(job, region, &layout, rng);
         let place = |io: Io| (io.offset / layout.slot, io.offset % layout.slot / 4096);

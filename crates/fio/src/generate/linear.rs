@@ -11,6 +11,9 @@ pub(super) struct Linear {
     modifier: i64,
     /// By direction, the next sequential offset, from the region's start.
     position: [u64; 3],
+    /// What a job that skips forwards does at the end of the region: as in fio, it starts over if that
+    /// is the end of the device.
+    wraps: bool,
     /// I/Os left in the run that started at a random offset.
     run: i64,
     rng: Rng,
@@ -24,7 +27,6 @@ struct Order {
     blocks: u64,
     next: u64,
 }
-
 impl Order {
     fn new(block: u64, region: Region, rng: &mut Rng) -> Self {
         let blocks = region.len() / block;
@@ -57,30 +59,60 @@ impl Linear {
             random: job.random,
             modifier: job.rw_modifier,
             position: [0; 3],
+            wraps: job.rw_modifier < 0 || job.rw_modifier > 0 && region.to_end,
             run: 0,
             order: visit_once.then(|| Order::new(block, region, &mut rng)),
             rng,
         }
     }
 
+    /// The next I/O; `None` at the end of the region.
     #[inline]
-    pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Io {
-        let at = if self.random && self.run == 0 {
-            self.run = (self.modifier - 1).max(0);
-            match &mut self.order {
-                Some(order) => order.next(&mut self.rng),
-                None => self.rng.below(self.region.len() / len) * len,
-            }
+    pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Option<Io> {
+        let at = if !self.random {
+            self.sequential(dir, len)?
         } else {
-            self.run = (self.run - 1).max(0);
-            self.position[dir as usize]
+            match self.run {
+                0 => self.random(len),
+                // Past the end: anywhere.
+                _ => self.sequential(dir, len).unwrap_or_else(|| self.random(len)),
+            }
         };
-        // Past the end: wrap around.
-        let at = if at + len > self.region.len() { 0 } else { at };
+        if self.random {
+            self.run = if self.run == 0 { self.modifier.max(1) } else { self.run } - 1;
+        }
         let skip = if self.random { 0 } else { self.modifier };
         self.position[dir as usize] = after(at + len, skip, self.region.len());
         let offset = self.region.start + at;
-        Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE }
+        Some(Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE })
+    }
+
+    #[inline]
+    fn random(&mut self, len: u64) -> u64 {
+        let at = match &mut self.order {
+            Some(order) => order.next(&mut self.rng),
+            None => self.rng.below(self.region.len() / len) * len,
+        };
+        // A longer block than the map's.
+        if at + len > self.region.len() { 0 } else { at }
+    }
+
+    #[inline]
+    fn sequential(&self, dir: DataDir, len: u64) -> Option<u64> {
+        let at = self.position[dir as usize];
+        let fits = at + len <= self.region.len();
+        if fits { Some(at) } else { self.wraps.then_some(0) }
+    }
+
+    /// The last I/O of a direction was moved and ended here, from the region's start.
+    pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
+        let skip = if self.random { 0 } else { self.modifier };
+        self.position[dir as usize] = after(end, skip, self.region.len());
+    }
+
+    /// Starts at the begin of the region again.
+    pub(super) fn rewind(&mut self) {
+        (self.position, self.run) = ([0; 3], 0);
     }
 }
 
@@ -88,7 +120,8 @@ impl Linear {
 mod tests {
     use super::*;
 
-    const REGION: Region = Region { start: 8192, end: 8192 + 64 * 4096, io_size: 0, lba: 512 };
+    const REGION: Region =
+        Region { start: 8192, end: 8192 + 64 * 4096, io_size: 0, lba: 512, to_end: false };
 
     fn linear(random: bool, rw_modifier: i64, norandommap: bool) -> Linear {
         let job = Job { random, rw_modifier, norandommap, bs: [4096; 3], ..Job::default() };
@@ -96,13 +129,17 @@ mod tests {
     }
 
     fn blocks(linear: &mut Linear, count: usize) -> Vec<u64> {
-        (0..count)
-            .map(|_| (linear.next(DataDir::Read, 4096).offset - REGION.start) / 4096)
-            .collect()
+        let mut next = || {
+            linear.next(DataDir::Read, 4096).unwrap_or_else(|| {
+                linear.rewind();
+                linear.next(DataDir::Read, 4096).expect("the region holds a block")
+            })
+        };
+        (0..count).map(|_| (next().offset - REGION.start) / 4096).collect()
     }
 
     #[test]
-    fn sequential_offsets_wrap_around_at_the_end_of_the_region() {
+    fn sequential_offsets_begin_again_after_the_end_of_the_region() {
         let seen = blocks(&mut linear(false, 0, false), 130);
         assert!(seen.into_iter().eq((0..64).chain(0..64).chain(0..2)));
     }

@@ -11,6 +11,7 @@ mod random_map;
 mod randomio;
 mod region;
 mod replay;
+mod trimmed;
 mod zbd;
 mod zbd_job;
 
@@ -22,12 +23,13 @@ pub use zbd::ZbdTable;
 use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
 use crate::rng::Rng;
 use crate::trace::TraceSlice;
-use addresses::{Addresses, Lengths};
+use addresses::Addresses;
 use files::Files;
 use layout::Layout;
 use linear::Linear;
 use replay::Replay;
 use std::sync::Arc;
+use trimmed::Trimmed;
 use zbd_job::ZbdJob;
 use zonal_blk::{BioFlags, Nanos, Op};
 
@@ -62,7 +64,9 @@ pub enum NextIo {
     /// Another job has I/O in the zone: nothing until all of the job's own I/Os have completed and
     /// the other job has released the zone (as in fio, which waits for the zone's lock).
     Contended,
-    /// There is no zone to write to, or nothing to read.
+    /// The end of the region: nothing more before [`Generator::rewind`].
+    EndOfPass,
+    /// Nothing can be done, now or later; [`Generator::problem`] says why.
     Exhausted,
 }
 
@@ -75,39 +79,35 @@ enum Pattern {
     Randomio(Randomio),
 }
 
-/// The writes of [`Rw::TrimWrite`]. As in fio, they follow one another up to the start of the last
-/// trim; the next trim comes after that.
-struct Trimmed {
-    /// Offset of the next write.
-    at: u64,
-    /// Length of writes.
-    len: u64,
-    /// Offset of the last trim.
-    trim: u64,
-    /// The write at that offset has not been issued.
-    due: bool,
-}
+impl Pattern {
+    /// The next I/O of a direction, with `len` bytes if there is one block size.
+    fn next(&mut self, dir: DataDir, len: u64) -> NextIo {
+        let io = match self {
+            Pattern::Linear(linear) => linear.next(dir, len),
+            Pattern::Addresses(addresses) => addresses.next(dir),
+            Pattern::Files(files) => Some(files.next(dir, len)),
+            Pattern::Zbd(zbd) => return zbd.next(dir, len),
+            Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("they have an order"),
+        };
+        io.map_or(NextIo::EndOfPass, NextIo::Io)
+    }
 
-impl Trimmed {
-    fn write(&mut self) -> Option<Io> {
-        if !std::mem::replace(&mut self.due, self.at < self.trim) {
-            return None;
+    fn rewind(&mut self) {
+        match self {
+            Pattern::Linear(linear) => linear.rewind(),
+            Pattern::Addresses(addresses) => addresses.rewind(),
+            Pattern::Zbd(zbd) => zbd.rewind(),
+            Pattern::Files(_) | Pattern::Replay(_) | Pattern::Randomio(_) => {}
         }
-        let offset = self.at;
-        self.at += self.len;
-        let (op, dir, flags) = (Op::Write, DataDir::Write, BioFlags::NONE);
-        Some(Io { op, dir, offset, len: self.len, zone: None, flags })
     }
 }
 
 /// The I/Os of one clone of a job.
 pub struct Generator {
     rw: Rw,
-    random: bool,
     bs: [u64; 3],
-    /// With `zonemode=zbd` and several block sizes.
-    lengths: Option<Box<Lengths>>,
     rwmixread: u64,
+    due: [bool; 2],
     rng: Rng,
     pattern: Pattern,
     /// The direction of all I/Os, if they have one, and one length, and nothing comes between them.
@@ -115,7 +115,7 @@ pub struct Generator {
     /// Direction of the I/O that [`NextIo::Wait`] or [`NextIo::Contended`] deferred.
     deferred: Option<DataDir>,
     /// With [`Rw::TrimWrite`], the last trim.
-    trimmed: Option<Trimmed>,
+    trimmed: Option<Box<Trimmed>>,
 }
 
 impl Generator {
@@ -153,10 +153,9 @@ impl Generator {
             }
             (ZoneMode::Zbd, None) => {
                 let table = zbd.expect("zonemode=zbd needs the table of zones");
-                Pattern::Zbd(ZbdJob::new(job, region, table, zone_size, id, rng(1)))
+                Pattern::Zbd(ZbdJob::new(job, region, table, zone_size, id, (rng(1), rng(3))))
             }
         };
-        let zbd_varies = job.zonemode == ZoneMode::Zbd && Addresses::needed(job);
         let only = match job.rw {
             Rw::Read => Some(DataDir::Read),
             Rw::Write => Some(DataDir::Write),
@@ -164,16 +163,15 @@ impl Generator {
             Rw::TrimWrite | Rw::Mixed => None,
         };
         Generator {
-            only: only.filter(|_| !zbd_varies),
+            only,
             rw: job.rw,
-            random: job.random,
             bs: job.bs,
-            lengths: zbd_varies.then(|| Box::new(Lengths::new(job, region.lba, rng(3)))),
             rwmixread: u64::from(job.rwmixread),
+            due: [true; 2],
             rng: rng(0),
             pattern,
             deferred: None,
-            trimmed: None,
+            trimmed: (job.rw == Rw::TrimWrite).then(|| Box::new(Trimmed::new(job, region))),
         }
     }
 
@@ -183,10 +181,9 @@ impl Generator {
         Generator {
             only: None,
             rw: job.rw,
-            random: job.random,
             bs: job.bs,
-            lengths: None,
             rwmixread: u64::from(job.rwmixread),
+            due: [true; 2],
             rng: Rng::new(0, [0; 4]),
             pattern: Pattern::Replay(Replay::new(trace_slice, passes)),
             deferred: None,
@@ -200,7 +197,7 @@ impl Generator {
         match (self.only, &mut self.pattern) {
             (Some(dir), Pattern::Zbd(zbd)) => zbd.next(dir, self.bs[dir as usize]),
             (Some(dir), Pattern::Linear(linear)) => {
-                NextIo::Io(linear.next(dir, self.bs[dir as usize]))
+                linear.next(dir, self.bs[dir as usize]).map_or(NextIo::EndOfPass, NextIo::Io)
             }
             _ => self.next_of_any(),
         }
@@ -214,33 +211,61 @@ impl Generator {
             Pattern::Randomio(randomio) => return randomio.next(),
             Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Files(_) | Pattern::Zbd(_) => {}
         }
-        if let Some(io) = self.trimmed.as_mut().and_then(Trimmed::write) {
-            return NextIo::Io(io);
-        }
-        let dir = self.deferred.take().unwrap_or_else(|| self.direction());
-        let len = match &mut self.lengths {
-            None => self.bs[dir as usize],
-            Some(lengths) => lengths.next(dir, u64::MAX),
+        let dir = match &mut self.trimmed {
+            Some(trimmed) => match trimmed.next(&mut self.pattern) {
+                None => DataDir::Trim,
+                Some(next) => return next,
+            },
+            None => self.deferred.take().unwrap_or_else(|| self.direction()),
         };
-        let next = match &mut self.pattern {
-            Pattern::Linear(linear) => NextIo::Io(linear.next(dir, len)),
-            Pattern::Addresses(addresses) => NextIo::Io(addresses.next(dir)),
-            Pattern::Files(files) => NextIo::Io(files.next(dir, len)),
-            Pattern::Zbd(zbd) => zbd.next(dir, len),
-            Pattern::Replay(_) | Pattern::Randomio(_) => unreachable!("returned above"),
-        };
-        match next {
-            NextIo::Io(Io { offset, .. }) if self.rw == Rw::TrimWrite => {
-                let len = self.bs[DataDir::Write as usize];
-                let next = |trimmed: &Trimmed| (trimmed.trim < offset).then_some(trimmed.at);
-                let at = self.trimmed.as_ref().and_then(next).filter(|_| !self.random);
-                self.trimmed =
-                    Some(Trimmed { at: at.unwrap_or(offset), len, trim: offset, due: true });
-            }
-            NextIo::Io(_) => {}
+        let next = self.pattern.next(dir, self.bs[dir as usize]);
+        match (next, &mut self.trimmed) {
+            (NextIo::Io(io), Some(trimmed)) => return NextIo::Io(trimmed.trims(io)),
+            (NextIo::Io(_), None) => {}
             _ => self.deferred = Some(dir),
         }
         next
+    }
+
+    /// Begins at the start of the region again, after [`NextIo::EndOfPass`].
+    pub fn rewind(&mut self) {
+        self.pattern.rewind();
+        self.deferred = None;
+        if let Some(trimmed) = &mut self.trimmed {
+            trimmed.rewind();
+        }
+    }
+
+    /// Why nothing can be done, if the generator knows.
+    pub fn problem(&self) -> Option<&str> {
+        match &self.pattern {
+            Pattern::Zbd(zbd) => zbd.problem(),
+            _ => None,
+        }
+    }
+
+    /// What the clone waits for while others have it.
+    pub fn waits_for(&self) -> Option<String> {
+        match &self.pattern {
+            Pattern::Zbd(zbd) => Some(zbd.waits_for()),
+            _ => None,
+        }
+    }
+
+    /// Of a job that reads and writes, which of the directions are due: one that is not is left to the
+    /// other.
+    #[inline]
+    pub fn set_due(&mut self, due: [bool; 2]) {
+        self.due = due;
+    }
+
+    fn reads_next(&mut self) -> bool {
+        let drawn = self.rng.below(100) < self.rwmixread;
+        match self.due {
+            [true, false] if self.rwmixread > 0 => true,
+            [false, true] if self.rwmixread < 100 => false,
+            _ => drawn,
+        }
     }
 
     fn direction(&mut self) -> DataDir {
@@ -248,17 +273,25 @@ impl Generator {
             Rw::Read => DataDir::Read,
             Rw::Write => DataDir::Write,
             Rw::Trim | Rw::TrimWrite => DataDir::Trim,
-            Rw::Mixed if self.rng.below(100) < self.rwmixread => match &self.pattern {
-                Pattern::Zbd(zbd) if self.rwmixread < 100 => zbd.instead_of_read(),
-                _ => DataDir::Read,
-            },
-            Rw::Mixed => DataDir::Write,
+            Rw::Mixed => {
+                let reads = self.reads_next();
+                match &self.pattern {
+                    _ if !reads => DataDir::Write,
+                    Pattern::Zbd(zbd) if self.rwmixread < 100 => zbd.instead_of_read(),
+                    _ => DataDir::Read,
+                }
+            }
         }
     }
 
     /// An I/O with [`Io::zone`] has completed. Returns the zone's reset or finish that is due, if any.
     #[inline]
     pub fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
+        if let Some(trimmed) = &mut self.trimmed
+            && trimmed.done(op, zone)
+        {
+            return None;
+        }
         match &mut self.pattern {
             Pattern::Zbd(zbd) => zbd.done(op, zone),
             _ => None,

@@ -15,6 +15,8 @@ pub struct Region {
     pub io_size: u64,
     /// Bytes of the device's logical block.
     pub lba: u64,
+    /// Whether it reaches to the end of the device.
+    pub to_end: bool,
 }
 
 /// A file on a device, in bytes.
@@ -109,6 +111,13 @@ fn check_zones(job: &Job, limits: &Limits) -> Result<(), (&'static str, String)>
     if let Some(wanted) = job.zonerange.filter(|&range| range != 0 && range != zone) {
         let problem = format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
         return Err(("zonerange", problem));
+    }
+    let trim = job.bs[DataDir::Trim as usize];
+    if job.uses(DataDir::Trim) && (trim != zone || job.min_bs(DataDir::Trim) != zone) {
+        let problem = format!(
+            "{trim} bytes, but with zonemode=zbd a trim resets a zone: expected the zone size {zone}"
+        );
+        return Err(("bs", problem));
     }
     let most = limits.max_open_zones;
     if !job.zbd.ignore_limits && most > 0 && job.max_open_zones > most {
@@ -223,7 +232,11 @@ impl Region {
             };
             (start, size) = (first, files.len());
         } else if let Some((_, file)) = job.fs.filesize.filter(|_| job.fs.kind.is_none()) {
-            size = size.map(|size| size.min(file));
+            // As in fio: the I/O goes anywhere in the file, and `size` is its amount.
+            let room = device - start;
+            let of_size = |size: u64| if job.size.is_some() { size } else { file }.min(file);
+            amount = size.map(of_size);
+            size = Some(if job.size.is_some() { file } else { file.min(room) });
         }
         let end = size.map_or(u64::MAX, |size| start.saturating_add(size));
         let Some(mut end) = Some(end).filter(|&end| end <= device) else {
@@ -246,7 +259,7 @@ impl Region {
         let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount, zone)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
         };
-        Ok(Region { start, end, io_size, lba })
+        Ok(Region { start, end, io_size, lba, to_end: end == device })
     }
 
     /// Length in bytes.

@@ -1,7 +1,10 @@
 //! The zones of a device as shared by all jobs with `zonemode=zbd`.
 //!
 //! Invariants: one job at a time has writes in flight to a zone (fio holds the zone's lock
-//! meanwhile); at most `max_open_zones` zones are being written.
+//! meanwhile); no job opens a zone while as many are being written as a limit allows. A zone that is
+//! partly written counts until it is full or reset, also after the job that opened it has ended: it
+//! is active on the device.
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,17 +24,29 @@ pub struct ZbdTable {
     zone_size: u64,
     /// In bytes, of the zones that were empty.
     capacity: u64,
-    /// The zones being written: not empty and not full.
-    write_zones: Mutex<Vec<u32>>,
-    /// The length of `write_zones`, to be read without the lock.
+    write_zones: Mutex<WriteZones>,
+    /// The number of zones being written, to be read without the lock.
     nr_write_zones: AtomicU32,
-    max_write_zones: u32,
+    /// From how many zones on none may be opened; changes as regions are entered.
+    max_write_zones: AtomicU32,
+    /// The limit of `max_open_zones` and the device's of open zones.
+    max_open: u32,
+    /// The device's limit of active zones, which those that no job writes count against as well.
+    max_active: u32,
     /// Zones that were partially written before, in order.
     partial: Vec<u32>,
     /// Bytes of data in the regions of all jobs, for `zone_reset_threshold`.
     data: Option<AtomicU64>,
     /// Jobs that have entered.
     jobs: AtomicU32,
+}
+
+/// The zones being written: not empty and not full, in the region of a job that writes.
+#[derive(Debug, Default)]
+struct WriteZones {
+    zones: Vec<u32>,
+    /// By job, the number of zones that it has opened.
+    opened_by: BTreeMap<u32, u32>,
 }
 
 #[derive(Debug)]
@@ -41,8 +56,13 @@ struct Entry {
     /// Bytes from the start; includes submitted writes.
     wp: u64,
     usable: bool,
+    offline: bool,
     conventional: bool,
     is_write_zone: bool,
+    /// The job that opened it, if it is being written.
+    opener: Option<u32>,
+    /// The job that wrote or reset it last; `None` if what it holds is from before.
+    writer: Option<u32>,
     owner: Option<u32>,
     /// Number of resets.
     resets: u32,
@@ -63,6 +83,17 @@ pub struct OwnedZone {
     pub conventional: bool,
 }
 
+/// What a job wants a zone for.
+#[derive(Clone, Copy, Debug)]
+pub struct Purpose {
+    /// The job.
+    pub job: u32,
+    /// Zones that it may have opened at a time.
+    pub max_opened: u32,
+    /// The room that it needs if it does not reset zones; 0 if it does.
+    pub room: u64,
+}
+
 /// The result of [`ZbdTable::acquire`].
 #[derive(Debug)]
 pub enum Acquire {
@@ -72,6 +103,8 @@ pub enum Acquire {
     Busy,
     /// The limit of zones being written is reached.
     TooMany,
+    /// There is no room for a block, and the zone is not to be reset.
+    Full,
     /// The zone is read-only or offline.
     Unusable,
 }
@@ -85,16 +118,17 @@ impl ZbdTable {
     pub fn new(device: &dyn Device, max_open_zones: u32) -> Result<Self, Status> {
         let limits = device.limits();
         let limit = |value| if value == 0 { u32::MAX } else { value };
-        let max_write_zones = limit(max_open_zones)
-            .min(limit(limits.max_open_zones))
-            .min(limit(limits.max_active_zones));
+        let max_open = limit(max_open_zones).min(limit(limits.max_open_zones));
+        let max_active = limit(limits.max_active_zones);
         let mut table = ZbdTable {
             zones: LazyTable::new(limits.nr_zones as usize),
             zone_size: limits.zone_size.to_bytes().0,
             capacity: 0,
             nr_write_zones: AtomicU32::new(0),
             write_zones: Mutex::default(),
-            max_write_zones,
+            max_write_zones: AtomicU32::new(0),
+            max_open,
+            max_active,
             partial: Vec::new(),
             data: None,
             jobs: AtomicU32::new(0),
@@ -113,13 +147,25 @@ impl ZbdTable {
                 table.add(zone_no, zone);
             }
         }
+        table.set_limit();
         Ok(table)
+    }
+
+    /// Derives the limit from what no job writes: active on the device, but in no region.
+    fn set_limit(&self) {
+        let written = |&&zone: &&u32| self.entry(zone).is_write_zone;
+        let others = self.partial.len() - self.partial.iter().filter(written).count();
+        let others = u32::try_from(others).expect("zones are counted in u32");
+        let limit = self.max_open.min(self.max_active.saturating_sub(others));
+        self.max_write_zones.store(limit, Ordering::Relaxed);
     }
 
     /// The table without the limit of the device.
     pub fn ignoring_device_limit(self, max_open_zones: u32) -> Self {
-        let max_write_zones = if max_open_zones == 0 { u32::MAX } else { max_open_zones };
-        ZbdTable { max_write_zones, ..self }
+        let max_open = if max_open_zones == 0 { u32::MAX } else { max_open_zones };
+        let table = ZbdTable { max_open, max_active: u32::MAX, ..self };
+        table.set_limit();
+        table
     }
 
     /// Adds a zone of the report. One that is empty, as those before it, need not be in the table.
@@ -160,8 +206,9 @@ impl ZbdTable {
         }
     }
 
-    /// Acquires a zone for `job` to write to.
-    pub fn acquire(&self, zone: u32, job: u32) -> Acquire {
+    /// Acquires a zone to write to.
+    pub fn acquire(&self, zone: u32, purpose: Purpose) -> Acquire {
+        let Purpose { job, max_opened, room } = purpose;
         let mut entry = self.entry(zone);
         if !entry.usable {
             return Acquire::Unusable;
@@ -172,17 +219,44 @@ impl ZbdTable {
         if entry.owner.is_some_and(|owner| owner != job) {
             return Acquire::Busy;
         }
+        if entry.wp + room > entry.capacity {
+            return Acquire::Full;
+        }
         if !entry.is_write_zone {
             let mut write_zones = self.write_zones.lock().expect("write zones lock");
-            if write_zones.len() >= self.max_write_zones as usize {
+            let opened = write_zones.opened_by.get(&job).copied().unwrap_or(0);
+            let limit = self.max_write_zones.load(Ordering::Relaxed) as usize;
+            if write_zones.zones.len() >= limit || opened >= max_opened {
                 return Acquire::TooMany;
             }
-            write_zones.push(zone);
-            self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
-            entry.is_write_zone = true;
+            self.add_write_zone(zone, job, &mut entry, &mut write_zones);
         }
-        entry.owner = Some(job);
+        (entry.owner, entry.writer) = (Some(job), Some(job));
         Acquire::Granted(entry.owned())
+    }
+
+    /// Acquires a zone for `job` to reset it. It counts as empty from now on, and against no limit.
+    pub fn acquire_to_reset(&self, zone: u32, job: u32) -> Acquire {
+        let mut entry = self.entry(zone);
+        if !entry.usable {
+            return Acquire::Unusable;
+        }
+        if entry.owner.is_some_and(|owner| owner != job) {
+            return Acquire::Busy;
+        }
+        let owned = entry.owned();
+        if !owned.conventional {
+            (entry.owner, entry.writer, entry.wp) = (Some(job), Some(job), 0);
+        }
+        Acquire::Granted(owned)
+    }
+
+    fn add_write_zone(&self, zone: u32, job: u32, entry: &mut Entry, all: &mut WriteZones) {
+        all.zones.push(zone);
+        *all.opened_by.entry(job).or_default() += 1;
+        entry.opener = Some(job);
+        self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
+        entry.is_write_zone = true;
     }
 
     /// Releases a zone with its new write pointer. With `is_done` it no longer counts as being
@@ -204,6 +278,7 @@ impl ZbdTable {
         let mut table = Self::new(device, max_open_zones)?;
         table.zones.iter().for_each(|(_, zone)| zone.lock().wp = 0);
         table.partial.clear();
+        table.set_limit();
         Ok(table)
     }
 
@@ -221,8 +296,9 @@ impl ZbdTable {
         self.entry(zone).resets
     }
 
-    /// A job starts to write in a region: its partially written zones count as being written.
-    pub fn enter(&self, region: Range<u32>) {
+    /// A job starts in a region. If it writes, the zones there that are partially written count as
+    /// being written, opened by `writer`.
+    pub fn enter(&self, region: Range<u32>, writer: Option<u32>) {
         self.jobs.fetch_add(1, Ordering::Relaxed);
         if self.data.is_some() {
             for zone in region.clone() {
@@ -232,13 +308,15 @@ impl ZbdTable {
                 }
             }
         }
+        let Some(writer) = writer else { return };
         for &zone in self.partial.iter().filter(|zone| region.contains(zone)) {
             let mut entry = self.entry(zone);
-            if !std::mem::replace(&mut entry.is_write_zone, true) {
-                self.write_zones.lock().expect("write zones lock").push(zone);
-                self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
+            if !entry.is_write_zone {
+                let mut write_zones = self.write_zones.lock().expect("write zones lock");
+                self.add_write_zone(zone, writer, &mut entry, &mut write_zones);
             }
         }
+        self.set_limit();
     }
 
     /// Whether several jobs have entered, at whatever time.
@@ -247,25 +325,56 @@ impl ZbdTable {
         self.jobs.load(Ordering::Relaxed) > 1
     }
 
-    /// A job has done its last write in a region: its zones no longer count as being written unless
-    /// another job has acquired them.
-    pub fn leave(&self, region: Range<u32>) {
-        let mut zones = self.write_zones.lock().expect("write zones lock").clone();
-        zones.retain(|zone| region.contains(zone));
-        zones.sort_unstable();
-        for zone in zones {
-            let mut entry = self.entry(zone);
-            if entry.owner.is_none() {
-                self.remove_write_zone(zone, &mut entry);
-            }
-        }
+    /// The sequential zones of a region that hold data from before the jobs, or of `job`.
+    pub fn with_data_of(&self, region: Range<u32>, job: u32) -> Vec<u32> {
+        let number = |zone: usize| u32::try_from(zone).expect("zones are counted in u32");
+        let known = self.zones.iter().map(|(zone, entry)| (number(zone), entry));
+        let in_region = known.filter(|(zone, _)| region.contains(zone));
+        in_region.filter(|(_, entry)| entry.lock().has_data_of(job)).map(|(zone, _)| zone).collect()
+    }
+
+    /// Whether a zone holds data from before the jobs, or of `job`.
+    pub fn has_data_of(&self, zone: u32, job: u32) -> bool {
+        self.entry(zone).has_data_of(job)
+    }
+
+    /// The zone of `region` nearest to `zone` that at least so many bytes can be read from; with
+    /// `sequential_only` no conventional one. Of two that are as near it is the one after `zone`.
+    pub fn nearest_with_data(
+        &self,
+        region: Range<u32>,
+        zone: u32,
+        bytes: u64,
+        sequential_only: bool,
+    ) -> Option<u32> {
+        let holds = |zone: &u32| {
+            let entry = self.entry(*zone);
+            let counts = !(sequential_only && (entry.conventional || !entry.usable));
+            counts && entry.readable() >= bytes
+        };
+        let nearest = (0..region.end - region.start).find_map(|distance| {
+            let after = zone.checked_add(distance).filter(|it| region.contains(it));
+            let before = zone.checked_sub(distance).filter(|it| region.contains(it));
+            after.filter(holds).or_else(|| before.filter(holds))
+        });
+        nearest
+    }
+
+    /// Of how many zones that are being written, and the limit of them.
+    pub fn write_zones(&self) -> (u32, u32) {
+        let limit = self.max_write_zones.load(Ordering::Relaxed);
+        (self.nr_write_zones.load(Ordering::Relaxed), limit)
     }
 
     fn remove_write_zone(&self, zone: u32, entry: &mut Entry) {
         if std::mem::take(&mut entry.is_write_zone) {
             let mut write_zones = self.write_zones.lock().expect("write zones lock");
-            let at = write_zones.iter().position(|&z| z == zone).expect("a write zone is listed");
-            write_zones.swap_remove(at);
+            let zones = &mut write_zones.zones;
+            let at = zones.iter().position(|&z| z == zone).expect("a write zone is listed");
+            zones.swap_remove(at);
+            if let Some(job) = entry.opener.take() {
+                *write_zones.opened_by.get_mut(&job).expect("it has opened a zone") -= 1;
+            }
             self.nr_write_zones.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -273,7 +382,7 @@ impl ZbdTable {
     /// One of the zones of `region` that are being written, chosen by `pick` out of 2^32; `None` if
     /// there is none.
     pub fn pick_write_zone(&self, region: Range<u32>, pick: u32) -> Option<u32> {
-        let write_zones = self.write_zones.lock().expect("write zones lock");
+        let write_zones = &self.write_zones.lock().expect("write zones lock").zones;
         let at =
             usize::try_from((u64::from(pick) * write_zones.len() as u64) >> 32).expect("an index");
         let (before, from) = write_zones.split_at(at);
@@ -294,19 +403,25 @@ impl ZbdTable {
     /// Whether the limit of zones being written is reached.
     #[inline]
     pub fn is_at_limit(&self) -> bool {
-        self.nr_write_zones.load(Ordering::Relaxed) >= self.max_write_zones
+        let limit = self.max_write_zones.load(Ordering::Relaxed);
+        self.nr_write_zones.load(Ordering::Relaxed) >= limit
     }
 
-    /// First byte of a zone and its capacity in bytes.
+    /// First byte of a zone and its capacity in bytes, 0 if it is offline.
     pub fn extent(&self, zone: u32) -> (u64, u64) {
         let entry = self.entry(zone);
-        (entry.start, entry.capacity)
+        (entry.start, if entry.offline { 0 } else { entry.capacity })
+    }
+
+    /// Whether a zone is a conventional one.
+    pub fn is_conventional(&self, zone: u32) -> bool {
+        self.entry(zone).conventional
     }
 
     /// First byte of a zone and the number of bytes that can be read.
     pub fn readable(&self, zone: u32) -> (u64, u64) {
         let entry = self.entry(zone);
-        (entry.start, if entry.conventional { entry.capacity } else { entry.wp })
+        (entry.start, entry.readable())
     }
 
     fn entry(&self, zone: u32) -> SpinLockGuard<'_, Entry> {
@@ -327,6 +442,7 @@ impl Entry {
         Entry {
             wp,
             usable: !matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline),
+            offline: zone.cond == ZoneCondition::Offline,
             conventional,
             ..Entry::empty(zone.start.to_bytes().0, capacity)
         }
@@ -339,12 +455,28 @@ impl Entry {
             capacity,
             wp: 0,
             usable: true,
+            offline: false,
             conventional: false,
             is_write_zone: false,
+            opener: None,
+            writer: None,
             owner: None,
             resets: 0,
             counted: false,
         }
+    }
+
+    /// Bytes from the start that can be read.
+    fn readable(&self) -> u64 {
+        match self.conventional && !self.offline {
+            true => self.capacity,
+            false => self.wp,
+        }
+    }
+
+    fn has_data_of(&self, job: u32) -> bool {
+        let is_own = self.writer.is_none_or(|writer| writer == job);
+        self.wp > 0 && self.usable && !self.conventional && is_own
     }
 
     fn owned(&self) -> OwnedZone {

@@ -3,16 +3,23 @@
 //! Writes go to the write pointer of the zone that the offset falls in; a full zone is reset before
 //! it is written again; a zone with less room than a block is finished. Reads stay below write
 //! pointers, unless `read_beyond_wp` is set. A trim resets its zone. With `zone_reset_frequency` every
-//! Nth write resets its zone first. A job that reads and writes begins with a write, as in fio, and
-//! writes where there is nothing to read.
+//! Nth write resets its zone first. A job that reads and writes begins with a write, as in fio, and at
+//! random offsets writes where there is nothing to read. A job that verifies what it writes resets its
+//! zones first, and none after.
 mod owned;
+mod reads;
+mod resets;
+mod source;
+mod trims;
+mod writes;
 
-use super::distribution::BlockPicker;
-use super::zbd::{Acquire, OwnedZone, ZbdTable};
+use super::zbd::{OwnedZone, Purpose, ZbdTable};
 use super::{Io, NextIo, Region};
-use crate::job::{DataDir, Distribution, Fraction, Job, Rw};
+use crate::job::{DataDir, Job, Rw};
 use crate::rng::Rng;
 use owned::OwnedZones;
+use resets::{EarlyResets, FirstResets};
+use source::Source;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Op};
 
@@ -23,129 +30,99 @@ pub(super) struct ZbdJob {
     table: Arc<ZbdTable>,
     id: u32,
     random: bool,
-    /// Smallest block size of writes: a zone with less room is full.
-    write_len: u64,
-    /// The zone that a random offset falls in, unless all are equally likely, by direction.
-    pickers: [Option<Box<ZonePicker>>; 3],
+    /// Smallest block sizes by direction.
+    smallest: [u64; 3],
+    /// A zone with less room is full: the smallest block of writes, or a logical block with
+    /// `write_zone_remainder`.
+    least_room: u64,
+    source: Source,
     /// Writes are appends.
     appends: bool,
+    /// Bytes of a zone.
+    zone_size: u64,
     first: u32,
     /// Zones are counted from `first` on.
     owned: OwnedZones,
-    max_owned: u32,
+    purpose: Purpose,
     /// The job may keep zones that it has no I/O in: it only writes, to any number of zones. It does
     /// so for as long as no other job uses the table, which saves the table's locks with each I/O.
     keeps: bool,
+    /// Each zone is finished after its first write.
+    finishes: bool,
     /// Zones released so far.
     releases: u64,
-    /// The zone being written or trimmed sequentially, from `first`.
-    write_zone: u32,
-    /// Offset of the next sequential write in a conventional zone.
-    conventional_at: u64,
-    read_at: (u32, u64),
     read_beyond_wp: bool,
     /// The job reads and writes.
     mixed: bool,
-    has_written: bool,
+    /// There is something to read.
+    has_data: bool,
     resets: Option<Box<EarlyResets>>,
-    /// A zone to try again: another job had it, or it is being reset.
+    first_resets: Option<FirstResets>,
+    /// With [`Source::Zones`], a zone to try again: another job had it, or it is being reset.
     wanted: Option<u32>,
+    /// With other sources, what could not be done yet, by direction.
+    pending: [Option<Target>; 3],
+    /// Why nothing can be done.
+    problem: Option<String>,
     rng: Rng,
 }
 
-/// Resets of zones before they are full (`zone_reset_frequency`).
-struct EarlyResets {
-    /// Bytes of data from which on zones are reset.
-    threshold: u64,
-    /// Writes for each reset.
-    every: u64,
-    left: u64,
-    /// The next write is preceded by a reset of its zone.
-    due: bool,
-}
-
-impl EarlyResets {
-    fn new(job: &Job, region: Region) -> Option<Self> {
-        let part_of = |whole: u64, part: Fraction| {
-            let bytes = u128::from(whole) * u128::from(part.millionths());
-            u64::try_from(bytes / u128::from(Fraction::ONE)).expect("a part")
-        };
-        let every = Fraction::ONE.checked_div(job.zbd.reset_frequency.millionths())?;
-        let threshold = part_of(region.len(), job.zbd.reset_threshold);
-        Some(EarlyResets { threshold, every, left: every, due: false })
-    }
-
-    /// A write is about to be issued while zones hold this much: whether its zone is to be reset.
-    fn is_due(&mut self, data: u64) -> bool {
-        if !self.due && data >= self.threshold {
-            self.left -= 1;
-            self.due = self.left == 0;
-            if self.due {
-                self.left = self.every;
-            }
-        }
-        self.due
-    }
-}
-
-/// Draws offsets from a distribution that is not uniform.
-struct ZonePicker {
-    blocks: BlockPicker,
-    align: u64,
-    zone_size: u64,
-}
-
-impl ZonePicker {
-    /// A zone and an offset in it.
-    fn next(&self, rng: &mut Rng) -> (u32, u64) {
-        let at = self.blocks.next(rng) * self.align;
-        let zone = u32::try_from(at / self.zone_size).expect("zones are counted in u32");
-        (zone, at % self.zone_size)
-    }
+/// Where an I/O would be if it were not for zones.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    /// Counted from the first zone of the region.
+    zone: u32,
+    /// Bytes from the start of the zone.
+    at: u64,
+    len: u64,
 }
 
 impl ZbdJob {
+    /// `offsets` and `lengths` are streams of random numbers.
     pub(super) fn new(
         job: &Job,
         region: Region,
         table: Arc<ZbdTable>,
         zone_size: u64,
         id: u32,
-        mut rng: Rng,
+        (offsets, lengths): (Rng, Rng),
     ) -> Self {
-        let pickers = DataDir::ALL.map(|dir| {
-            let distribution = &job.address.distribution[dir as usize];
-            let align = job.min_bs(dir);
-            (job.random && *distribution != Distribution::Uniform).then(|| {
-                let blocks = BlockPicker::new(distribution, region.len() / align, align, &mut rng);
-                Box::new(ZonePicker { blocks, align, zone_size })
-            })
-        });
         let zone_no = |at: u64| u32::try_from(at / zone_size).expect("zones are counted in u32");
         let first = zone_no(region.start);
         let count = zone_no(region.end.next_multiple_of(zone_size)) - first;
-        table.enter(first..first + count);
+        let zones = first..first + count;
+        let smallest = DataDir::ALL.map(|dir| job.min_bs(dir));
+        let writes = job.uses(DataDir::Write);
+        table.enter(zones.clone(), writes.then_some(id));
+        let verifies = writes && job.verify.method.is_some();
+        let write_len = smallest[DataDir::Write as usize];
+        let least_room = if job.zbd.write_remainder { region.lba } else { write_len };
+        let max_opened =
+            if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones };
         ZbdJob {
-            table,
             id,
             random: job.random,
-            write_len: job.min_bs(DataDir::Write),
-            pickers,
+            smallest,
+            least_room,
+            source: Source::new(job, region, offsets.clone(), lengths),
             appends: job.zone_append,
+            zone_size,
             first,
             owned: OwnedZones::new(count),
-            max_owned: if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones },
-            keeps: job.rw == Rw::Write && job.job_max_open_zones == 0,
+            purpose: Purpose { job: id, max_opened, room: if verifies { least_room } else { 0 } },
+            keeps: job.rw == Rw::Write && job.job_max_open_zones == 0 && !job.zbd.finish,
+            finishes: job.zbd.finish,
             releases: 0,
-            write_zone: 0,
-            conventional_at: 0,
-            read_at: (0, 0),
             read_beyond_wp: job.zbd.read_beyond_wp,
             mixed: job.rw == Rw::Mixed,
-            has_written: false,
-            resets: EarlyResets::new(job, region).map(Box::new),
+            has_data: job.rw == Rw::Mixed && !table.with_data_of(zones.clone(), id).is_empty(),
+            resets: EarlyResets::new(job, region).filter(|_| !verifies).map(Box::new),
+            first_resets: verifies.then(|| FirstResets::new(&table, zones, id)).flatten(),
             wanted: None,
-            rng,
+            pending: [None; 3],
+            problem: None,
+            table,
+            rng: offsets,
         }
     }
 
@@ -154,21 +131,52 @@ impl ZbdJob {
         if self.keeps && self.table.is_shared() {
             self.stop_keeping();
         }
+        if self.first_resets.is_some()
+            && let Some(next) = self.reset_first()
+        {
+            return next;
+        }
         match dir {
-            DataDir::Read => match self.read(len) {
-                // The writes in flight are not readable yet.
-                NextIo::Exhausted if self.mixed && self.owned.len() > 0 => NextIo::Wait,
-                NextIo::Exhausted if self.mixed => self.write(self.write_len),
-                next => next,
-            },
+            DataDir::Read => self.read_or_write(len),
             DataDir::Write => self.write(len),
             DataDir::Trim => self.trim(len),
         }
     }
 
+    fn read_or_write(&mut self, len: u64) -> NextIo {
+        match self.read(len) {
+            // The writes in flight are not readable yet.
+            NextIo::EndOfPass if self.mixed && self.owned.len() > 0 => NextIo::Wait,
+            NextIo::EndOfPass if self.mixed && self.random => {
+                self.write(self.smallest[DataDir::Write as usize])
+            }
+            next => next,
+        }
+    }
+
+    /// The next of the resets before the first write.
+    #[cold]
+    fn reset_first(&mut self) -> Option<NextIo> {
+        let zone = self.first_resets.as_mut()?.next(&self.table);
+        let Some(zone) = zone else {
+            self.first_resets = None;
+            return None;
+        };
+        match self.table.acquire_to_reset(zone, self.id) {
+            super::zbd::Acquire::Granted(owned) => {
+                let zone = zone - self.first;
+                self.owned.add(zone, owned);
+                self.owned.get(zone).trimmed = true;
+                Some(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
+            }
+            // Another job begins to write it.
+            _ => self.reset_first(),
+        }
+    }
+
     /// The direction of an I/O that would be a read in a job that reads and writes.
     pub(super) fn instead_of_read(&self) -> DataDir {
-        match self.has_written || self.read_beyond_wp {
+        match self.has_data || self.read_beyond_wp {
             true => DataDir::Read,
             false => DataDir::Write,
         }
@@ -178,266 +186,63 @@ impl ZbdJob {
         self.owned.nr_zones()
     }
 
-    /// The zone that the next write or trim falls in.
-    #[inline(always)]
-    fn pick(&mut self, dir: DataDir) -> u32 {
-        match self.wanted {
-            Some(_) => self.pick_wanted(dir),
-            None if self.random => self.pick_random(dir),
-            None => self.write_zone,
+    /// Where the next I/O would be; `None` at the end of the region.
+    fn target(&mut self, dir: DataDir, len: u64) -> Option<Target> {
+        if let Some(target) = self.pending[dir as usize].take() {
+            return Some(target);
+        }
+        let Io { offset, len, .. } = self.source.next(dir, len)?;
+        let zone = u32::try_from(offset / self.zone_size).expect("zones are counted in u32");
+        Some(Target { zone: zone - self.first, at: offset % self.zone_size, len })
+    }
+
+    /// The next write, in the zone of this offset.
+    pub(super) fn write_at(&mut self, offset: u64, len: u64) -> NextIo {
+        let zone = u32::try_from(offset / self.zone_size).expect("zones are counted in u32");
+        let (zone, at) = (zone - self.first, offset % self.zone_size);
+        self.pending[DataDir::Write as usize].get_or_insert(Target { zone, at, len });
+        self.write_target(len)
+    }
+
+    /// Tries a target again later.
+    fn defer(&mut self, dir: DataDir, target: Target, next: NextIo) -> NextIo {
+        self.pending[dir as usize] = Some(target);
+        next
+    }
+
+    /// Notes that an I/O of the direction ended here, in bytes from the start of its zone.
+    fn moved(&mut self, dir: DataDir, zone: u32, end: u64) {
+        self.source.moved(dir, u64::from(zone) * self.zone_size + end);
+    }
+
+    /// Starts at the begin of the region again.
+    pub(super) fn rewind(&mut self) {
+        self.source.rewind();
+        self.pending = [None; 3];
+        if self.purpose.room > 0 {
+            let region = self.first..self.first + self.count();
+            self.first_resets = FirstResets::new(&self.table, region, self.id);
         }
     }
 
-    /// The same after a zone was waited for. It may be full by now: as in fio, a random job then picks
-    /// another one.
-    #[inline(never)]
-    fn pick_wanted(&mut self, dir: DataDir) -> u32 {
-        let is_kept = |zone: &u32| {
-            !self.random
-                || self.owned.contains(*zone)
-                || self.table.is_write_zone(self.first + zone)
-        };
-        let kept = self.wanted.filter(is_kept);
-        self.wanted = None;
-        kept.unwrap_or_else(|| self.pick_random(dir))
+    /// Why there is nothing to do, if that is not plain.
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
     }
 
-    #[inline(always)]
-    fn pick_random(&mut self, dir: DataDir) -> u32 {
-        let zone = match &self.pickers[dir as usize] {
-            None => self.rng.below_u32(self.owned.nr_zones()),
-            Some(picker) => picker.next(&mut self.rng).0,
-        };
-        if self.table.is_at_limit() && !self.owned.is_busy(zone) {
-            return self.pick_write_zone().unwrap_or(zone);
-        }
-        zone
-    }
-
-    /// One of the zones already being written, in the job's region.
-    fn pick_write_zone(&mut self) -> Option<u32> {
-        let pick = u32::try_from(self.rng.below(1 << 32)).expect("below 2^32");
-        let region = self.first..self.first + self.count();
-        Some(self.table.pick_write_zone(region, pick)? - self.first)
-    }
-
-    fn advance(&mut self) {
-        self.write_zone = (self.write_zone + 1) % self.count();
-        self.conventional_at = 0;
-    }
-
-    /// The next write: in most cases to a zone of the job that has room.
-    #[inline(always)]
-    fn write(&mut self, len: u64) -> NextIo {
-        if self.resets.is_some() {
-            return self.write_anywhere(len, None);
-        }
-        let zone = self.pick(DataDir::Write);
-        match self.write_to(zone, len) {
-            Some(io) => NextIo::Io(io),
-            None => self.write_anywhere(len, Some(zone)),
-        }
-    }
-
-    /// The next write to a zone if the job owns it, and it has room.
-    #[inline(always)]
-    fn write_to(&mut self, zone: u32, len: u64) -> Option<Io> {
-        let slot = self.owned.find(zone).filter(|slot| !slot.managing)?;
-        let (offset, len) = slot.place_write(self.write_len, len)?;
-        let start = slot.owned.start;
-        let is_full = !slot.has_room(self.write_len);
-        self.table.note_write(len);
-        self.has_written = true;
-        if is_full && !self.random {
-            self.advance();
-        }
-        let (op, offset) = match self.appends {
-            true => (Op::ZoneAppend, start),
-            false => (Op::Write, offset),
-        };
-        Some(Self::io(op, DataDir::Write, offset, len, zone))
-    }
-
-    /// The next write, to the zone that was `picked` if it can be written.
-    #[inline(never)]
-    fn write_anywhere(&mut self, len: u64, mut picked: Option<u32>) -> NextIo {
-        let attempts = if self.random { ATTEMPTS } else { self.count() + 1 };
-        let mut unusable = 0;
-        for _ in 0..attempts {
-            let zone = picked.take().unwrap_or_else(|| self.pick(DataDir::Write));
-            if !self.owned.contains(zone) {
-                match self.acquire(zone) {
-                    Acquire::Granted(owned) if owned.conventional => {
-                        if let Some(io) = self.write_conventional(owned, len) {
-                            return NextIo::Io(io);
-                        }
-                        continue;
-                    }
-                    Acquire::Granted(owned) if owned.capacity < self.write_len => {
-                        return NextIo::Exhausted;
-                    }
-                    Acquire::Granted(owned) if owned.wp + self.write_len > owned.capacity => {
-                        // No room for a block: reset it and write from the start.
-                        self.wanted = Some(zone);
-                        return NextIo::Manage(self.manage(Op::ZoneReset, zone));
-                    }
-                    Acquire::Granted(_) => {}
-                    Acquire::Busy => {
-                        self.wanted = Some(zone);
-                        return NextIo::Contended;
-                    }
-                    Acquire::TooMany => match self.pick_write_zone() {
-                        Some(zone) => {
-                            self.wanted = Some(zone);
-                            continue;
-                        }
-                        None => return NextIo::Contended,
-                    },
-                    Acquire::Unusable => {
-                        unusable += 1;
-                        self.advance();
-                        continue;
-                    }
-                }
+    /// What the job waits for while other jobs have what it needs.
+    pub(super) fn waits_for(&self) -> String {
+        let (open, limit) = self.table.write_zones();
+        let wanted = self.wanted.or_else(|| self.pending.iter().flatten().map(|it| it.zone).next());
+        match wanted {
+            Some(zone) if self.table.is_busy(self.first + zone, self.id) => {
+                format!("waits for zone {}, which another job has", self.first + zone)
             }
-            if self.resets.is_some()
-                && let Some(next) = self.reset_early(zone)
-            {
-                return next;
-            }
-            if self.owned.get(zone).managing {
-                return NextIo::Wait;
-            }
-            if let Some(io) = self.write_to(zone, len) {
-                return NextIo::Io(io);
-            }
-            // Full with writes in flight: it is released when they complete.
-            if self.random {
-                continue;
-            }
-            self.advance();
+            _ => format!(
+                "waits to open a zone: {open} zones are being written, the limit is {limit}, and the \
+                 job can write none of them"
+            ),
         }
-        if unusable == attempts { NextIo::Exhausted } else { NextIo::Wait }
-    }
-
-    /// What comes before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits
-    /// for the writes in flight.
-    fn reset_early(&mut self, zone: u32) -> Option<NextIo> {
-        let slot = self.owned.get(zone);
-        if slot.managing {
-            return Some(NextIo::Wait);
-        }
-        let resets = self.resets.as_mut()?;
-        if slot.owned.wp == 0 || !resets.is_due(self.table.data()) {
-            return None;
-        }
-        self.wanted = Some(zone);
-        if slot.in_flight > 0 {
-            return Some(NextIo::Wait);
-        }
-        resets.due = false;
-        Some(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
-    }
-
-    fn write_conventional(&mut self, owned: OwnedZone, len: u64) -> Option<Io> {
-        let at = if self.random {
-            self.rng.below(owned.capacity / len) * len
-        } else {
-            self.conventional_at
-        };
-        if at + len > owned.capacity {
-            self.advance();
-            return None;
-        }
-        self.conventional_at = at + len;
-        self.has_written = true;
-        let offset = owned.start + at;
-        Some(Io {
-            op: Op::Write,
-            dir: DataDir::Write,
-            offset,
-            len,
-            zone: None,
-            flags: BioFlags::NONE,
-        })
-    }
-
-    fn trim(&mut self, len: u64) -> NextIo {
-        let zone = self.pick(DataDir::Trim);
-        if self.owned.contains(zone) {
-            return NextIo::Wait;
-        }
-        match self.acquire(zone) {
-            Acquire::Granted(owned) if owned.conventional => {
-                self.advance();
-                let io = Io {
-                    op: Op::Discard,
-                    dir: DataDir::Trim,
-                    offset: owned.start,
-                    len,
-                    zone: None,
-                    flags: BioFlags::NONE,
-                };
-                NextIo::Io(io)
-            }
-            Acquire::Granted(_) => {
-                self.advance();
-                let io = self.manage(Op::ZoneReset, zone);
-                self.owned.get(zone).trimmed = true;
-                NextIo::Io(Io { dir: DataDir::Trim, len, ..io })
-            }
-            Acquire::Busy | Acquire::TooMany => {
-                self.wanted = Some(zone);
-                NextIo::Contended
-            }
-            Acquire::Unusable => NextIo::Exhausted,
-        }
-    }
-
-    fn read(&mut self, len: u64) -> NextIo {
-        let count = self.count();
-        let mut drawn = None;
-        if self.random {
-            drawn = self.pickers[DataDir::Read as usize].as_ref().map(|it| it.next(&mut self.rng));
-            let zone = match drawn {
-                Some((zone, _)) => zone,
-                None => self.rng.below_u32(count),
-            };
-            self.read_at = (zone, 0);
-        }
-        for _ in 0..=count {
-            let (zone, at) = self.read_at;
-            let (start, readable) = match self.read_beyond_wp {
-                true => self.table.extent(self.first + zone),
-                false => self.table.readable(self.first + zone),
-            };
-            if at + len <= readable {
-                let at = match drawn {
-                    Some((drawn, at)) if drawn == zone && at + len <= readable => at,
-                    _ if self.random => self.rng.below(readable / len) * len,
-                    _ => at,
-                };
-                self.read_at = (zone, at + len);
-                let (op, dir, offset) = (Op::Read, DataDir::Read, start + at);
-                return NextIo::Io(Io { op, dir, offset, len, zone: None, flags: BioFlags::NONE });
-            }
-            self.read_at = ((zone + 1) % count, 0);
-        }
-        NextIo::Exhausted
-    }
-
-    #[inline(never)]
-    fn acquire(&mut self, zone: u32) -> Acquire {
-        if self.owned.len() >= self.max_owned {
-            return Acquire::TooMany;
-        }
-        let acquired = self.table.acquire(self.first + zone, self.id);
-        if let Acquire::Granted(owned) = acquired
-            && !owned.conventional
-        {
-            self.owned.add(zone, owned);
-        }
-        acquired
     }
 
     #[inline(never)]
@@ -457,7 +262,7 @@ impl ZbdJob {
     }
 
     /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless it has to
-    /// be finished first because its room is less than a block.
+    /// be finished first because its room is less than a block, or because that is the job's work.
     #[inline]
     pub(super) fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
         let slot = self.owned.get(zone);
@@ -470,18 +275,22 @@ impl ZbdJob {
         if slot.in_flight > 0 {
             return None;
         }
-        let OwnedZone { wp, capacity, .. } = slot.owned;
-        let full = wp + self.write_len > capacity;
-        if full && wp < capacity {
-            return Some(self.manage(Op::ZoneFinish, zone));
+        let (OwnedZone { wp, capacity, .. }, trimmed) = (slot.owned, slot.trimmed);
+        let full = wp + self.least_room > capacity;
+        if wp < capacity && !trimmed && (full || self.finishes && wp > 0) {
+            let finish = self.manage(Op::ZoneFinish, zone);
+            return Some(if full {
+                finish
+            } else {
+                Io { dir: DataDir::Trim, len: capacity - wp, ..finish }
+            });
         }
         self.releases += 1;
         if self.keeps && !full && !self.table.is_shared() {
             slot.managing = false;
             return None;
         }
-        let is_done = full || slot.trimmed;
-        self.release(zone, wp, is_done);
+        self.release(zone, wp, full || trimmed);
         None
     }
 
@@ -505,7 +314,8 @@ impl ZbdJob {
     /// find the same.
     pub(super) fn is_blocked(&self) -> bool {
         let is_busy = |zone| self.table.is_busy(self.first + zone, self.id);
-        self.owned.len() == 0 && self.wanted.is_some_and(is_busy)
+        let pending = self.pending.iter().flatten().map(|target| target.zone).next();
+        self.owned.len() == 0 && self.wanted.or(pending).is_some_and(is_busy)
     }
 
     /// How often the last I/O in a zone has completed.
@@ -513,12 +323,11 @@ impl ZbdJob {
         self.releases
     }
 
-    /// The job has done its last write: its zones no longer count as being written.
+    /// The job has done its last write: others see what it has written.
     pub(super) fn finish(&mut self) {
         if self.keeps {
             self.stop_keeping();
         }
-        self.table.leave(self.first..self.first + self.count());
     }
 }
 

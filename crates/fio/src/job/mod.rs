@@ -97,6 +97,10 @@ pub struct ZbdOptions {
     pub reset_frequency: Fraction,
     /// `ignore_zone_limits=`: `max_open_zones` alone limits the zones being written.
     pub ignore_limits: bool,
+    /// `write_zone_remainder=`: the room of a zone that is less than a block is written, not finished.
+    pub write_remainder: bool,
+    /// `zone_finish=` (Zonal's own): each zone is finished after its first write.
+    pub finish: bool,
 }
 
 /// When the I/Os of a rate are submitted (`rate_process=`).

@@ -208,6 +208,8 @@ const RULES: &[Rule] = &[
             option("ignore_zone_limits"),
             option("zone_reset_threshold"),
             option("zone_reset_frequency"),
+            option("write_zone_remainder"),
+            option("zone_finish"),
             value("size", "", |job| is_zones(job.size)),
             value("io_size", "", |job| is_zones(job.io_size)),
             value("offset", "", |job| is_zones(Some(job.offset))),

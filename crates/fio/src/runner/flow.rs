@@ -19,6 +19,7 @@ pub struct Flow {
     totals: Arc<FlowTotals>,
     weight: u64,
     issued: u64,
+    has_left: bool,
 }
 
 impl Flow {
@@ -26,7 +27,15 @@ impl Flow {
     pub fn join(totals: &Arc<FlowTotals>, weight: u32) -> Self {
         let weight = u64::from(weight);
         totals.weights.fetch_add(weight, Ordering::Relaxed);
-        Flow { totals: Arc::clone(totals), weight, issued: 0 }
+        Flow { totals: Arc::clone(totals), weight, issued: 0, has_left: false }
+    }
+
+    /// The clone has ended: the others divide its share.
+    pub(super) fn leave(&mut self) {
+        self.totals.weights.fetch_sub(std::mem::take(&mut self.weight), Ordering::Relaxed);
+        if !std::mem::replace(&mut self.has_left, true) {
+            self.totals.issued.fetch_sub(self.issued, Ordering::Relaxed);
+        }
     }
 
     /// I/Os that the clone has issued.
@@ -77,5 +86,22 @@ mod tests {
         assert!(flows[1].issue());
         assert!(flows[0].issue(), "3 of 4 at most: the next may be anybody's");
         assert!(!flows[0].issue());
+    }
+
+    #[test]
+    fn when_a_clone_ends_the_others_go_on_without_it() {
+        let totals = Arc::default();
+        let mut flows = [1, 1, 2].map(|weight| Flow::join(&totals, weight));
+        while flows.iter_mut().any(Flow::issue) && totals.issued.load(Ordering::Relaxed) < 40 {}
+        flows[2].leave();
+        let mut issued = [0_u64; 2];
+        for _ in 0..1000 {
+            for (flow, issued) in flows.iter_mut().zip(&mut issued) {
+                *issued += u64::from(flow.issue());
+            }
+        }
+        assert!(issued[0] > 900 && issued[1] > 900, "{issued:?}");
+        flows[1].leave();
+        assert!((0..100).all(|_| flows[0].issue()), "nobody is left to wait for");
     }
 }

@@ -6,10 +6,11 @@ use super::order::CloneOrder;
 use super::pace::Pace;
 use super::run_state::RunState;
 use super::slots::{IoRole, NO_ZONE, Slot, Slots};
+use super::standstill::{Standstill, Waiter};
 use super::verdict::Verdict;
 use super::{Outcome, Progress, RunLimits, Runner, StatusReports, Step, SteppedBy};
 use crate::generate::{Generator, Io, NextIo};
-use crate::job::{ErrorKind, Job, ZoneMode};
+use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
 use crate::logs::{LoggedIo, Logs};
 use crate::stats::{IoStats, SAMPLE_PERIOD};
 use crate::verify::{Finding, Findings, Mismatch};
@@ -56,6 +57,8 @@ pub struct JobRunner {
     flow: Option<Flow>,
     /// The job is ahead of its share of the flow.
     flow_waits: bool,
+    /// In real time, the job's part in finding out that all wait.
+    waiter: Option<Box<Waiter>>,
     stats: IoStats,
     error: Option<Status>,
     /// Why the job failed, if not by an I/O that failed.
@@ -109,6 +112,7 @@ impl JobRunner {
             is_waiting: false,
             flow: None,
             flow_waits: false,
+            waiter: None,
             stats: IoStats::of_job(&job),
             error: None,
             reason: None,
@@ -129,6 +133,11 @@ impl JobRunner {
     /// Has the job issue its share of a flow.
     pub fn set_flow(&mut self, flow: Flow) {
         self.flow = Some(flow);
+    }
+
+    /// Has the clone notice if all that share `standstill` wait for one another, in real time.
+    pub fn set_standstill(&mut self, standstill: &Arc<Standstill>) {
+        self.waiter = Some(Box::new(Waiter::new(standstill)));
     }
 
     /// Has the clone begin and end by others.
@@ -176,6 +185,10 @@ impl JobRunner {
             return Some(Step::Wait(Some(self.pace.start_after())));
         }
         if self.waits_for_job() {
+            if let Some(waiter) = &mut self.waiter {
+                // If all wait, another one has to end: this one has not begun.
+                waiter.waits();
+            }
             // In virtual time the end of that job wakes this one.
             return Some(Step::Wait((!is_virtual).then_some(now + WAIT_FOR_PERIOD)));
         }
@@ -260,12 +273,24 @@ impl JobRunner {
                 self.start_samples(now);
             }
             Verdict::End => self.stop(),
-            Verdict::Fail(status, why) => {
-                self.error.get_or_insert(status);
-                self.reason.get_or_insert(why);
-                self.stop();
-            }
+            Verdict::Fail(status, why) => self.fail(status, why),
         }
+    }
+
+    /// Ends the job with an error.
+    #[cold]
+    fn fail(&mut self, status: Status, why: String) {
+        self.error.get_or_insert(status);
+        self.reason.get_or_insert(why);
+        self.stop();
+    }
+
+    /// The job waits for others with nothing in flight, in real time: whether it goes on doing so. If all
+    /// wait for one another, one of them has to end.
+    #[cold]
+    fn keeps_waiting(&mut self) -> bool {
+        let in_vain = self.waiter.as_mut().is_some_and(|waiter| waiter.waits());
+        !in_vain || !self.give_up()
     }
 
     #[inline(always)]
@@ -407,9 +432,12 @@ impl JobRunner {
     #[cold]
     fn has_more_work(&mut self, now: Nanos) -> bool {
         let Some(run_state) = &mut self.run_state else { return false };
-        let has_more_work = run_state.advance(now, &mut self.pace, &mut self.stats);
+        let has_more_work = run_state.advance(now, self.done.1, &mut self.pace, &mut self.stats);
         if has_more_work {
             (self.contended, self.refilling, self.owed) = (false, true, 0);
+            if !run_state.is_past_running() {
+                self.generator.rewind();
+            }
         }
         has_more_work
     }
@@ -419,7 +447,9 @@ impl JobRunner {
     fn submit_zone_mgmt(&mut self, now: Nanos) -> u32 {
         let mut submitted = 0;
         while let Some(mgmt) = self.zone_mgmt.pop() {
-            self.submit(now, &mgmt, IoRole::ZoneMgmt);
+            // That is the job's own work if it is accounted as a trim.
+            let is_work = mgmt.dir == DataDir::Trim;
+            self.submit(now, &mgmt, if is_work { IoRole::Plain } else { IoRole::ZoneMgmt });
             submitted += 1;
         }
         submitted
@@ -450,6 +480,9 @@ impl JobRunner {
             if self.flow_waits {
                 break;
             }
+            if let Some(due) = self.pace.due(now) {
+                self.generator.set_due(due);
+            }
             let next = match &mut self.run_state {
                 None => self.generator.next_io(),
                 Some(run_state) => run_state.next(&mut self.generator),
@@ -471,13 +504,27 @@ impl JobRunner {
                     break;
                 }
                 NextIo::Later(at) => self.pace.hold(*at),
-                NextIo::Wait => break,
+                NextIo::Wait => {
+                    if self.slots.in_use() == 0 {
+                        self.fail(Status::Again, "waits for its own I/O, and has none".to_owned());
+                    }
+                    break;
+                }
+                NextIo::EndOfPass => {
+                    if !self.pace.end_of_region(self.done.0 + u64::from(self.slots.in_use())) {
+                        break;
+                    }
+                    self.generator.rewind();
+                }
                 NextIo::Contended => {
                     self.contended = true;
                     break;
                 }
                 NextIo::Exhausted => {
-                    self.pace.stop();
+                    match self.generator.problem().map(str::to_owned) {
+                        Some(problem) => self.fail(Status::Invalid, problem),
+                        None => self.pace.stop(),
+                    }
                     break;
                 }
             }
@@ -662,6 +709,12 @@ impl JobRunner {
     fn end(&mut self, now: Nanos) -> Step {
         if !self.draining {
             self.draining = true;
+            if let Some(flow) = &mut self.flow {
+                flow.leave();
+            }
+            if let Some(waiter) = &mut self.waiter {
+                waiter.end();
+            }
             self.channel.drain();
             self.generator.finish();
             self.stats.finish(now);
@@ -716,6 +769,19 @@ impl Runner for JobRunner {
     fn releases(&self) -> u64 {
         let issued = self.flow.as_ref().map_or(0, Flow::issued);
         self.generator.releases() + issued + u64::from(self.draining)
+    }
+
+    fn give_up(&mut self) -> bool {
+        if !self.is_contended() || self.error.is_some() {
+            return false;
+        }
+        let what = match self.flow_waits {
+            true => "waits for the other jobs of its flow, which wait for it".to_owned(),
+            false => self.generator.waits_for().unwrap_or_default(),
+        };
+        (self.contended, self.flow_waits) = (false, false);
+        self.fail(Status::Again, format!("{what}, and no other job can go on"));
+        true
     }
 
     fn is_ended(&self) -> bool {
@@ -826,6 +892,15 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
             let spent = clock.now() - now;
             if spent > Nanos(0) {
                 self.slots.set_issued(submitted, now + Nanos(spent.0 / u64::from(submitted)));
+            }
+        }
+        if !C::IS_VIRTUAL
+            && let Some(waiter) = &mut self.waiter
+        {
+            if completed + submitted > 0 {
+                waiter.goes_on();
+            } else if self.is_contended() && !self.keeps_waiting() {
+                return Step::NOTHING;
             }
         }
         if completed + submitted > 0 || filling {

@@ -26,6 +26,7 @@ mod pace;
 mod record;
 pub(crate) mod run_state;
 mod slots;
+mod standstill;
 mod status;
 mod steady_state;
 mod think;
@@ -38,6 +39,7 @@ pub(crate) use limits::RunLimits;
 pub use order::CloneOrder;
 pub use pace::Pace;
 pub use record::Recording;
+pub use standstill::Standstill;
 pub use status::{StatusReports, StatusSink};
 pub use steady_state::SteadyGroup;
 
@@ -127,6 +129,12 @@ pub trait Runner: Send {
 
     /// Whether the job waits for another one to release a zone, or to do its share of a flow.
     fn is_contended(&self) -> bool {
+        false
+    }
+
+    /// No other job can give the job what it waits for: it ends with an error that says what that is.
+    /// Returns false if it does not wait for another job.
+    fn give_up(&mut self) -> bool {
         false
     }
 

@@ -14,8 +14,10 @@ pub struct Pace {
     ios_left: u64,
     /// I/Os of one loop.
     ios: u64,
-    /// I/Os for each block of the amount.
-    passes: u64,
+    /// Trims come besides the amount of I/O, which is that of the writes that follow them.
+    trims_besides: bool,
+    /// How the job goes on at the end of its region.
+    region: RegionEnd,
     /// Smallest block size: with fewer bytes left the job is over.
     min_block: u64,
     /// By direction, the bytes that each I/O counts as at the rate limit, with a limit in I/Os per
@@ -35,6 +37,8 @@ pub struct Pace {
     byte_cost: [u128; 3],
     /// Some direction has a rate limit.
     is_rated: bool,
+    /// The job reads and writes.
+    is_mixed: bool,
     /// Smallest block sizes by direction.
     smallest: [u64; 3],
     /// With `rate_process=poisson`.
@@ -45,6 +49,25 @@ pub struct Pace {
     ramp_size: Option<Box<RampSize>>,
     /// When the next request of a trace is due.
     held_until: Nanos,
+}
+
+/// What a job does at the end of its region. As in fio it is over, whatever is left of its amount of
+/// I/O, unless `loops`, `io_size` or `time_based` have it begin again.
+#[derive(Debug)]
+struct RegionEnd {
+    time_based: bool,
+    /// `io_size` is given, and nothing is verified: otherwise that comes before the job begins again.
+    has_amount: bool,
+    /// Times that the job goes through its region after the current one.
+    loops: u64,
+    /// Bytes of all of them.
+    bytes: u64,
+    /// The bytes to have done before the job begins again no more.
+    io_size: u64,
+    /// The largest block: with less of the amount left the job does not begin again.
+    largest: u64,
+    /// I/Os that were done when it began.
+    from: u64,
 }
 
 /// The amount of I/O after which the ramp ends (`ramp_size`).
@@ -82,22 +105,34 @@ impl Pace {
             };
             if rate == 0 { 0 } else { (1_000_000_000_u128 << 32) / u128::from(rate) }
         };
-        // Trimmed blocks are written: twice the amount, and both count.
-        let passes = if job.rw == Rw::TrimWrite { 2 } else { 1 };
-        let ios = job.number_ios.unwrap_or(u64::MAX).saturating_mul(passes);
+        let trims_besides = job.rw == Rw::TrimWrite;
+        // Each trim has a write.
+        let per_io = if trims_besides { 2 } else { 1 };
+        let ios = job.number_ios.unwrap_or(u64::MAX).saturating_mul(per_io);
         // With verification each loop is restarted.
         let loops = if job.verify.method.is_some() { 1 } else { job.loops };
-        let smallest = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min();
-        let largest = job.bs.into_iter().max();
+        let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+        let amount_dir = |dir: &DataDir| !trims_besides || *dir == DataDir::Write;
+        let smallest = used().filter(amount_dir).map(|dir| job.min_bs(dir)).min();
+        let largest = used().map(|dir| job.bs[dir as usize]).max();
         let is_poisson = job.rate_process == RateProcess::Poisson;
         let byte_cost: [u128; 3] = std::array::from_fn(byte_cost);
-        let min_block = if passes == 2 { largest } else { smallest }.expect("three directions");
         Pace {
-            bytes_left: if job.time_based { u64::MAX } else { total.saturating_mul(passes) },
+            bytes_left: if job.time_based { u64::MAX } else { total },
             ios_left: if job.time_based { u64::MAX } else { ios.saturating_mul(loops) },
             ios,
-            passes,
-            min_block,
+            trims_besides,
+            region: RegionEnd {
+                time_based: job.time_based,
+                has_amount: job.io_size.is_some() && job.verify.method.is_none(),
+                loops: loops.saturating_sub(1),
+                bytes: total,
+                io_size: total,
+                largest: largest.expect("a direction"),
+                from: 0,
+            },
+            min_block: smallest.expect("a direction"),
+            is_mixed: job.rw == Rw::Mixed && (1..100).contains(&job.rwmixread),
             rate_bytes: DataDir::ALL.map(|dir| match job.rate_iops[dir as usize] {
                 0 if is_poisson => job.min_bs(dir),
                 0 => 0,
@@ -159,6 +194,11 @@ impl Pace {
         first
     }
 
+    /// The job begins again at the end of its region until this much is done.
+    pub(crate) fn set_io_size(&mut self, bytes: u64) {
+        self.region.io_size = bytes;
+    }
+
     /// Counts the ramp's I/O together with that of other clones (`ramp_size` with `group_reporting`).
     pub(crate) fn join_ramp(&mut self, all: Arc<AtomicU64>) {
         if let Some(ramp) = &mut self.ramp_size {
@@ -203,9 +243,32 @@ impl Pace {
 
     /// Restarts with this amount of I/O; returns whether any can be submitted.
     pub fn restart(&mut self, bytes: u64) -> bool {
-        self.bytes_left = bytes.saturating_mul(self.passes);
+        self.bytes_left = bytes;
         self.ios_left = self.ios;
+        self.region.from = 0;
         !self.stopped
+    }
+
+    /// The generator is at the end of the region, and the job has begun this many I/Os. Returns whether
+    /// it begins there again; otherwise its I/O is over, or that of this loop.
+    #[cold]
+    pub fn end_of_region(&mut self, ios: u64) -> bool {
+        let region = &mut self.region;
+        let did_any = ios > std::mem::replace(&mut region.from, ios);
+        let again = did_any
+            && if region.time_based {
+                true
+            } else if region.loops > 0 {
+                region.loops -= 1;
+                true
+            } else {
+                let done = region.bytes.saturating_sub(self.bytes_left);
+                region.has_amount && region.io_size >= done.saturating_add(region.largest)
+            };
+        if !again {
+            self.bytes_left = 0;
+        }
+        again
     }
 
     /// Ends the job as at the end of its runtime.
@@ -257,17 +320,26 @@ impl Pace {
         self.deadline.min(self.gate)
     }
 
-    /// In a mixed job all directions have to be due, as the generator determines their order.
+    /// A job that reads and writes goes on with the direction that is due, as in fio; what is trimmed
+    /// and then written waits for both.
     fn set_gate(&mut self) {
-        let rates = self.rate_next.into_iter().max().expect("three directions");
+        let [read, write, trim] = self.rate_next;
+        let rates = if self.is_mixed { read.min(write) } else { read.max(write).max(trim) };
         let think = self.think.as_ref().map_or(Nanos(0), |think| think.until());
         self.gate = rates.max(think).max(self.held_until);
+    }
+
+    /// With rates, in a job that reads and writes: which of the directions are due.
+    #[inline]
+    pub fn due(&self, now: Nanos) -> Option<[bool; 2]> {
+        let [read, write, _] = self.rate_next;
+        (self.is_rated && self.is_mixed).then_some([read <= now, write <= now])
     }
 
     /// Accounts for a submitted I/O.
     #[inline]
     pub fn submitted(&mut self, dir: DataDir, bytes: u64) {
-        if self.bytes_left != u64::MAX {
+        if self.bytes_left != u64::MAX && !(self.trims_besides && dir == DataDir::Trim) {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
         }
         self.ios_left = self.ios_left.saturating_sub(1);

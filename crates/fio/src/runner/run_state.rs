@@ -63,6 +63,13 @@ pub(crate) struct RunState {
     loops: u64,
     /// Bytes of one loop.
     bytes: u64,
+    /// `io_size`, if given: the job begins again until it has done as much, verification included, as in
+    /// fio.
+    amount: u64,
+    /// Bytes done before the current loop.
+    done: u64,
+    /// The largest block: with less left of the amount the job does not begin again.
+    largest: u64,
     stopped: bool,
 }
 
@@ -70,8 +77,14 @@ const FLUSH: Io =
     Io { op: Op::Flush, dir: DataDir::Write, offset: 0, len: 0, zone: None, flags: BioFlags::NONE };
 
 impl RunState {
-    /// The state of a clone with `loops` of `bytes` each; `None` if it needs none.
-    pub fn new(job: &Job, parts: RunParts<'_>, bytes: u64, loops: u64) -> Option<Box<Self>> {
+    /// The state of a clone with `loops` of `bytes` each, and of `amount` bytes in all; `None` if it
+    /// needs none.
+    pub fn new(
+        job: &Job,
+        parts: RunParts<'_>,
+        (bytes, amount): (u64, u64),
+        loops: u64,
+    ) -> Option<Box<Self>> {
         let RunParts { recording, logs, limits, prios, verifier } = parts;
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
@@ -97,6 +110,9 @@ impl RunState {
             stage: Stage::Running,
             loops,
             bytes,
+            amount: if job.io_size.is_some() { amount } else { 0 },
+            done: 0,
+            largest: job.bs.into_iter().max().expect("three directions"),
             stopped: false,
         }))
     }
@@ -199,8 +215,9 @@ impl RunState {
         self.flushing = false;
     }
 
-    /// Nothing is in flight and the stage is over. Returns whether there is another one.
-    pub fn advance(&mut self, now: Nanos, pace: &mut Pace, stats: &mut IoStats) -> bool {
+    /// Nothing is in flight and the stage is over, after `done` bytes of I/O. Returns whether there is
+    /// another one.
+    pub fn advance(&mut self, now: Nanos, done: u64, pace: &mut Pace, stats: &mut IoStats) -> bool {
         if self.stage == Stage::Running {
             self.stage = Stage::Fsyncing;
             let end_flush = self.sync.end_fsync || self.sync.end_syncfs || self.sync.on_close;
@@ -218,10 +235,13 @@ impl RunState {
             }
             return true;
         }
-        if over || self.loops <= 1 || !pace.restart(self.bytes) {
+        let did_any = done > std::mem::replace(&mut self.done, done);
+        let has_more = did_any && self.amount >= done.saturating_add(self.largest);
+        let goes_on = self.loops > 1 || has_more;
+        if over || !goes_on || !pace.restart(self.bytes) {
             return false;
         }
-        self.loops -= 1;
+        self.loops = self.loops.saturating_sub(1);
         self.stage = Stage::Running;
         stats.end_phase(now);
         true
@@ -230,8 +250,10 @@ impl RunState {
     /// Logs the writes of the job as if they had been done (`verify_only`) and ends its own I/O.
     pub fn dry_run(&mut self, generator: &mut Generator, pace: &mut Pace) {
         let Some(verifier) = &mut self.verifier else { return };
-        for _ in 0..std::mem::replace(&mut self.loops, 1) {
+        let more = self.amount.saturating_sub(self.largest) / self.bytes.max(1);
+        for _ in 0..std::mem::replace(&mut self.loops, 1).max(1 + more) {
             pace.restart(self.bytes);
+            generator.rewind();
             while !pace.is_over(Nanos(0)) {
                 let mut io = match generator.next_io() {
                     NextIo::Io(io) => {
@@ -240,7 +262,9 @@ impl RunState {
                     }
                     NextIo::Manage(io) => io,
                     NextIo::Later(_) => continue,
-                    NextIo::Wait | NextIo::Contended | NextIo::Exhausted => break,
+                    NextIo::EndOfPass | NextIo::Wait | NextIo::Contended | NextIo::Exhausted => {
+                        break;
+                    }
                 };
                 loop {
                     verifier.dry_run(&io);

@@ -8,7 +8,7 @@ use zonal_blk::Op;
 const MIB: u64 = 1 << 20;
 
 fn region(len: u64) -> Region {
-    Region { start: 0, end: len, io_size: len, lba: 512 }
+    Region { start: 0, end: len, io_size: len, lba: 512, to_end: false }
 }
 
 fn addresses(job: &Job, len: u64) -> Addresses {
@@ -21,8 +21,16 @@ fn job(random: bool, address: AddressOptions) -> Job {
     Job { random, address, ..Job::default() }
 }
 
+/// The next read; after the end of the region the first one.
+fn next(addresses: &mut Addresses) -> Io {
+    addresses.next(DataDir::Read).unwrap_or_else(|| {
+        addresses.rewind();
+        addresses.next(DataDir::Read).expect("the region holds a block")
+    })
+}
+
 fn offsets(addresses: &mut Addresses, count: usize) -> Vec<u64> {
-    (0..count).map(|_| addresses.next(DataDir::Read).offset).collect()
+    (0..count).map(|_| next(addresses).offset).collect()
 }
 
 fn split(sizes: &[(u64, u8)]) -> Job {
@@ -38,7 +46,7 @@ fn lengths_have_the_percentages_of_their_split() {
     let mut addresses = addresses(&job, 1 << 30);
     let mut counts = [0; 3];
     for _ in 0..10_000 {
-        let io = addresses.next(DataDir::Read);
+        let io = next(&mut addresses);
         counts[[1024, 4096, 65536].iter().position(|&len| len == io.len).expect("a size")] += 1;
         assert!(io.offset.is_multiple_of(1024) && io.offset + io.len <= 1 << 30);
     }
@@ -56,7 +64,7 @@ fn ranges_have_the_multiples_of_their_least_size_and_the_largest() {
     let mut addresses = addresses(&Job { bs: [8192; 3], ..job(false, address) }, 1 << 40);
     let mut counts = [0; 3];
     for _ in 0..8000 {
-        let len = addresses.next(DataDir::Read).len;
+        let len = next(&mut addresses).len;
         counts[[3072, 6144, 8192].iter().position(|&size| size == len).expect("a size")] += 1;
     }
     for (count, expected) in counts.into_iter().zip([3000_i32, 3000, 2000]) {
@@ -72,7 +80,7 @@ fn unaligned_sizes_of_a_range_are_any_numbers_of_logical_blocks() {
     let mut addresses = addresses(&job, MIB);
     let (mut seen, mut end) = (BTreeSet::new(), 0);
     for _ in 0..200 {
-        let Io { offset, len, .. } = addresses.next(DataDir::Read);
+        let Io { offset, len, .. } = next(&mut addresses);
         assert!(offset == end || offset == 0, "one follows another");
         end = offset + len;
         seen.insert(len);
@@ -86,13 +94,13 @@ fn blocks_of_several_sizes_cover_the_region_once_in_a_pass() {
     let mut seen = vec![false; 1024];
     let mut left = MIB;
     while left > 0 {
-        let io = addresses.next(DataDir::Read);
+        let io = next(&mut addresses);
         for block in io.offset / 1024..(io.offset + io.len) / 1024 {
             assert!(!std::mem::replace(&mut seen[block as usize], true), "block {block} twice");
         }
         left -= io.len;
     }
-    assert_eq!(addresses.next(DataDir::Read).len % 1024, 0, "a new pass begins");
+    assert_eq!(next(&mut addresses).len % 1024, 0, "a new pass begins");
 }
 
 #[test]
@@ -157,20 +165,36 @@ fn random_strides_stay_in_their_zone() {
     }
 }
 
+/// The next I/Os of a job that writes what it trims, each completed before the next one. A trim is not
+/// overtaken by its write.
+fn trims_and_writes(job: &Job, len: u64, count: usize) -> Vec<(Op, u64, u64)> {
+    let mut generator = Generator::new(job, region(len), None, 0, 0, 1, [0; 3]);
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        match generator.next_io() {
+            NextIo::Io(io) => {
+                if let Some(zone) = io.zone {
+                    assert_eq!(generator.next_io(), NextIo::Wait, "the trim is in flight");
+                    assert_eq!(generator.done(io.op, zone), None);
+                }
+                seen.push((io.op, io.offset, io.len));
+            }
+            NextIo::EndOfPass => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    seen
+}
+
 #[test]
 fn trimmed_blocks_are_written_next() {
     for random in [false, true] {
         let job = Job { rw: crate::job::Rw::TrimWrite, random, ..Job::default() };
-        let mut generator = Generator::new(&job, region(MIB), None, 0, 0, 1, [0; 3]);
         let mut trims = BTreeSet::new();
-        for _ in 0..256 {
-            let [NextIo::Io(trim), NextIo::Io(write)] = [(); 2].map(|()| generator.next_io())
-            else {
-                panic!("nothing to wait for")
-            };
-            assert_eq!((trim.op, write.op), (Op::Discard, Op::Write));
-            assert_eq!((trim.offset, trim.len), (write.offset, write.len));
-            trims.insert(trim.offset);
+        for pair in trims_and_writes(&job, MIB, 512).chunks(2) {
+            assert_eq!((pair[0].0, pair[1].0), (Op::Discard, Op::Write));
+            assert_eq!((pair[0].1, pair[0].2), (pair[1].1, pair[1].2));
+            trims.insert(pair[0].1);
         }
         assert_eq!(trims.len(), 256, "each block once");
     }
@@ -180,15 +204,56 @@ fn trimmed_blocks_are_written_next() {
 fn writes_follow_longer_trims_up_to_the_start_of_the_last_one() {
     // fio 3.33 with --rw=trimwrite --bs=512,512,2048.
     let job = Job { rw: crate::job::Rw::TrimWrite, bs: [512, 512, 2048], ..Job::default() };
-    let mut generator = Generator::new(&job, region(MIB), None, 0, 0, 1, [0; 3]);
-    let seen: Vec<(Op, u64, u64)> = (0..8)
-        .map(|_| match generator.next_io() {
-            NextIo::Io(io) => (io.op, io.offset, io.len),
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let seen = trims_and_writes(&job, MIB, 8);
     let (write, trim) = (|at| (Op::Write, at, 512), |at| (Op::Discard, at, 2048));
     let writes = (1..=4).map(|block| write(block * 512));
     let begin = [trim(0), write(0), trim(2048)];
     assert!(seen.into_iter().eq(begin.into_iter().chain(writes).chain([trim(4096)])));
+}
+
+#[test]
+fn writes_longer_than_their_trims_end_with_the_region() {
+    // fio 3.33 with --rw=trimwrite --bs=128k,128k,64k --size=1M.
+    let bs = [128 << 10, 128 << 10, 64 << 10];
+    let job = Job { rw: crate::job::Rw::TrimWrite, bs, ..Job::default() };
+    let seen = trims_and_writes(&job, MIB, 100);
+    let write = |block: u64| (Op::Write, block << 17, 128 << 10);
+    let trim = |block: u64| (Op::Discard, block << 16, 64 << 10);
+    let begin = [trim(0), write(0), trim(1)];
+    assert!(seen.iter().copied().eq(begin.into_iter().chain((1..8).map(write))), "{seen:?}");
+}
+
+#[test]
+fn trims_of_several_sizes_are_written_with_their_length() {
+    for random in [false, true] {
+        let mut job = split(&[(4096, 50), (16384, 50)]);
+        (job.rw, job.random) = (crate::job::Rw::TrimWrite, random);
+        let seen = trims_and_writes(&job, MIB, 80);
+        for pair in seen.chunks(2) {
+            assert_eq!((pair[0].0, pair[1].0), (Op::Discard, Op::Write));
+            assert_eq!((pair[0].1, pair[0].2), (pair[1].1, pair[1].2));
+        }
+        assert!(seen.iter().any(|io| io.2 == 4096) && seen.iter().any(|io| io.2 == 16384));
+    }
+}
+
+#[test]
+fn random_blocks_of_a_stride_are_visited_once() {
+    // fio 3.33 with --zonemode=strided --zonesize=1m --zonerange=1m --zoneskip=1m --rw=randread.
+    let mut addresses = addresses(&strided(true, MIB, MIB, MIB), 10 * MIB);
+    let seen = offsets(&mut addresses, 160);
+    for (zone, of_zone) in (0..).zip(seen.chunks(16)) {
+        let blocks: BTreeSet<u64> = of_zone.iter().map(|at| at / 65536).collect();
+        assert!(blocks.into_iter().eq((0..16).map(|block| zone % 5 * 32 + block)), "zone {zone}");
+    }
+}
+
+#[test]
+fn blocks_of_another_alignment_are_not_in_the_map() {
+    // "Any use of blockalign= turns off randommap", fio 3.33 says.
+    let address = AddressOptions { align: [Some(512); 3], ..AddressOptions::default() };
+    let mut addresses = addresses(&job(true, address), MIB);
+    let seen = offsets(&mut addresses, 1000);
+    assert!(seen.iter().all(|at| at % 512 == 0 && at + 4096 <= MIB));
+    assert!(seen.iter().any(|at| at % 4096 != 0), "{seen:?}");
 }

@@ -21,16 +21,21 @@ impl ZoneSlot {
         self.owned.wp + block <= self.owned.capacity
     }
 
-    /// Places a write of `len` bytes, or of as many blocks as there is room for, at the write pointer.
-    /// Returns its offset and length; `None` if there is no room for a block.
+    /// Places a write of `len` bytes, or of as many blocks as there is room for, at the write pointer;
+    /// where less than a block is left, of that. Returns its offset and length; `None` if there is less
+    /// room than `least`.
     #[inline(always)]
-    pub(super) fn place_write(&mut self, block: u64, len: u64) -> Option<(u64, u64)> {
-        if !self.has_room(block) {
+    pub(super) fn place_write(&mut self, least: u64, block: u64, len: u64) -> Option<(u64, u64)> {
+        if !self.has_room(least) {
             return None;
         }
         let OwnedZone { start, capacity, wp, .. } = self.owned;
         let room = capacity - wp;
-        let len = if len <= room { len } else { room / block * block };
+        let len = match len <= room {
+            true => len,
+            false if room < block => room / least * least,
+            false => room / block * block,
+        };
         self.owned.wp += len;
         self.in_flight += 1;
         Some((start + wp, len))

@@ -13,9 +13,16 @@ fn table(spec: &str, max_open_zones: u32) -> Arc<ZbdTable> {
 }
 
 fn job(table: &Arc<ZbdTable>, id: u32, random: bool, zones: std::ops::Range<u64>) -> ZbdJob {
-    let region = Region { start: zones.start * ZONE, end: zones.end * ZONE, io_size: 0, lba: 512 };
+    let region = Region {
+        start: zones.start * ZONE,
+        end: zones.end * ZONE,
+        io_size: 0,
+        lba: 512,
+        to_end: false,
+    };
     let job = Job { random, zonemode: ZoneMode::Zbd, bs: [BLOCK; 3], ..Job::default() };
-    ZbdJob::new(&job, region, Arc::clone(table), ZONE, id, Rng::new(1, [u64::from(id); 4]))
+    let rng = |purpose| Rng::new(1, [u64::from(id), 0, 0, purpose]);
+    ZbdJob::new(&job, region, Arc::clone(table), ZONE, id, (rng(1), rng(3)))
 }
 
 fn io(next: NextIo) -> Io {
@@ -49,6 +56,8 @@ fn sequential_writes_follow_write_pointers_and_reset_full_zones_on_the_next_pass
     let blocks = 2 * ZONE / BLOCK;
     let first: Vec<u64> = (0..blocks).map(|_| write(&mut job)).collect();
     assert!(first.iter().copied().eq((0..blocks).map(|i| i * BLOCK)));
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::EndOfPass);
+    job.rewind();
     let next = job.next(DataDir::Write, BLOCK);
     assert!(matches!(next, NextIo::Manage(Io { op: Op::ZoneReset, offset: 0, .. })), "{next:?}");
     assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Wait, "the reset is in flight");
@@ -120,7 +129,7 @@ fn a_rest_smaller_than_a_block_is_finished() {
 fn reads_stay_below_write_pointers_and_end_where_nothing_is_written() {
     let table = table("null:zones=4,zone_size=64k,max_open=0", 0);
     let mut job = job(&table, 0, true, 0..4);
-    assert_eq!(job.next(DataDir::Read, BLOCK), NextIo::Exhausted);
+    assert_eq!(job.next(DataDir::Read, BLOCK), NextIo::EndOfPass);
     let written: BTreeSet<u64> = (0..20).map(|_| write(&mut job)).collect();
     for _ in 0..200 {
         let offset = io(job.next(DataDir::Read, BLOCK)).offset;
@@ -149,13 +158,20 @@ fn a_trim_resets_its_zone() {
 }
 
 #[test]
-fn zones_that_a_job_leaves_partially_written_no_longer_count_when_it_ends() {
+fn zones_that_a_job_leaves_partially_written_count_after_it_has_ended() {
     let table = table("null:zones=4,zone_size=64k,max_open=0", 1);
     let (mut a, mut b) = (job(&table, 0, false, 0..2), job(&table, 1, false, 2..4));
     write(&mut a);
     assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
     a.finish();
-    assert_eq!(write(&mut b), 2 * ZONE);
+    assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended, "zone 0 is active on the device");
+    assert_eq!(
+        b.waits_for(),
+        "waits to open a zone: 1 zones are being written, the limit is 1, and the job can write none \
+         of them"
+    );
+    let mut c = job(&table, 2, true, 0..4);
+    assert_eq!(write(&mut c), BLOCK, "the open zone is in its region");
 }
 
 #[test]
@@ -200,13 +216,14 @@ fn every_nth_write_resets_its_zone_first_from_the_threshold_on() {
         Arc::new(table.counting_data())
     };
     let table = table("null:zones=4,zone_size=64k,max_open=0");
-    let region = Region { start: 0, end: 4 * ZONE, io_size: 0, lba: 512 };
+    let region = Region { start: 0, end: 4 * ZONE, io_size: 0, lba: 512, to_end: false };
     let part = |text: &str| text.parse().expect("a fraction");
     let (reset_threshold, reset_frequency) = (part("0.5"), part("0.25"));
     let zbd = ZbdOptions { reset_threshold, reset_frequency, ..ZbdOptions::default() };
     let bs = [BLOCK; 3];
     let job = Job { random: true, zonemode: ZoneMode::Zbd, bs, zbd, ..Job::default() };
-    let mut job = ZbdJob::new(&job, region, Arc::clone(&table), ZONE, 0, Rng::new(1, [0; 4]));
+    let rngs = (Rng::new(1, [0; 4]), Rng::new(1, [1; 4]));
+    let mut job = ZbdJob::new(&job, region, Arc::clone(&table), ZONE, 0, rngs);
     let mut data = [0; 4];
     let (mut writes, mut early) = (0, Vec::new());
     while writes < 200 {

@@ -234,6 +234,17 @@ options! {
         ("verify", Err(NO_SUCH_WRITES)),
     ]),
         "write", "The same: zone_append writes sequential zones by zone appends.";
+    "write_zone_remainder": ValueKind::Bool(|draft, on| {
+        draft.job.zbd.write_remainder = on;
+        draft.job.norandommap |= on;
+    }),
+        "0",
+        "Write what is left of a zone when that is less than a block, instead of finishing the \
+         zone; implies norandommap, as in fio; with zonemode=zbd.";
+    "zone_finish": ValueKind::Bool(|draft, on| draft.job.zbd.finish = on),
+        "0",
+        "Finish each zone after its first write, and go on in the next one; finishes are reported \
+         as trims; with zonemode=zbd. Zonal's own.";
     "zonesize": ValueKind::Size(|draft, bytes| draft.job.zonesize = (bytes > 0).then_some(bytes)),
         "the device's",
         "Zone size with zonemode=zbd, which must be that of the device; bytes to transfer in each \

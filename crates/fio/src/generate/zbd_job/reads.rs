@@ -1,0 +1,79 @@
+//! Reads: below write pointers.
+use super::{Io, NextIo, Source, Target, ZbdJob};
+use crate::job::DataDir;
+use zonal_blk::{BioFlags, Op};
+
+impl ZbdJob {
+    /// The next read; the end of the pass if nothing, or nothing more, can be read.
+    pub(super) fn read(&mut self, len: u64) -> NextIo {
+        match self.source {
+            Source::Zones => self.read_zones(len),
+            _ => self.read_target(len),
+        }
+    }
+
+    /// First byte of a zone, and how many bytes of it may be read.
+    fn readable(&self, zone: u32) -> (u64, u64) {
+        match self.read_beyond_wp {
+            true => self.table.extent(self.first + zone),
+            false => self.table.readable(self.first + zone),
+        }
+    }
+
+    /// A read from any zone, from the next one if that holds no block.
+    fn read_zones(&mut self, len: u64) -> NextIo {
+        let count = self.count();
+        let mut zone = self.rng.below_u32(count);
+        for _ in 0..=count {
+            let (start, readable) = self.readable(zone);
+            if len <= readable {
+                let at = self.rng.below(readable / len) * len;
+                return NextIo::Io(Self::read_at(start + at, len));
+            }
+            zone = (zone + 1) % count;
+        }
+        NextIo::EndOfPass
+    }
+
+    /// A read where the source has it, or in the nearest zone that holds a block.
+    fn read_target(&mut self, len: u64) -> NextIo {
+        let dir = DataDir::Read;
+        let Some(Target { mut zone, mut at, len }) = self.target(dir, len) else {
+            return NextIo::EndOfPass;
+        };
+        let block = self.smallest[dir as usize];
+        let (mut start, mut readable) = self.readable(zone);
+        if readable < block || !self.random && at + block > readable {
+            let Some(other) = self.other_zone(zone, block) else { return NextIo::EndOfPass };
+            (zone, at) = (other, if self.random { at } else { 0 });
+            (start, readable) = self.readable(zone);
+        }
+        let at = match self.random {
+            _ if readable <= len => 0,
+            // As in fio the offset in the zone is kept as far as there are data.
+            true => at / block % ((readable - len) / block + 1) * block,
+            false => at,
+        };
+        let room = readable - at;
+        let len = if len <= room { len } else { room / block * block };
+        self.moved(dir, zone, at + len);
+        NextIo::Io(Self::read_at(start + at, len))
+    }
+
+    /// The zone to read from instead of one that holds no block, or no more: in sequential jobs one
+    /// after it.
+    fn other_zone(&self, zone: u32, block: u64) -> Option<u32> {
+        let end = self.first + self.count();
+        if !self.random || self.read_beyond_wp {
+            let holds = |zone: &u32| self.readable(*zone).1 >= block;
+            return (zone + 1..self.count()).find(holds);
+        }
+        let region = self.first..end;
+        Some(self.table.nearest_with_data(region, self.first + zone, block, false)? - self.first)
+    }
+
+    fn read_at(offset: u64, len: u64) -> Io {
+        let (op, dir, flags) = (Op::Read, DataDir::Read, BioFlags::NONE);
+        Io { op, dir, offset, len, zone: None, flags }
+    }
+}

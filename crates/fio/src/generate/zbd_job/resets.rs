@@ -1,0 +1,66 @@
+//! Resets that a job with `zonemode=zbd` issues besides those of full zones: early ones, for garbage
+//! collection, and those before a job that verifies what it writes.
+use crate::generate::{Region, ZbdTable};
+use crate::job::{Fraction, Job};
+use std::ops::Range;
+
+/// Resets of zones before they are full (`zone_reset_frequency`).
+pub(super) struct EarlyResets {
+    /// Bytes of data from which on zones are reset.
+    threshold: u64,
+    /// Writes for each reset.
+    every: u64,
+    left: u64,
+    /// The next write is preceded by a reset of its zone.
+    pub(super) due: bool,
+}
+
+impl EarlyResets {
+    pub(super) fn new(job: &Job, region: Region) -> Option<Self> {
+        let part_of = |whole: u64, part: Fraction| {
+            let bytes = u128::from(whole) * u128::from(part.millionths());
+            u64::try_from(bytes / u128::from(Fraction::ONE)).expect("a part")
+        };
+        let every = Fraction::ONE.checked_div(job.zbd.reset_frequency.millionths())?;
+        let threshold = part_of(region.len(), job.zbd.reset_threshold);
+        Some(EarlyResets { threshold, every, left: every, due: false })
+    }
+
+    /// A write is about to be issued while zones hold this much: whether its zone is to be reset.
+    pub(super) fn is_due(&mut self, data: u64) -> bool {
+        if !self.due && data >= self.threshold {
+            self.left -= 1;
+            self.due = self.left == 0;
+            if self.due {
+                self.left = self.every;
+            }
+        }
+        self.due
+    }
+}
+
+/// The zones that a job resets before its first write, as it verifies what it writes: a reset between
+/// would take away what is still to be verified.
+pub(super) struct FirstResets {
+    zones: Vec<u32>,
+    job: u32,
+}
+
+impl FirstResets {
+    /// Of the zones of `region` that hold data, but not those of other jobs; `None` if there are none.
+    pub(super) fn new(table: &ZbdTable, region: Range<u32>, job: u32) -> Option<Self> {
+        let mut zones = table.with_data_of(region, job);
+        zones.reverse();
+        (!zones.is_empty()).then_some(FirstResets { zones, job })
+    }
+
+    /// The next zone that no job has written or reset meanwhile.
+    pub(super) fn next(&mut self, table: &ZbdTable) -> Option<u32> {
+        loop {
+            let zone = self.zones.pop()?;
+            if table.has_data_of(zone, self.job) {
+                return Some(zone);
+            }
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Jobs on zones do what fio does, in virtual time. The expected I/Os were recorded with fio 3.33 on a
+//! sparse file of 4 MiB: `fio --zonemode=zbd --zonesize=1m --zonecapacity=768k --write_iolog=...`.
+use std::sync::{Arc, Mutex};
+use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
+use zonal_device::{NullConfig, NullDevice, device_spec};
+use zonal_fio::generate::ZbdTable;
+use zonal_fio::job::{DataDir, Job, RecordFormat, ZoneMode};
+use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
+use zonal_fio::plan;
+use zonal_fio::runner::{Flow, FlowTotals, Outcome, Recording};
+use zonal_sim::{BoxedRunner, CostModel};
+
+/// Four zones of 1 MiB with a capacity of 768 KiB.
+const DEVICE: &str = "null:zones=4,zone_size=1M,zone_capacity=768k,memory=true";
+const BLOCK: u64 = 64 << 10;
+
+/// An I/O: its letter and, in blocks of 64 KiB, its offset and length.
+type Seen = (char, u64, u64);
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no test panics here").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    /// The reads, writes and trims of an iolog; zone resets are trims there.
+    fn ios(&self) -> Vec<Seen> {
+        let text = String::from_utf8(self.0.lock().expect("no test panics here").clone());
+        let text = text.expect("an iolog is a text");
+        let io = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let blocks = |at: usize| words.get(at)?.parse().ok().map(|bytes: u64| bytes / BLOCK);
+            let op = words.get(2)?.chars().next()?;
+            Some((op, blocks(3)?, blocks(4)?))
+        };
+        text.lines().filter_map(io).collect()
+    }
+}
+
+struct Rig {
+    queue: Arc<Queue>,
+}
+
+impl Rig {
+    fn new(spec: &str) -> Self {
+        let spec = device_spec::parse(spec).expect("a spec");
+        let device = device_spec::build(&spec).expect("a device");
+        Rig { queue: Queue::attach(device, QueueOptions::default()).expect("a queue") }
+    }
+
+    /// Runs the phases of a job file, one after another. Returns the outcome of each clone, with its
+    /// I/Os.
+    fn run(&self, text: &str) -> Vec<(Outcome, Vec<Seen>)> {
+        let jobs = parse_str("zones.fio", text, &MemoryEnvironment::default()).expect(text).jobs;
+        let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
+        let phases = plan::phases(&jobs).expect("a few jobs");
+        phases.into_iter().flat_map(|tasks| self.phase(tasks)).collect()
+    }
+
+    fn phase(&self, tasks: Vec<plan::Task>) -> Vec<(Outcome, Vec<Seen>)> {
+        let queue = &self.queue;
+        let limit = plan::max_open_zones(tasks.iter().map(|task| &*task.job));
+        let table = ZbdTable::new(&**queue.device(), limit).map(Arc::new).expect("a report");
+        let zone_size = queue.limits().zone_size.to_bytes().0;
+        let flow: Arc<FlowTotals> = Arc::default();
+        let mut runners: Vec<BoxedRunner> = Vec::new();
+        let mut logs = Vec::new();
+        for (id, mut task) in (0..).zip(tasks) {
+            let lines = Lines::default();
+            let out = Box::new(lines.clone());
+            let record = Recording::new(out, RecordFormat::Iolog, "dev", "job", zone_size);
+            task.recording = Some(record);
+            logs.push(lines);
+            let zbd = (task.job.zonemode == ZoneMode::Zbd).then(|| Arc::clone(&table));
+            let region = task.region(queue.limits()).expect("the job fits");
+            let channel = queue.channel().expect("a channel");
+            let mut runner = task.runner(region, channel, zbd, id, 0, true);
+            if task.job.flow > 0 {
+                runner.set_flow(Flow::join(&flow, task.job.flow));
+            }
+            runners.push(Box::new(runner));
+        }
+        let cost = CostModel::Flat(Nanos(1000));
+        let (outcomes, _) = zonal_sim::run(runners, Nanos(0), cost).expect("no stall");
+        outcomes.into_iter().zip(&logs).map(|(outcome, log)| (outcome, log.ios())).collect()
+    }
+
+    /// The zones' conditions.
+    fn conditions(&self) -> Vec<ZoneCondition> {
+        let mut zones = Vec::new();
+        self.queue.report_zones(ZoneNo(0), 1 << 16, &mut zones).expect("a report");
+        zones.iter().map(|zone| zone.cond).collect()
+    }
+}
+
+/// The I/Os of a job of one clone on an empty device, which does not fail.
+#[track_caller]
+fn ios(options: &str) -> Vec<Seen> {
+    ios_on(DEVICE, options)
+}
+
+#[track_caller]
+fn ios_on(spec: &str, options: &str) -> Vec<Seen> {
+    let mut clones = Rig::new(spec).run(&format!("[a]\nzonemode=zbd\nbs=64k\n{options}\n"));
+    let (outcome, ios) = clones.remove(0);
+    assert_eq!((outcome.error, &outcome.reason), (None, &None), "{options}");
+    ios
+}
+
+/// Writes of whole zones from a zone on.
+fn zones_of_writes(zones: std::ops::Range<u64>) -> Vec<Seen> {
+    zones.flat_map(|zone| (0..12).map(move |block| ('w', zone * 16 + block, 1))).collect()
+}
+
+fn count(ios: &[Seen], op: char) -> usize {
+    ios.iter().filter(|io| io.0 == op).count()
+}
+
+#[test]
+fn a_sequential_writer_ends_at_the_end_of_its_region_not_after_its_size() {
+    assert_eq!(ios("rw=write"), zones_of_writes(0..4));
+    assert_eq!(ios("rw=write\niodepth=8"), zones_of_writes(0..4));
+    assert_eq!(ios("rw=write\nsize=2z\noffset=1z"), zones_of_writes(1..3));
+}
+
+#[test]
+fn loops_and_io_size_begin_again_at_the_start_of_the_region() {
+    for (options, writes) in [("loops=2", 96), ("io_size=8m", 128), ("io_size=8m\nloops=2", 144)] {
+        let ios = ios(&format!("rw=write\n{options}"));
+        assert_eq!(count(&ios, 'w'), writes, "{options}");
+        let second: Vec<Seen> =
+            ios[48..].iter().copied().filter(|io| io.0 == 'w').take(48).collect();
+        assert_eq!(second, zones_of_writes(0..4), "{options}");
+    }
+}
+
+#[test]
+fn random_writes_have_the_random_map_and_runs_of_it() {
+    let all = ios("rw=randwrite");
+    assert_eq!(count(&all, 'w'), 64);
+    // Each zone comes 16 times, and holds 12 blocks: each is reset once.
+    assert_eq!(count(&all, 't'), 4);
+    let full = "null:zones=4,zone_size=1M,memory=true";
+    assert_eq!(count(&ios_on(full, "rw=randwrite"), 't'), 0, "no zone is written beyond its end");
+    let runs = ios("rw=randwrite:8");
+    let writes: Vec<u64> = runs.iter().filter(|io| io.0 == 'w').map(|io| io.1).collect();
+    let follow = writes.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+    assert!(writes.len() == 64 && follow >= 64 * 3 / 4, "{writes:?}");
+}
+
+#[test]
+fn sequential_reads_go_through_the_written_part_once() {
+    let half = "null:zones=4,zone_size=1M,zone_capacity=768k,memory=true,written=50%";
+    let blocks = (0..2).flat_map(|zone| (0..12).map(move |block| ('r', zone * 16 + block, 1)));
+    assert!(ios_on(half, "rw=read").into_iter().eq(blocks));
+    let rig = Rig::new(DEVICE);
+    rig.run("[a]\nzonemode=zbd\nrw=write\nbs=64k\nsize=1z\nio_size=320k\n");
+    let mut read = rig.run("[a]\nzonemode=zbd\nrw=read\nbs=64k\n");
+    assert!(read.remove(0).1.into_iter().eq((0..5).map(|block| ('r', block, 1))));
+}
+
+#[test]
+fn random_reads_visit_each_block_of_full_zones_once() {
+    let full = "null:zones=4,zone_size=1M,memory=true,written=100%";
+    for options in ["rw=randread", "rw=randread\niodepth=16", "rw=randread\nbs=64k,64k"] {
+        let mut blocks: Vec<u64> = ios_on(full, options).iter().map(|io| io.1).collect();
+        blocks.sort_unstable();
+        assert!(blocks.into_iter().eq(0..64), "{options}");
+    }
+}
+
+#[test]
+fn a_trim_resets_its_zone_and_does_not_finish_it() {
+    let full = "null:zones=4,zone_size=1M,zone_capacity=768k,memory=true,written=100%";
+    for rw in ["trim", "randtrim"] {
+        let rig = Rig::new(full);
+        let mut clones = rig.run(&format!("[a]\nzonemode=zbd\nrw={rw}\nbs=1m\niodepth=2\n"));
+        let (outcome, mut ios) = clones.remove(0);
+        ios.sort_unstable();
+        assert!(ios.into_iter().eq((0..4).map(|zone| ('t', zone * 16, 16))), "{rw}");
+        assert_eq!(outcome.stats.ios(DataDir::Trim), 4);
+        assert_eq!(rig.conditions(), [ZoneCondition::Empty; 4], "{rw}");
+    }
+}
+
+#[test]
+fn sequential_trims_leave_out_offline_zones() {
+    let config = NullConfig { zones: 4, zone_size: Bytes(1 << 20), ..NullConfig::default() };
+    let device = Arc::new(NullDevice::new(&config).expect("a device"));
+    let as_device: Arc<NullDevice> = Arc::clone(&device);
+    let queue = Queue::attach(as_device, QueueOptions::default()).expect("a queue");
+    let rig = Rig { queue };
+    rig.run("[a]\nzonemode=zbd\nrw=write\nbs=64k\n");
+    device.set_condition(ZoneNo(1), ZoneCondition::Offline).expect("a zone");
+    let mut clones = rig.run("[a]\nzonemode=zbd\nrw=trim\nbs=1m\n");
+    let zones = clones.remove(0).1.into_iter().map(|io| io.1 / 16);
+    assert!(zones.eq([0, 2, 3]));
+    // A writer finds the zones that are left, however few.
+    let mut clones = rig.run("[a]\nzonemode=zbd\nrw=randwrite\nbs=64k\n");
+    assert!(count(&clones.remove(0).1, 'w') == 64);
+}
+
+#[test]
+fn random_writes_find_the_only_zone_that_is_not_offline() {
+    for norandommap in [0, 1] {
+        let config = NullConfig { zones: 1000, zone_size: Bytes(1 << 20), ..NullConfig::default() };
+        let device = NullDevice::new(&config).expect("a device");
+        for zone in (0..1000).filter(|&zone| zone != 617) {
+            device.set_condition(ZoneNo(zone), ZoneCondition::Offline).expect("a zone");
+        }
+        let queue = Queue::attach(Arc::new(device), QueueOptions::default()).expect("a queue");
+        let job = format!(
+            "[a]\nzonemode=zbd\nrw=randwrite\nbs=64k\nio_size=4m\nnorandommap={norandommap}\n"
+        );
+        let (outcome, ios) = Rig { queue }.run(&job).remove(0);
+        assert_eq!((outcome.error, count(&ios, 'w')), (None, 64));
+        assert!(ios.iter().all(|io| io.1 / 16 == 617));
+    }
+}
+
+#[test]
+fn trims_count_against_no_limit_of_open_zones() {
+    let rig = Rig::new("null:zones=8,zone_size=1M,max_open=2,memory=true,written=50%");
+    let text = "[global]\nzonemode=zbd\n[w]\nrw=randwrite\nbs=64k\nio_size=16m\n\
+                [t]\nrw=randtrim\nbs=1m\nio_size=8m\nrate_iops=5000\n";
+    let clones = rig.run(text);
+    let errors: Vec<_> = clones.iter().map(|clone| clone.0.error).collect();
+    assert_eq!(errors, [None; 2]);
+    assert!(count(&clones[1].1, 't') >= 4, "{:?}", clones[1].1);
+}
+
+#[test]
+fn no_more_zones_are_open_than_a_clone_may_have() {
+    for (limit, depth) in [(1, 1), (1, 8), (3, 8)] {
+        let options = format!(
+            "rw=randwrite\njob_max_open_zones={limit}\niodepth={depth}\nmax_open_zones=16\n"
+        );
+        let spec = "null:zones=64,zone_size=1M,max_open=32,memory=true";
+        let mut fill = std::collections::BTreeMap::new();
+        for (op, at, _) in ios_on(spec, &format!("{options}io_size=32m")) {
+            let zone = fill.entry(at / 16).or_insert(0);
+            *zone = if op == 'w' { *zone + 1 } else { 0 };
+            let open = fill.values().filter(|&&blocks| blocks > 0 && blocks < 16).count();
+            assert!(open <= limit, "{open} zones are open at a limit of {limit}");
+        }
+        assert!(fill.len() > 16, "full zones make room for others");
+    }
+}
+
+#[test]
+fn a_clone_that_ends_leaves_its_open_zones_to_the_others() {
+    let spec = "null:zones=64,zone_size=1M,max_open=8,max_active=8,memory=true";
+    for options in ["", "iodepth=8\n", "numjobs=9\n"] {
+        let rig = Rig::new(spec);
+        let job = format!(
+            "[a]\nzonemode=zbd\nrw=randwrite\nbs=64k\nnumjobs=4\nsize=48z\nio_size=1m\n{options}\
+             [b]\nzonemode=zbd\nrw=randwrite\nbs=64k\nio_size=20m\n"
+        );
+        let errors: Vec<_> = rig.run(&job).iter().map(|clone| clone.0.error).collect();
+        assert!(errors.iter().all(Option::is_none), "{options}{errors:?}");
+    }
+}
+
+#[test]
+fn a_job_that_can_open_no_zone_says_so() {
+    let rig = Rig::new("null:zones=8,zone_size=1M,max_open=2,max_active=2,memory=true");
+    rig.run("[a]\nzonemode=zbd\nrw=randwrite\nbs=64k\nsize=2z\nnumber_ios=4\n");
+    let clones = rig.run("[b]\nzonemode=zbd\nrw=write\nbs=64k\noffset=4z\n");
+    let (outcome, ios) = &clones[0];
+    assert_eq!((outcome.error, ios.len()), (Some(Status::Again), 0));
+    let reason = outcome.reason.as_deref().expect("a reason");
+    assert!(reason.starts_with("waits to open a zone: "), "{reason}");
+    // Its neighbour reads what is open: that counts against the device's limit, but not max_open_zones.
+    let clones = rig.run(
+        "[a]\nzonemode=zbd\nrw=randread\nbs=64k\nsize=2z\n[b]\nzonemode=zbd\n\
+                          rw=write\nbs=64k\n",
+    );
+    assert_eq!([clones[0].0.error, clones[1].0.error], [None; 2]);
+}
+
+#[test]
+fn readers_open_no_zones() {
+    let rig = Rig::new("null:zones=8,zone_size=1M,max_open=2,memory=true");
+    rig.run("[a]\nzonemode=zbd\nrw=randwrite\nbs=64k\nsize=2z\nnumber_ios=4\n");
+    let text = "[global]\nzonemode=zbd\nmax_open_zones=1\nbs=64k\n[r]\nrw=randread\nsize=2z\n\
+                [w]\nrw=write\noffset=4z\nsize=2z\n";
+    let clones = rig.run(text);
+    assert_eq!([clones[0].0.error, clones[1].0.error], [None; 2]);
+    assert_eq!(count(&clones[1].1, 'w'), 32);
+}
+
+#[test]
+fn a_block_longer_than_a_zone_is_an_error() {
+    let conventional = "null:zones=4,zone_size=1M,conventional=1,memory=true";
+    for (spec, rw) in [
+        (DEVICE, "write"),
+        (DEVICE, "randwrite"),
+        (conventional, "write"),
+        (conventional, "randwrite"),
+    ] {
+        let text = format!("[a]\nzonemode=zbd\nrw={rw}\nbs=2m\n");
+        let (outcome, ios) = Rig::new(spec).run(&text).remove(0);
+        assert_eq!((outcome.error, ios.len()), (Some(Status::Invalid), 0), "{spec} {rw}");
+        let reason = outcome.reason.expect("a reason");
+        assert!(
+            reason.starts_with("bs: a block of 2097152 bytes is longer than zone "),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn writes_go_on_from_one_conventional_zone_to_the_next() {
+    let spec = "null:zones=4,zone_size=1M,conventional=2,memory=true";
+    let writes = ios_on(spec, "rw=write\nbs=2m\nsize=2z");
+    assert_eq!(writes, [('w', 0, 32)]);
+    // But not into a sequential one.
+    let writes = ios_on(spec, "rw=write\nbsrange=64k-768k\nsize=4z");
+    assert!(writes.iter().all(|io| io.1 >= 32 || io.1 + io.2 <= 32), "{writes:?}");
+}
+
+#[test]
+fn a_job_that_verifies_resets_its_region_first_and_nothing_after() {
+    let used = "null:zones=4,zone_size=1M,memory=true,written=50%";
+    for rw in ["write", "randwrite"] {
+        for options in ["", "io_size=8m", "loops=3", "iodepth=8\nverify_backlog=5"] {
+            let ios = ios_on(used, &format!("rw={rw}\nverify=crc32c\n{options}"));
+            let (writes, reads) = (count(&ios, 'w'), count(&ios, 'r'));
+            assert_eq!(writes, reads, "{rw} {options}: each write is verified");
+            assert_eq!(ios[..2], [('t', 0, 16), ('t', 16, 16)], "{rw} {options}");
+            let passes = if options == "loops=3" { 3 } else { 1 };
+            assert_eq!(writes, passes * 64, "{rw} {options}");
+        }
+        // As in fio, io_size counts what is read for verification.
+        let ios = ios_on(used, &format!("rw={rw}\nverify=crc32c\nio_size=32m"));
+        assert_eq!((count(&ios, 'w'), count(&ios, 'r')), (256, 256), "{rw}");
+    }
+    // A later job that verifies finds nothing else.
+    let rig = Rig::new("null:zones=4,zone_size=1M,memory=true,written=50%");
+    let errors = rig.run(
+        "[global]\nzonemode=zbd\nbs=64k\nverify=md5\n[w]\nrw=randwrite\n[r]\nstonewall\n\
+                          rw=read\n",
+    );
+    assert!(errors.iter().all(|clone| clone.0.error.is_none()));
+}
+
+#[test]
+fn what_is_left_of_a_zone_is_finished_or_written() {
+    let blocks =
+        |ios: &[Seen]| ios.iter().filter(|io| io.0 == 'w').map(|io| (io.1, io.2)).collect();
+    let finished: Vec<_> = blocks(&ios("rw=write\nbs=512k"));
+    assert_eq!(finished, [0, 16, 32, 48].map(|at| (at, 8)));
+    let written: Vec<_> = blocks(&ios("rw=write\nbs=512k\nwrite_zone_remainder=1"));
+    assert!(
+        written.into_iter().eq([0, 16, 32, 48].into_iter().flat_map(|at| [(at, 8), (at + 8, 4)]))
+    );
+}
+
+#[test]
+fn finishing_zones_is_work_with_latencies_of_its_own() {
+    for depth in [1, 4] {
+        let rig = Rig::new("null:zones=8,zone_size=1M,memory=true,latency=20us");
+        let text = format!(
+            "[a]\nzonemode=zbd\nrw=write\nbs=64k\nzone_finish=1\nio_size=512k\niodepth={depth}\n"
+        );
+        let (outcome, ios) = rig.run(&text).remove(0);
+        let writes = ios.iter().filter(|io| io.0 == 'w').map(|io| io.1);
+        assert!(writes.eq((0..8).map(|zone| zone * 16)), "a block of each zone");
+        assert_eq!(outcome.error, None);
+        assert_eq!([DataDir::Write, DataDir::Trim].map(|dir| outcome.stats.ios(dir)), [8, 8]);
+        assert_eq!(rig.conditions(), [ZoneCondition::Full; 8]);
+    }
+}
+
+#[test]
+fn directions_keep_their_own_rates() {
+    let rig = Rig::new("null:zoned=false,size=64M");
+    let text = "[a]\nrw=randrw\nbs=4k\nrate_iops=90,10\nrwmixread=50\ntime_based\nruntime=10\n";
+    let (outcome, _) = rig.run(text).remove(0);
+    let [reads, writes] = [DataDir::Read, DataDir::Write].map(|dir| outcome.stats.ios(dir));
+    assert!((895..=905).contains(&reads) && (95..=105).contains(&writes), "{reads} and {writes}");
+}
+
+#[test]
+fn a_flow_goes_on_when_one_of_its_jobs_has_ended() {
+    let rig = Rig::new("null:zoned=false,size=64M");
+    let text = "[global]\nrw=randwrite\nbs=64k\n[a]\nflow=1\nio_size=1m\n[b]\nflow=3\nio_size=16m\n\
+                [c]\nflow=1\nio_size=16m\n";
+    let clones = rig.run(text);
+    let counts: Vec<_> = clones.iter().map(|clone| (clone.0.error, count(&clone.1, 'w'))).collect();
+    assert_eq!(counts, [(None, 16), (None, 256), (None, 256)]);
+}
+
+#[test]
+fn offsets_that_are_skipped_end_with_the_region() {
+    // fio 3.33: `--rw=write:64k --size=1m`, and where the region is all of the file.
+    let spec = "null:zoned=false,size=4M";
+    let plain = |options: &str| {
+        let text = format!("[a]\nbs=64k\n{options}\n");
+        Rig::new(spec).run(&text).remove(0).1.iter().map(|io| io.1).collect::<Vec<_>>()
+    };
+    assert!(plain("rw=write:64k\nsize=1m").into_iter().eq((0..16).step_by(2)));
+    let pass = || (0..64).step_by(2);
+    assert!(plain("rw=write:64k").into_iter().eq(pass().chain(pass())));
+    for (options, ios) in [
+        ("loops=2\nio_size=8m", 128),
+        ("loops=3\nio_size=8m", 192),
+        ("loops=2\nio_size=10m", 192),
+        ("loops=3\nio_size=2m", 96),
+        ("io_size=10m", 160),
+    ] {
+        for rw in ["read", "randread"] {
+            assert_eq!(plain(&format!("rw={rw}\n{options}")).len(), ios, "{rw} {options}");
+        }
+    }
+    assert!(
+        plain("rw=read\nsize=1m\nfilesize=2m\nio_size=3m").into_iter().eq((0..32).chain(0..16))
+    );
+    let random = plain("rw=randread\nsize=1m\nfilesize=2m");
+    assert!(random.len() == 16 && random.iter().any(|&at| at >= 16), "{random:?}");
+}
