@@ -321,7 +321,7 @@ fn sequential_zone_writes_can_be_verified_by_a_later_run() {
     rig.run(&format!("{job}do_verify=0\n"));
     let outcomes = rig.run(&format!("{job}verify_only\n"));
     let found = texts(&outcomes[0]);
-    // 200 KiB begin a last block.
+    // Two blocks in each of eight zones.
     assert_eq!((ios(&outcomes[0]), outcomes[0].error), ([16, 0], None), "{found:?}");
 }
 

@@ -125,15 +125,15 @@ impl Addresses {
         }
     }
 
-    /// The next I/O; `None` at the end of the region.
+    /// The next I/O; `None` at the end of the region, or when each block has been visited.
     pub(super) fn next(&mut self, dir: DataDir) -> Option<Io> {
         let (start, window) = self.stride.as_ref().map_or((0, self.region.len()), Stride::window);
         let room = |at: u64| window.saturating_sub(at);
         let fits = |at: u64, min: u64| room(at) >= min;
         let min = self.lengths.min[dir as usize];
-        let (mut at, mut picked) = self.start(dir, window);
+        let (mut at, mut picked) = self.start(dir, window)?;
         if !fits(at, min) && self.random && !picked {
-            (at, picked) = self.random(dir, window);
+            (at, picked) = self.random(dir, window)?;
         }
         if !fits(at, min) {
             if !self.random && self.stride.is_none() && !self.wraps {
@@ -142,9 +142,10 @@ impl Addresses {
             at = 0;
         }
         let mut len = self.lengths.next(dir, room(at));
-        if let Some(map) = &mut self.map {
+        // As in fio: what follows a random block is not in the map, and one size is never cut.
+        if let Some(map) = self.map.as_mut().filter(|_| picked) {
             let blocks = map.visit(at / self.map_unit, len.div_ceil(self.map_unit));
-            if picked && blocks > 0 {
+            if blocks > 0 && self.lengths.varies(dir) {
                 len = len.min(blocks * self.map_unit);
             }
         }
@@ -174,37 +175,38 @@ impl Addresses {
     pub(super) fn rewind(&mut self) {
         self.dirs.iter_mut().for_each(|dir| dir.position = 0);
         self.run = 0;
+        if let Some(map) = &mut self.map {
+            map.clear();
+        }
     }
 
     /// Where the next I/O begins, and whether that is a random block.
-    fn start(&mut self, dir: DataDir, window: u64) -> (u64, bool) {
+    fn start(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
         let state = &mut self.dirs[dir as usize];
         if !self.random {
-            return (state.position, false);
+            return Some((state.position, false));
         }
         if self.run > 0 {
             self.run -= 1;
-            return (if self.identical { state.last } else { state.position }, false);
+            return Some((if self.identical { state.last } else { state.position }, false));
         }
         self.run = (self.modifier - 1).max(0);
         if state.percentage_random < 100 && self.rng.below(100) >= state.percentage_random {
-            return (state.position, false);
+            return Some((state.position, false));
         }
         self.random(dir, window)
     }
 
-    fn random(&mut self, dir: DataDir, window: u64) -> (u64, bool) {
+    fn random(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
         let state = &mut self.dirs[dir as usize];
         let at = state.picker.next(&mut self.rng) * state.align;
-        let Some(map) = &mut self.map else { return (at, true) };
+        let Some(map) = &mut self.map else { return Some((at, true)) };
         let block = at / self.map_unit;
         let in_window = |block: &u64| block * self.map_unit + self.map_unit <= window;
         let free = map.next_free(block).filter(in_window);
-        let free = free.or_else(|| map.next_free(0).filter(in_window)).unwrap_or_else(|| {
-            map.clear();
-            if in_window(&block) { block } else { 0 }
-        });
-        (if free == block { at } else { free * self.map_unit }, true)
+        let free = free.or_else(|| map.next_free(0).filter(in_window))?;
+        let aligned = free * self.map_unit / state.align * state.align;
+        Some((if free == block { at } else { aligned }, true))
     }
 }
 
@@ -258,6 +260,11 @@ impl Lengths {
         let min = DataDir::ALL.map(|dir| job.min_bs(dir));
         let unit = job.address.unaligned.then_some(lba);
         Lengths { sizes: job.address.sizes.clone(), min, max: job.bs, unit, rng }
+    }
+
+    /// Whether a direction has several lengths.
+    fn varies(&self, dir: DataDir) -> bool {
+        self.sizes[dir as usize] != BlockSizes::Fixed
     }
 
     /// The next length, at most `room` unless even the smallest is longer.

@@ -33,15 +33,21 @@ impl Order {
         Order { permutation: Permutation::new(blocks, rng), block, blocks, next: 0 }
     }
 
-    /// The offset of the next block not yet visited; starts a new permutation after the last one.
-    fn next(&mut self, rng: &mut Rng) -> u64 {
-        if self.next == self.blocks {
+    /// Starts a new permutation if blocks have been visited.
+    fn restart(&mut self, rng: &mut Rng) {
+        if std::mem::take(&mut self.next) > 0 {
             self.permutation = Permutation::new(self.blocks, rng);
-            self.next = 0;
+        }
+    }
+
+    /// The offset of the next block not yet visited; `None` after the last one.
+    fn next(&mut self) -> Option<u64> {
+        if self.next == self.blocks {
+            return None;
         }
         let block = self.permutation.get(self.next);
         self.next += 1;
-        block * self.block
+        Some(block * self.block)
     }
 }
 
@@ -66,16 +72,19 @@ impl Linear {
         }
     }
 
-    /// The next I/O; `None` at the end of the region.
+    /// The next I/O; `None` at the end of the region, or when each block has been visited.
     #[inline]
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Option<Io> {
         let at = if !self.random {
             self.sequential(dir, len)?
         } else {
             match self.run {
-                0 => self.random(len),
-                // Past the end: anywhere.
-                _ => self.sequential(dir, len).unwrap_or_else(|| self.random(len)),
+                0 => self.random(len)?,
+                _ => match self.sequential(dir, len) {
+                    Some(at) => at,
+                    // Past the end: anywhere.
+                    None => self.random(len)?,
+                },
             }
         };
         if self.random {
@@ -88,13 +97,13 @@ impl Linear {
     }
 
     #[inline]
-    fn random(&mut self, len: u64) -> u64 {
+    fn random(&mut self, len: u64) -> Option<u64> {
         let at = match &mut self.order {
-            Some(order) => order.next(&mut self.rng),
+            Some(order) => order.next()?,
             None => self.rng.below(self.region.len() / len) * len,
         };
         // A longer block than the map's.
-        if at + len > self.region.len() { 0 } else { at }
+        Some(if at + len > self.region.len() { 0 } else { at })
     }
 
     #[inline]
@@ -113,6 +122,9 @@ impl Linear {
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
         (self.position, self.run) = ([0; 3], 0);
+        if let Some(order) = &mut self.order {
+            order.restart(&mut self.rng);
+        }
     }
 }
 

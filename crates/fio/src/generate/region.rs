@@ -60,6 +60,16 @@ fn smallest_block(job: &Job) -> u64 {
     DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().min().expect("three of them")
 }
 
+/// Checks that block sizes and alignments are whole logical blocks.
+fn check_lengths(job: &Job, lba: u64) -> Result<(), (&'static str, String)> {
+    match lengths(job).find(|(_, bytes)| *bytes == 0 || bytes % lba != 0) {
+        None => Ok(()),
+        Some((option, bytes)) => {
+            Err((option, format!("{bytes} bytes is not a multiple of the device's LBA of {lba}")))
+        }
+    }
+}
+
 /// Aligns the start of a region upwards if part of it is in percent (`offset_align`).
 fn aligned(at: u64, job: &Job) -> Option<u64> {
     let is_percent = |extent| matches!(extent, Extent::Percent(1..));
@@ -200,10 +210,7 @@ impl Region {
         let fail =
             |option, problem: String| Err(RegionError { job: job.name.clone(), option, problem });
         let lba = u64::from(limits.lba_size);
-        if let Some((option, bytes)) =
-            lengths(job).find(|(_, bytes)| *bytes == 0 || bytes % lba != 0)
-        {
-            let problem = format!("{bytes} bytes is not a multiple of the device's LBA of {lba}");
+        if let Err((option, problem)) = check_lengths(job, lba) {
             return fail(option, problem);
         }
         let device = limits.capacity.to_bytes().0;
@@ -233,10 +240,7 @@ impl Region {
             (start, size) = (first, files.len());
         } else if let Some((_, file)) = job.fs.filesize.filter(|_| job.fs.kind.is_none()) {
             // As in fio: the I/O goes anywhere in the file, and `size` is its amount.
-            let room = device - start;
-            let of_size = |size: u64| if job.size.is_some() { size } else { file }.min(file);
-            amount = size.map(of_size);
-            size = Some(if job.size.is_some() { file } else { file.min(room) });
+            (amount, size) = (size.map(|size| size.min(file)), Some(file.min(device - start)));
         }
         let end = size.map_or(u64::MAX, |size| start.saturating_add(size));
         let Some(mut end) = Some(end).filter(|&end| end <= device) else {

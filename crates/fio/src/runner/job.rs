@@ -504,28 +504,16 @@ impl JobRunner {
                     break;
                 }
                 NextIo::Later(at) => self.pace.hold(*at),
-                NextIo::Wait => {
-                    if self.slots.in_use() == 0 {
-                        self.fail(Status::Again, "waits for its own I/O, and has none".to_owned());
-                    }
-                    break;
-                }
-                NextIo::EndOfPass => {
-                    if !self.pace.end_of_region(self.done.0 + u64::from(self.slots.in_use())) {
-                        break;
-                    }
-                    self.generator.rewind();
-                }
+                NextIo::Wait if self.slots.in_use() > 0 => break,
                 NextIo::Contended => {
                     self.contended = true;
                     break;
                 }
-                NextIo::Exhausted => {
-                    match self.generator.problem().map(str::to_owned) {
-                        Some(problem) => self.fail(Status::Invalid, problem),
-                        None => self.pace.stop(),
+                nothing => {
+                    let nothing = *nothing;
+                    if !self.goes_on_after(nothing) {
+                        break;
                     }
-                    break;
                 }
             }
         }
@@ -535,6 +523,29 @@ impl JobRunner {
             self.owed = self.job.iodepth_batch_complete_min.min(self.slots.in_use());
         }
         submitted
+    }
+
+    /// The generator has nothing more: whether it has after this call.
+    #[cold]
+    fn goes_on_after(&mut self, nothing: NextIo) -> bool {
+        match nothing {
+            NextIo::EndOfPass => {
+                let begun = self.done.0 + u64::from(self.slots.in_use());
+                let again = self.pace.end_of_region(begun);
+                if again {
+                    self.generator.rewind();
+                }
+                return again;
+            }
+            NextIo::Wait => {
+                self.fail(Status::Again, "waits for its own I/O, and has none".to_owned());
+            }
+            _ => match self.generator.problem().map(str::to_owned) {
+                Some(problem) => self.fail(Status::Invalid, problem),
+                None => self.pace.stop(),
+            },
+        }
+        false
     }
 
     /// Whether the queue is full, and there is nothing else to do.

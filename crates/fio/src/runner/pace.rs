@@ -18,7 +18,8 @@ pub struct Pace {
     trims_besides: bool,
     /// How the job goes on at the end of its region.
     region: RegionEnd,
-    /// Smallest block size: with fewer bytes left the job is over.
+    /// With fewer bytes left the job is over. As in fio the last block may be more than what is left;
+    /// files of file systems are as long as they are.
     min_block: u64,
     /// By direction, the bytes that each I/O counts as at the rate limit, with a limit in I/Os per
     /// second or with a Poisson process; 0 for its own.
@@ -131,7 +132,7 @@ impl Pace {
                 largest: largest.expect("a direction"),
                 from: 0,
             },
-            min_block: smallest.expect("a direction"),
+            min_block: if job.fs.kind.is_some() { smallest.expect("a direction") } else { 1 },
             is_mixed: job.rw == Rw::Mixed && (1..100).contains(&job.rwmixread),
             rate_bytes: DataDir::ALL.map(|dir| match job.rate_iops[dir as usize] {
                 0 if is_poisson => job.min_bs(dir),

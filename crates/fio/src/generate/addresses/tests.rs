@@ -238,6 +238,31 @@ fn trims_of_several_sizes_are_written_with_their_length() {
 }
 
 #[test]
+fn a_direction_with_one_size_has_that_size_at_multiples_of_it() {
+    // fio 3.33 with --rw=randrw --bs=4k,16k.
+    let job = Job {
+        rw: crate::job::Rw::Mixed,
+        bs: [4096, 16384, 4096],
+        ..job(true, AddressOptions::default())
+    };
+    let mut addresses = addresses(&job, MIB);
+    for (at, dir) in [DataDir::Read, DataDir::Write].into_iter().cycle().take(100).enumerate() {
+        let Some(io) = addresses.next(dir) else { continue };
+        assert_eq!(io.len, job.bs[dir as usize], "I/O {at}");
+        assert!(io.offset.is_multiple_of(io.len), "I/O {at} at {}", io.offset);
+    }
+}
+
+#[test]
+fn what_follows_a_random_block_is_not_in_the_map() {
+    // fio 3.33 with --rw=randread --percentage_random=5 --bs=4k --size=3211264: 466 to 579 offsets.
+    let address = AddressOptions { percentage_random: [5; 3], ..AddressOptions::default() };
+    let mut addresses = addresses(&job(true, address), 3_211_264);
+    let seen: BTreeSet<u64> = offsets(&mut addresses, 784).into_iter().collect();
+    assert!((430..=620).contains(&seen.len()), "{}", seen.len());
+}
+
+#[test]
 fn random_blocks_of_a_stride_are_visited_once() {
     // fio 3.33 with --zonemode=strided --zonesize=1m --zonerange=1m --zoneskip=1m --rw=randread.
     let mut addresses = addresses(&strided(true, MIB, MIB, MIB), 10 * MIB);
