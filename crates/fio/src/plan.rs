@@ -275,7 +275,7 @@ impl Task {
         let Job { loops, random, .. } = *self.job;
         let all = region.io_size.saturating_mul(loops);
         // Sequential jobs know the end of their region when they meet it.
-        if loops == 1 || !random || region.io_size <= region.len() {
+        if loops == 1 || !random || self.job.norandommap || region.io_size <= region.len() {
             return all;
         }
         let passes = region.io_size.div_ceil(region.len()).max(loops);

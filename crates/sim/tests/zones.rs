@@ -419,6 +419,8 @@ fn offsets_that_are_skipped_end_with_the_region() {
         // The last block may be more than what is left, but for it the job does not begin again.
         ("size=1m\nio_size=100k", 2),
         ("size=1m\nio_size=2100k", 32),
+        ("size=1m\nio_size=4m\nnumber_ios=20", 20),
+        ("size=1m\nio_size=2m\nloops=2\nnorandommap", 64),
     ] {
         for rw in ["read", "randread"] {
             assert_eq!(plain(&format!("rw={rw}\n{options}")).len(), ios, "{rw} {options}");

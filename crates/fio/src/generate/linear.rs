@@ -59,7 +59,7 @@ pub(super) fn after(end: u64, skip: i64, region: u64) -> u64 {
 impl Linear {
     pub(super) fn new(job: &Job, region: Region, mut rng: Rng) -> Self {
         let block = job.bs.into_iter().max().expect("three block sizes");
-        let visit_once = job.random && !job.norandommap;
+        let visit_once = job.random && (job.address.lfsr || !job.norandommap);
         Linear {
             region,
             random: job.random,
@@ -177,6 +177,16 @@ mod tests {
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..64));
         }
+    }
+
+    #[test]
+    fn lfsr_visits_each_block_once_without_a_map() {
+        let bs = [4096; 3];
+        let mut job = Job { random: true, norandommap: true, bs, ..Job::default() };
+        job.address.lfsr = true;
+        let mut seen = blocks(&mut Linear::new(&job, REGION, Rng::new(1, [0; 4])), 64);
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..64));
     }
 
     #[test]

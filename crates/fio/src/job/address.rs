@@ -86,6 +86,9 @@ pub struct AddressOptions {
     /// `bs_is_seq_rand=`: the block size of reads is that of sequential I/O, the one of writes that of
     /// random I/O.
     pub seq_rand: bool,
+    /// `random_generator=lfsr`: each block is visited once in a pass, also with `norandommap`, if there
+    /// is one block size.
+    pub lfsr: bool,
     /// Bytes between zones (`zoneskip=`), with `zonemode=strided`.
     pub zoneskip: u64,
 }
@@ -101,6 +104,7 @@ impl Default for AddressOptions {
             offset_align: 0,
             unaligned: false,
             seq_rand: false,
+            lfsr: false,
             zoneskip: 0,
         }
     }

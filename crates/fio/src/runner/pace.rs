@@ -242,6 +242,11 @@ impl Pace {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
     }
 
+    /// Whether `number_ios` allows more.
+    pub(super) fn has_ios(&self) -> bool {
+        self.ios_left > 0
+    }
+
     /// Restarts with this amount of I/O; returns whether any can be submitted.
     pub fn restart(&mut self, bytes: u64) -> bool {
         self.bytes_left = bytes;

@@ -236,7 +236,8 @@ impl RunState {
             return true;
         }
         let did_any = done > std::mem::replace(&mut self.done, done);
-        let has_more = did_any && self.amount >= done.saturating_add(self.largest);
+        let is_left = self.amount >= done.saturating_add(self.largest);
+        let has_more = did_any && is_left && self.verifies && pace.has_ios();
         let goes_on = self.loops > 1 || has_more;
         if over || !goes_on || !pace.restart(self.bytes) {
             return false;

@@ -31,7 +31,7 @@ impl Source {
             return Source::Addresses(Box::new(addresses));
         }
         let largest = job.bs.into_iter().max().expect("three directions");
-        let has_map = !job.norandommap
+        let has_map = (job.address.lfsr || !job.norandommap)
             && (job.rw != Rw::Write || region.len() / largest <= MAX_MAPPED_WRITES);
         match job.random && job.rw_modifier <= 1 && !has_map {
             true => Source::Zones,

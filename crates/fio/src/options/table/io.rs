@@ -60,6 +60,14 @@ options! {
         "50", "Percentage of writes in mixed I/O; the last one of rwmixread and rwmixwrite counts.";
     "norandommap": ValueKind::Flag(|draft, on| draft.job.norandommap = on),
         "0", "Allow random offsets to repeat before all blocks have been visited.";
+    "random_generator": ValueKind::Word(&[
+        ("tausworthe", Ok(|draft| draft.job.address.lfsr = false)),
+        ("lfsr", Ok(|draft| draft.job.address.lfsr = true)),
+        ("tausworthe64", Ok(|draft| draft.job.address.lfsr = false)),
+    ]),
+        "tausworthe",
+        "lfsr visits each block before any is visited again, also with norandommap; the others \
+         change nothing here.";
     "randseed": number(0, u64::MAX, |draft, n| draft.randseed = Some(n)),
         "0x89", "Seed of the random number generator.";
     "randrepeat": ValueKind::Bool(|draft, on| draft.randrepeat = on),
