@@ -91,10 +91,7 @@ const HARMLESS: &[(&str, &str)] = &[
          buffer_compress_chunk dedupe_percentage dedupe_mode \
          dedupe_working_set_percentage dedupe_global thp fixedbufs registerfiles",
     ),
-    (
-        "the map never lacks memory",
-        "softrandommap",
-    ),
+    ("the map never lacks memory", "softrandommap"),
     (
         "verification and pauses cost the device no time",
         "verify_async verify_async_cpus thinktime_spin",

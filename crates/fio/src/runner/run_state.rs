@@ -237,7 +237,7 @@ impl RunState {
         }
         let did_any = done > std::mem::replace(&mut self.done, done);
         let is_left = self.amount >= done.saturating_add(self.largest);
-        let has_more = did_any && is_left && self.verifies && pace.has_ios();
+        let has_more = did_any && is_left && self.verifier.is_some() && pace.has_ios();
         let goes_on = self.loops > 1 || has_more;
         if over || !goes_on || !pace.restart(self.bytes) {
             return false;
