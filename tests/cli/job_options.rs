@@ -531,3 +531,12 @@ fn jobs_without_stats_run_and_are_not_reported() {
         assert_eq!(names, ["b"], "{clock}");
     });
 }
+
+#[test]
+fn a_block_that_no_zone_holds_is_the_reason_why_nothing_was_done() {
+    let device = "--device=null:zones=8,zone_size=1M,zone_capacity=512k";
+    let args = ["--name=a", device, "--zonemode=zbd", "--rw=write", "--bs=768k"];
+    let (code, _, err) = run("virtual", &args);
+    let told = "bs: a block has 786432 bytes, but a zone holds 524288";
+    assert!(code != 0 && err.contains(told), "{code}: {err}");
+}
