@@ -64,11 +64,9 @@ fn reason(clone: &FinishedTask, devices: &Devices) -> String {
     }
 }
 
-/// Bytes that the largest zone holds; `None` if zones cannot be reported.
+/// Bytes that the largest zone holds; `None` if there are no zones.
 fn largest_capacity(device: &Stack) -> Option<u64> {
-    let mut zones = Vec::new();
-    device.queue.report_zones(ZoneNo(0), REPORT, &mut zones).ok()?;
-    zones.iter().map(|zone| zone.capacity.to_bytes().0).max()
+    device.queue.all_zones().flatten().map(|zone| zone.capacity.to_bytes().0).max()
 }
 
 /// Whether nothing was written to any zone.
