@@ -540,7 +540,7 @@ pub fn profiles() -> Vec<String> {
 /// The text of a profile, built in or from a file.
 #[pyfunction]
 pub fn profile_text(name: &str) -> PyResult<String> {
-    zonal_backend::profile_text(name).map_err(|error| bad_input(error.into()))
+    zonal_backend::profile_text(name).map_err(bad_input)
 }
 
 /// Explains device specs, as `zonal devices`.

@@ -10,7 +10,7 @@ use zonal_device::device_spec::DeviceSpec;
 use zonal_lab::fit::{FitOptions, Profile, Verdict};
 use zonal_lab::measurements::{self, Assume, Cells, Kernel, RunOptions};
 use zonal_lab::validate::ValidateOptions;
-use zonal_lab::{self as lab, devices, host_cost};
+use zonal_lab::{self as lab, host_cost};
 use zonal_sim::CostModel;
 
 /// Measurements, and what is assumed where they do not say it.
