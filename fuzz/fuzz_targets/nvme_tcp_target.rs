@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zonal_blk::Buf;
+use zonal_blk::{Buf, Outgoing};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::tcp::{
-    Digests, Format, HostConfig, HostConnection, HostEvent, Initialize, Outgoing, Pdu, encode,
+    Digests, Format, HostConfig, HostConnection, HostEvent, Initialize, Pdu, encode,
 };
 use zonal_nvme::wire::{Cqe, Sqe};
 
