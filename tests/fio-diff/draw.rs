@@ -71,6 +71,7 @@ pub fn draw(seed: u64) -> Case {
         }
         sections.push(section);
     }
+    keep_apart(&mut sections);
     Case { geometry, sections }
 }
 
@@ -89,6 +90,16 @@ fn zoned(draw: &mut Draw, unit: u64) -> Geometry {
     let count = draw.between(4, 20);
     let max_open = draw.one_of(&[0, 0, 1, 2, 3, 6]);
     Geometry { size: size * count, zones: Some(Zones { size, capacity, max_open }) }
+}
+
+/// Has no job run beside one that verifies, which would find what the other one wrote.
+fn keep_apart(sections: &mut [Section]) {
+    let verifies: Vec<bool> = sections.iter().map(|section| section.has("verify")).collect();
+    for (at, section) in sections.iter_mut().enumerate().skip(1) {
+        if (verifies[at] || verifies[at - 1]) && !section.has("stonewall") {
+            section.set("stonewall", 1);
+        }
+    }
 }
 
 /// A job that leaves some zones full and one written in part.
@@ -151,10 +162,8 @@ fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
     if rw.contains("w") && !rw.contains("trim") {
         data(draw, section);
     }
-    match setting.geometry.zones.filter(|_| setting.zbd) {
-        Some(zones) => zone_options(draw, setting, zones, section),
-        None if !rw.contains("trim") && draw.in_percent(8) => strides(draw, setting, section),
-        None => {}
+    if let Some(zones) = setting.geometry.zones.filter(|_| setting.zbd) {
+        zone_options(draw, setting, zones, section);
     }
     if draw.in_percent(10) {
         times(draw, section);
@@ -163,7 +172,7 @@ fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
 
 /// Verification and flushes.
 fn data(draw: &mut Draw, section: &mut Section) {
-    if draw.in_percent(15) {
+    if section.clones() == 1 && draw.in_percent(15) {
         section.set("verify", draw.one_of(&["crc32c", "md5", "null", "meta"]));
         if draw.in_percent(30) {
             section.set("verify_backlog", draw.between(1, 20));
@@ -172,17 +181,6 @@ fn data(draw: &mut Draw, section: &mut Section) {
     if draw.in_percent(6) {
         section.set("fsync", draw.between(1, 20));
     }
-}
-
-/// Parts of the region with gaps between them.
-fn strides(draw: &mut Draw, setting: Setting, section: &mut Section) {
-    let part = setting.unit * draw.between(2, 8);
-    section.set("zonemode", "strided");
-    section.set("zonesize", part);
-    if draw.in_percent(40) {
-        section.set("zonerange", part + setting.unit * draw.between(0, 4));
-    }
-    section.set("zoneskip", setting.unit * draw.between(0, 6));
 }
 
 /// Rates and pauses, of jobs that last some tenths of a second.

@@ -254,8 +254,7 @@ fn of_zones(case: &Case, seen: &Observation, found: &mut Features) {
 
 /// What the report says: keys, and of each job the error and what it counts.
 fn of_report(case: &Case, seen: &Observation, found: &mut Features) {
-    // fio has counters of disks, and a file in memory is on none.
-    for key in keys(&seen.report).iter().filter(|key| !key.starts_with("/disk_util")) {
+    for key in keys(&seen.report).iter().filter(|key| !depends_on_ios(key)) {
         found.insert(format!("report: {key}"), Feature::Text("present".into()));
     }
     let jobs = seen.report["jobs"].as_array().map_or(&[][..], Vec::as_slice);
@@ -283,6 +282,12 @@ fn of_report(case: &Case, seen: &Observation, found: &mut Features) {
             }
         }
     }
+}
+
+/// Whether a key is not in every report: percentiles are there if there were I/Os, and fio counts what a
+/// disk does, but not a file in memory.
+fn depends_on_ios(key: &str) -> bool {
+    key.ends_with("/percentile") || key.starts_with("/disk_util")
 }
 
 /// The section of a clone, which is counted among all.

@@ -10,6 +10,8 @@ pub mod deliberate;
 pub mod draw;
 pub mod features;
 pub mod jobs;
+#[cfg(torture)]
+pub mod mistakes;
 pub mod observe;
 pub mod programs;
 pub mod results;

@@ -5,6 +5,10 @@ pub mod generate;
 pub mod job;
 pub mod jobfile;
 pub mod logs;
+#[cfg(not(torture))]
+mod mistake;
+#[cfg(torture)]
+pub mod mistake;
 pub mod options;
 pub mod placement;
 pub mod plan;

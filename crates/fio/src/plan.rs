@@ -5,6 +5,7 @@ mod order;
 use crate::generate::{FilePlace, Generator, Region, RegionError, ZbdTable};
 use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::logs::{LogFiles, Logs};
+use crate::mistake::mistake;
 use crate::rng::Rng;
 use crate::runner::command_prio::CommandPrios;
 use crate::runner::run_state::{RunParts, RunState};
@@ -212,11 +213,35 @@ impl Task {
                 let lba = limits.lba_size.into();
                 Ok(Region { start: 0, end, io_size: u64::MAX, lba, to_end: true })
             }
-            None => match self.file {
-                Some(file) => Region::in_file(&self.job, self.clone, file, limits),
-                None => Region::new(&self.job, self.clone, limits),
-            },
+            None => {
+                let clone = if mistake!(ClonesOverlap) { 0 } else { self.clone };
+                let region = match self.file {
+                    Some(file) => Region::in_file(&self.job, clone, file, limits),
+                    None => Region::new(&self.job, clone, limits),
+                };
+                Ok(self.with_mistakes(region?, limits))
+            }
         }
+    }
+
+    /// A region as a job generator with a mistake would have it, if one is switched on.
+    fn with_mistakes(&self, mut region: Region, limits: &Limits) -> Region {
+        let zbd = self.job.zonemode == ZoneMode::Zbd;
+        if mistake!(OneZoneTooMany) && zbd {
+            let end = region.end + limits.zone_size.to_bytes().0;
+            region.end = end.min(limits.capacity.to_bytes().0);
+        }
+        let block = self.job.bs.into_iter().max().expect("three block sizes");
+        if mistake!(RegionTooShort) && !zbd && region.len() > block {
+            region.end -= block;
+        }
+        if mistake!(OffsetForgotten) {
+            region.start = 0;
+        }
+        if mistake!(AmountHalved) && self.job.io_size.is_some() {
+            region.io_size /= 2;
+        }
+        region
     }
 
     /// Creates the runner of the clone. `id` is unique among the clones that share `zbd`; `seed` is

@@ -1,4 +1,5 @@
 //! Random numbers, the same on every machine and in every version.
+use crate::mistake::mistake;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -68,7 +69,7 @@ impl Permutation {
     pub fn get(&self, index: u64) -> u64 {
         debug_assert!(index < self.len);
         let mask = (1 << self.half_bits) - 1;
-        let mut x = index;
+        let mut x = if mistake!(BlocksRepeat) { index / 2 * 2 } else { index };
         loop {
             let (mut left, mut right) = (x >> self.half_bits, x & mask);
             for key in self.keys {

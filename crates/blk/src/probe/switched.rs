@@ -2,6 +2,7 @@
 use std::cell::Cell;
 
 /// Declares an enumeration of probes whose names and meanings can be listed.
+#[macro_export]
 macro_rules! probes {
     ($(#[$doc:meta])* $kind:ident { $($name:ident = $text:literal,)* }) => {
         $(#[$doc])*

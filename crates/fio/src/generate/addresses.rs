@@ -5,6 +5,7 @@ use super::linear::after;
 use super::random_map::RandomMap;
 use super::{Io, Region, op_of};
 use crate::job::{BlockSizes, DataDir, Distribution, Job, ZoneMode};
+use crate::mistake::mistake;
 use crate::rng::Rng;
 use zonal_blk::BioFlags;
 
@@ -286,9 +287,11 @@ impl Lengths {
                 min + self.rng.below((max - min) / unit + 1) * unit
             }
             // As in fio: anything from min up to min + max, rounded down to a multiple of min.
+            (BlockSizes::Range { min }, None) if mistake!(RangeShort) => *min,
             (BlockSizes::Range { min }, None) => ((min + self.rng.below(max)) / min * min).min(max),
             (BlockSizes::Split(sizes), _) => {
-                let mut percent = self.rng.below(100);
+                let drawn = self.rng.below(100);
+                let mut percent = if mistake!(FirstSizeOnly) { 0 } else { drawn };
                 for &(size, share) in sizes {
                     match percent.checked_sub(share.into()) {
                         Some(rest) => percent = rest,

@@ -21,6 +21,7 @@ pub use region::{FilePlace, Region, RegionError};
 pub use zbd::ZbdTable;
 
 use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
+use crate::mistake::mistake;
 use crate::rng::Rng;
 use crate::trace::TraceSlice;
 use addresses::Addresses;
@@ -166,7 +167,10 @@ impl Generator {
             only,
             rw: job.rw,
             bs: job.bs,
-            rwmixread: u64::from(job.rwmixread),
+            rwmixread: match u64::from(job.rwmixread) {
+                reads if mistake!(DirectionsSwapped) => 100 - reads,
+                reads => reads,
+            },
             due: [true; 2],
             rng: rng(0),
             pattern,

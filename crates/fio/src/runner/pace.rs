@@ -1,6 +1,7 @@
 //! When a job may submit its next I/O, and when it is over: amount, runtime, rates, think time.
 use super::think::Think;
 use crate::job::{DataDir, Job, RateProcess, Rw};
+use crate::mistake::mistake;
 use crate::rng::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,7 +99,8 @@ impl Pace {
     /// The pace of a job with `total` bytes of I/O. `rng` is for `rate_process=poisson`.
     pub fn new(job: &Job, total: u64, rng: Rng) -> Self {
         let byte_cost = |dir: usize| {
-            let by_iops = job.rate_iops[dir].saturating_mul(job.bs[dir]);
+            let iops = if mistake!(RateDoubled) { 2 } else { 1 } * job.rate_iops[dir];
+            let by_iops = iops.saturating_mul(job.bs[dir]);
             let rate = match (job.rate[dir], by_iops) {
                 (0, iops) => iops,
                 (bytes, 0) => bytes,
@@ -109,7 +111,8 @@ impl Pace {
         let trims_besides = job.rw == Rw::TrimWrite;
         // Each trim has a write.
         let per_io = if trims_besides { 2 } else { 1 };
-        let ios = job.number_ios.unwrap_or(u64::MAX).saturating_mul(per_io);
+        let one_more = u64::from(mistake!(OneIoMore));
+        let ios = job.number_ios.map_or(u64::MAX, |ios| ios + one_more).saturating_mul(per_io);
         // With verification each loop is restarted.
         let loops = if job.verify.method.is_some() { 1 } else { job.loops };
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));

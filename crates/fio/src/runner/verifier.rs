@@ -5,6 +5,7 @@
 use super::slots::IoRole;
 use crate::generate::{Io, ZbdTable};
 use crate::job::{DataDir, Job, Rw, TrimOptions};
+use crate::mistake::mistake;
 use crate::rng::Rng;
 use crate::verify::{
     BlockFormat, Dump, Expected, Finding, Findings, Log, Mismatch, Record, WriteId,
@@ -203,6 +204,9 @@ impl Verifier {
             let known = self.zones.resets.get(&self.zones.zone_of(record.sector)).copied();
             if known.unwrap_or(0) != self.zones.resets_of(record.sector) {
                 self.log.remove(self.zones.range_of(record.sector));
+                continue;
+            }
+            if mistake!(SomeUnverified) && record.number % 10 == 9 {
                 continue;
             }
             if record.trimmed && !self.trims.as_ref().is_some_and(|it| it.options.zero) {
