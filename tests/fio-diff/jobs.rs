@@ -21,9 +21,7 @@ fn sections(case: &Case, number: usize, mut of: impl FnMut(usize, &Section) -> S
 
 /// The job file of cases for fio, each with a disk of its own in a directory, and with its seed.
 pub fn for_fio(cases: &[(&Case, u64)], place: &Path) -> String {
-    let mut text = "[global]\n# Else fio measures the processor's counter for some time.\n\
-                    clocksource=clock_gettime\n"
-        .to_owned();
+    let mut text = String::new();
     for (number, (case, seed)) in cases.iter().enumerate() {
         let disk = place.join(disk(number));
         let options = |at: usize, section: &Section| {
@@ -44,7 +42,8 @@ pub fn disk(number: usize) -> String {
 }
 
 fn fio_options(case: &Case, section: &Section) -> String {
-    let mut text = String::new();
+    // Else fio measures the processor's counter for some time.
+    let mut text = "clocksource=clock_gettime\n".to_owned();
     if section.get("ioengine").is_none() {
         text += &format!("ioengine={}\n", engine(section));
     }
@@ -69,7 +68,7 @@ pub fn engine(section: &Section) -> &'static str {
 
 /// The job file of a case for Zonal.
 pub fn for_zonal(case: &Case) -> String {
-    "[global]\nclocksource=clock_gettime\n".to_owned() + &sections(case, 0, |_, _| String::new())
+    sections(case, 0, |_, _| String::new())
 }
 
 /// The device of a case as Zonal names it. Its commands take a while, so that jobs at a depth have I/O in
