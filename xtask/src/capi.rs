@@ -9,14 +9,19 @@ use std::process::Command;
 const SOURCES: [&str; 6] = ["error", "device", "zones", "io", "queue", "serve"];
 /// What the standard library of Rust and the C code inside need.
 const SYSTEM_LIBRARIES: [&str; 5] = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lc"];
+/// The libraries of OpenSSL, for a library with the feature `tls`.
+const OPENSSL: [&str; 2] = ["-lssl", "-lcrypto"];
 /// The major version, which changes when a program has to be linked again.
 const SO_VERSION: &str = "0";
 
-/// Installs the library below `prefix`; `library` is the static library that cargo has built.
+/// Installs the library below `prefix`; `library` is the static library that cargo has built, with the
+/// feature `tls` or without.
 ///
 /// # Errors
 /// A file cannot be written, or the C compiler is missing or fails.
-pub fn install(library: &Path, prefix: &Path) -> io::Result<()> {
+pub fn install(library: &Path, prefix: &Path, tls: bool) -> io::Result<()> {
+    let openssl: &[&str] = if tls { &OPENSSL } else { &[] };
+    let needed = [openssl, &SYSTEM_LIBRARIES].concat();
     let package = super::root().join("crates/capi");
     let (include, lib) = (prefix.join("include"), prefix.join("lib"));
     fs::create_dir_all(&include)?;
@@ -25,7 +30,7 @@ pub fn install(library: &Path, prefix: &Path) -> io::Result<()> {
     fs::copy(library, lib.join("libzonal.a"))?;
     let version = env!("CARGO_PKG_VERSION");
     let shared = format!("libzonal.so.{version}");
-    link(&package, library, &lib.join(&shared))?;
+    link(&package, library, &lib.join(&shared), &needed)?;
     for name in [format!("libzonal.so.{SO_VERSION}"), "libzonal.so".to_owned()] {
         let link = lib.join(name);
         if link.symlink_metadata().is_ok() {
@@ -33,7 +38,8 @@ pub fn install(library: &Path, prefix: &Path) -> io::Result<()> {
         }
         symlink(&shared, link)?;
     }
-    fs::write(lib.join("pkgconfig/zonal.pc"), pkg_config(&fs::canonicalize(prefix)?, version))
+    let pkg_config = pkg_config(&fs::canonicalize(prefix)?, version, &needed);
+    fs::write(lib.join("pkgconfig/zonal.pc"), pkg_config)
 }
 
 fn header(package: &Path, path: &Path) -> io::Result<()> {
@@ -49,23 +55,23 @@ fn header(package: &Path, path: &Path) -> io::Result<()> {
 
 /// A shared library out of the static one: so its symbols can have versions, which those that rustc links
 /// cannot.
-fn link(package: &Path, library: &Path, shared: &Path) -> io::Result<()> {
+fn link(package: &Path, library: &Path, shared: &Path, needed: &[&str]) -> io::Result<()> {
     let mut cc = Command::new("cc");
     cc.args(["-shared", "-o"]).arg(shared);
     cc.arg(format!("-Wl,-soname,libzonal.so.{SO_VERSION}"));
     cc.arg(format!("-Wl,--version-script={}", package.join("zonal.map").display()));
     cc.args(["-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,--whole-archive"]).arg(library);
-    cc.arg("-Wl,--no-whole-archive").args(SYSTEM_LIBRARIES);
+    cc.arg("-Wl,--no-whole-archive").args(needed);
     let status = cc.status().map_err(|error| io::Error::other(format!("cc: {error}")))?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("cc: {status}"))) }
 }
 
-fn pkg_config(prefix: &Path, version: &str) -> String {
+fn pkg_config(prefix: &Path, version: &str, needed: &[&str]) -> String {
     format!(
         "prefix={}\nName: zonal\nDescription: Zoned devices, with the zone functions of libzbd\n\
          Version: {version}\nCflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -lzonal\n\
          Libs.private: {}\n",
         prefix.display(),
-        SYSTEM_LIBRARIES.join(" ")
+        needed.join(" ")
     )
 }

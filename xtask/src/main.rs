@@ -73,7 +73,7 @@ fn install_capi(prefix: &Path) -> bool {
         return false;
     }
     let library = root().join(target()).join("release/libzonal_capi.a");
-    let installed = capi::install(&library, prefix);
+    let installed = capi::install(&library, prefix, false);
     installed.inspect_err(|error| eprintln!("{}: {error}", prefix.display())).is_ok()
 }
 

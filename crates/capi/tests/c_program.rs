@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 fn prefix() -> &'static Path {
     static PREFIX: LazyLock<PathBuf> = LazyLock::new(|| {
         let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-library");
-        xtask::capi::install(&archive(), &prefix).expect("the library is installed");
+        xtask::capi::install(&archive(), &prefix, cfg!(feature = "tls"))
+            .expect("the library is installed");
         prefix
     });
     &PREFIX

@@ -34,7 +34,13 @@ impl BoundSocket {
     /// # Errors
     /// The path is in use, or the socket cannot be created.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let address = SocketAddrUnix::new(path)?;
+        let address = SocketAddrUnix::new(path).map_err(|error| match error {
+            Errno::NAMETOOLONG => io::Error::new(
+                ErrorKind::InvalidInput,
+                format!("path must be shorter than 108 bytes, found {}", path.as_os_str().len()),
+            ),
+            error => error.into(),
+        })?;
         match connect(new_socket(SocketFlags::NONBLOCK)?, &address) {
             // With EAGAIN there is a server with more clients than it has accepted.
             Ok(()) | Err(Errno::AGAIN) => {
