@@ -496,7 +496,7 @@ fn run_before(program: &str, row: &Row) -> Option<[f64; 2]> {
 struct Turns {
     /// Best and median KIOPS of the other build in each turn.
     before: Vec<[f64; 2]>,
-    /// Our median of each turn by theirs, which follows at once.
+    /// Our median of each turn by theirs, which follows immediately.
     ratios: Vec<f64>,
 }
 

@@ -133,7 +133,7 @@ impl HwQueue for OneLockQueue {
 enum Submit {
     /// One by one.
     Single,
-    /// All that its depth allows at once.
+    /// As many as its depth allows.
     Batch,
 }
 

@@ -22,7 +22,7 @@ const IOS: u32 = 2_000_000;
 const WATCHED: Duration = Duration::from_secs(10);
 /// Ticks a second of the times in `/proc`.
 const TICKS: f64 = 100.0;
-/// Fields of `/proc/PID/stat` behind the name: user and system time, and those of children waited for.
+/// Fields of `/proc/PID/stat` after the name: user and system time, and those of children waited for.
 const OWN: [usize; 2] = [11, 12];
 const CHILDREN: [usize; 2] = [13, 14];
 

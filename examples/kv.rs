@@ -66,7 +66,7 @@ struct Io {
 }
 
 impl Io {
-    /// Submits bios at once and waits for all of them.
+    /// Submits bios at the same time and waits for all of them.
     fn run(&mut self, bios: Vec<Bio>) -> Vec<Completion> {
         let now = |start: Instant| Nanos(start.elapsed().as_nanos() as u64);
         let count = bios.len();
@@ -109,7 +109,7 @@ impl Io {
         }
     }
 
-    /// What was written to a zone, and zeroes behind it for as long as a record.
+    /// What was written to a zone, and zeroes after it for as long as a record.
     fn read(&mut self, zone: u64) -> Vec<u8> {
         let mut data = vec![0; (self.written(zone) + RECORD) * BLOCK];
         let start = self.zone(zone).start;

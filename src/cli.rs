@@ -242,7 +242,7 @@ fn with_option(mut error: clap::Error) -> clap::Error {
             error.remove(ContextKind::SuggestedArg);
         }
     }
-    // That of clap has the option that it would have named.
+    // clap's own error has the option that it would have named.
     let usage = ContextValue::StyledStr(command.clone().render_usage());
     error.insert(ContextKind::Usage, usage);
     error

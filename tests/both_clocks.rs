@@ -25,7 +25,7 @@ struct Run {
     end: Nanos,
 }
 
-/// Runs the jobs of `text`, all at once, on a device.
+/// Runs the jobs of `text`, all at the same time, on a device.
 fn run(clock_kind: ClockKind, device: &str, policy: ZoneWrite, text: &str) -> Run {
     let spec = zonal_device::device_spec::parse(device).expect("a device spec");
     let device = zonal_device::device_spec::build(&spec).expect("a device");

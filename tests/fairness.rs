@@ -3,7 +3,7 @@
 //! Two jobs share a slow device. A witness in front of it notes each command that is sent and what
 //! waits then. On a busy machine a thread may get no CPU for so long that nothing of its job waits
 //! any more, and the other has the device for itself: only what is sent while both wait counts. By
-//! that alone, and never by who was served, it is decided what counts and when there is enough.
+//! that alone, and never by which job was served, it is decided what counts and when there is enough.
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -158,7 +158,7 @@ fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
     log.lock().expect("no thread panicked with it")
 }
 
-/// A job at work: reads, as many at once as its depth, until there is enough to judge by.
+/// A job at work: reads, as many at the same time as its depth, until there is enough to judge by.
 struct Reader {
     channel: Channel,
     job: Job,

@@ -162,7 +162,7 @@ pub mod in_path {
     }
 }
 
-/// The change as published: the format moves to the head, behind what was there.
+/// The change as published: the format moves to the head, after what was there.
 pub mod in_head {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Loops of several threads at once, on zones of their own and on zones that they share.
+//! Loops of several threads at the same time, on zones of their own and on zones that they share.
 use super::{BLOCK, DEVICE, per_io, queue};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -8,7 +8,7 @@ use zonal_blk::lock::SpinLock;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneWrite};
 
-/// Runs `work` for each of `threads` threads at once. Gives the time from the first one's start to
+/// Runs `work` for each of `threads` threads at the same time. Gives the time from the first one's start to
 /// the last one's end, as they saw it: with more threads than CPUs nobody else has a good view.
 pub fn at_once(threads: u64, work: impl Fn(u64) + Sync) -> Duration {
     let barrier = Barrier::new(usize::try_from(threads).expect("a few"));
@@ -81,7 +81,7 @@ pub enum Sharing {
 pub struct RandomWrites {
     /// [`Op::Write`] or [`Op::ZoneAppend`].
     pub op: Op,
-    /// Threads at once.
+    /// Threads at the same time.
     pub threads: u64,
     /// What they share.
     pub sharing: Sharing,

@@ -35,7 +35,7 @@ const DEVICES: [&str; 2] = [
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 
-/// A descriptor: address, length, flags. Those of a request follow one another.
+/// A descriptor: address, length, flags. The descriptors of a request follow one another.
 type Link = (u64, u32, u16);
 
 /// A machine: the server, and the monitor's end of the socket.
@@ -88,7 +88,7 @@ impl Machine {
         self.send_raw(&[[request, 1, size].as_bytes(), body].concat(), fds);
     }
 
-    /// SET_MEM_TABLE, with regions of so many pages from those on, in the guest and in the file.
+    /// SET_MEM_TABLE, with regions of this many pages from this one on, in the guest and in the file.
     fn share(&mut self, regions: &[[u8; 3]], fds: &[BorrowedFd<'_>]) {
         let mut body = [u32::try_from(regions.len()).expect("few"), 0].as_bytes().to_vec();
         body.extend(regions.iter().flat_map(|&region| self.region(region)));

@@ -21,7 +21,7 @@ use zonal_os::fork::OfProcess;
 pub const EPERM: i32 = 1;
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
-/// Zones that are read from a device at once.
+/// Zones in each report that is read from a device.
 const CHUNK: u32 = 4096;
 
 /// A zone: of a report, with what its zone write plug counted. Positions and sizes are in bytes.
@@ -355,13 +355,13 @@ impl Device {
         self.limits.nr_zones
     }
 
-    /// Zones that may be open at once; 0 for no limit.
+    /// Zones that may be open at the same time; 0 for no limit.
     #[getter]
     fn max_open_zones(&self) -> u32 {
         self.limits.max_open_zones
     }
 
-    /// Zones that may be open or closed at once; 0 for no limit.
+    /// Zones that may be open or closed at the same time; 0 for no limit.
     #[getter]
     fn max_active_zones(&self) -> u32 {
         self.limits.max_active_zones

@@ -27,7 +27,7 @@ struct State {
     has_ended: bool,
 }
 
-/// What the work tells whoever waits for it.
+/// Messages from the work to the thread that waits for it.
 #[derive(Default)]
 pub struct Watched {
     state: Mutex<State>,
@@ -141,7 +141,7 @@ impl Drop for End<'_> {
 /// called with a fraction or `None`, what is done, of how much or `None`, and a message.
 ///
 /// # Errors
-/// Those of the work, and what a signal or `progress` raised, which ends the work.
+/// The errors of the work, and what a signal or `progress` raised, which ends the work.
 pub fn watch<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -340,7 +340,7 @@ fn pauses_follow_ios_or_their_time_and_rates_may_leave_them_out() {
     about(210, &[slow, four, pause, "--thinktime_iotime=4ms"]);
     // An I/O and a millisecond after it, but for the last.
     about(79, &[slow, "--thinkcycles=3000000", "--cycles_per_usec=3000"]);
-    // At 1000 a second the first twenty take 19 ms. Then the rate has ten more to do at once, or has not.
+    // At 1000 a second the first twenty take 19 ms. Then the rate has ten more to do immediately, or has not.
     let rate = [PLAIN, "--rate_iops=1000", "--thinktime=10ms", "--thinktime_blocks=20"];
     about(39, &rate);
     about(48, &[&rate[..], &["--rate_ignore_thinktime=1"]].concat());

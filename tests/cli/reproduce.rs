@@ -93,7 +93,7 @@ fn page_is_well_formed() {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document = roxmltree::Document::parse_with_options(&page, options).expect("it is XML");
     let count = |tag| document.descendants().filter(|node| node.tag_name().name() == tag).count();
-    // The plot is there for wide and for narrow pages, with a table behind it; a script copies the command.
+    // The plot is there for wide and for narrow pages, with a table after it; a script copies the command.
     assert_eq!((count("svg"), count("h2"), count("table"), count("script")), (2, 2, 4, 1));
 }
 

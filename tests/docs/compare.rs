@@ -38,7 +38,7 @@ pub fn updated(found: &[&str], expected: &[String]) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
-/// What does not count where numbers vary: units behind a number, or as a column's heading, and the
+/// What does not count where numbers vary: units after a number, or as a column's heading, and the
 /// words of a date.
 const UNITS: [&str; 26] = [
     "k", "M", "G", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "ns", "us", "ms", "s", "nsec",

@@ -11,7 +11,7 @@ const BLOCK: u64 = 4096;
 /// The smallest case found that still fails.
 ///
 /// # Errors
-/// That of `fails`.
+/// The error of `fails`.
 pub fn shrink<E>(case: &Case, mut fails: impl FnMut(&Case) -> Result<bool, E>) -> Result<Case, E> {
     let mut best = case.clone();
     let mut tries = 0;

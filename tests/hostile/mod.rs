@@ -171,7 +171,7 @@ impl Client {
         self.stream.write_all(bytes)
     }
 
-    /// Sends as many bytes as the server takes at once, without waiting. Returns their number.
+    /// Sends as many bytes as the server takes without waiting. Returns their number.
     pub fn send_without_waiting(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_nonblocking(true)?;
         let mut sent = 0;

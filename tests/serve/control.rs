@@ -264,7 +264,7 @@ fn malformed_requests_do_not_disturb_other_clients() {
     let mut stream = UnixStream::connect(&server.socket).expect("the server listens");
     stream.write_all(b"\xff\xfe\n").expect("it takes bytes");
     let mut answer = String::new();
-    // Either a response or the end of the connection, at once.
+    // Either a response or the end of the connection, immediately.
     let _ = stream.read_to_string(&mut answer);
     let mut stream = UnixStream::connect(&server.socket).expect("the server listens");
     stream.write_all(&vec![b'x'; 70_000]).expect("it takes bytes");

@@ -49,7 +49,7 @@ impl Buf {
         self.0.external.as_ref()
     }
 
-    /// Length in bytes, whoever has them.
+    /// Length in bytes, wherever they are.
     pub fn len(&self) -> usize {
         self.0.len
     }

@@ -122,7 +122,7 @@ impl Channel {
         self.nr_bios + self.held.len()
     }
 
-    /// Submits a bio. It completes in a later [`Channel::poll`], even if it fails at once. While the
+    /// Submits a bio. It completes in a later [`Channel::poll`], even if it fails immediately. While the
     /// queue is frozen it is held back, in order.
     #[inline(always)]
     pub fn submit(&mut self, now: Nanos, bio: Bio) {
@@ -804,7 +804,7 @@ impl Drop for Channel {
         if !self.hctx.with(|hctx| hctx.is_idle()) {
             self.queue.wake_all();
         }
-        // Before its number is another's.
+        // Before its number is given to another bio.
         self.config.sched = None;
         let hctx = std::mem::replace(&mut self.hctx, HctxRef::Closed);
         self.queue.close_channel(self.id, hctx);

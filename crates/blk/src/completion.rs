@@ -32,7 +32,7 @@ impl Mailbox {
         }
     }
 
-    /// Moves all of `sent` into the mailbox and wakes its owner. All at once, because each visit
+    /// Moves all of `sent` into the mailbox and wakes its owner. Together, because each visit
     /// takes the mailbox out of its owner's cache.
     pub(crate) fn push_all(&self, sent: &mut Vec<Box<Request>>) {
         {

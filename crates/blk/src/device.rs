@@ -110,7 +110,7 @@ pub struct AgingLimits {
 /// What a device does with the buffer of a read that succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBufs {
-    /// It may leave parts as they were: who hands the data on clears the buffer before.
+    /// It may leave parts as they were: the caller clears the buffer before it passes the data on.
     Unknown,
     /// It sets every byte.
     Filled,

@@ -4,7 +4,7 @@
 //! submitted meanwhile is held by its channel, in order.
 //!
 //! A channel sets its flag with the first bio inside and then checks whether the queue is frozen;
-//! whoever freezes sets that flag and then checks the flags of the channels. Both use sequentially
+//! the freezing thread sets that flag and then checks the flags of the channels. Both use sequentially
 //! consistent operations, so one of the two sees the other. With more bios inside, a channel only
 //! reads the flag.
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, store_before_load};

@@ -113,7 +113,7 @@ impl Hctx {
         self.io_timeout = io_timeout;
     }
 
-    /// Sends a request to the device, behind those that wait.
+    /// Sends a request to the device, after those that wait.
     #[inline(always)]
     pub(crate) fn dispatch(&mut self, now: Nanos, request: Box<Request>) {
         if self.waiting.is_empty() {
@@ -153,7 +153,7 @@ impl Hctx {
         Ok(())
     }
 
-    /// Begins to send at most `count` requests: what they have in common is looked at once. There need
+    /// Begins to send at most `count` requests: what they have in common is looked at one time only. There need
     /// not be room for them, since another channel may have taken tags of a shared queue.
     #[inline]
     pub(crate) fn begin_batch(&mut self, now: Nanos, count: usize) -> BatchDispatch<'_> {
@@ -269,7 +269,7 @@ impl Hctx {
         self.reap(now, done);
     }
 
-    /// Aborts what has timed out. Requests that the device gives back at once go to `done`, in which
+    /// Aborts what has timed out. Requests that the device gives back immediately go to `done`, in which
     /// those from `before` on have just come back.
     #[cold]
     fn time_out(&mut self, now: Nanos, before: usize, done: &mut Vec<Box<Request>>) {

@@ -1,4 +1,4 @@
-//! Counts of what the device did, for whoever watches a queue (the kernel's `/sys/block/*/stat`).
+//! Counts of what the device did, for observers of a queue (the kernel's `/sys/block/*/stat`).
 //!
 //! Each channel counts the requests that the device has completed; readers sum over the channels. A
 //! channel writes its own counters only, so counting is a plain addition. Counters that are off cost a
@@ -275,7 +275,7 @@ impl HctxTimes {
         }
     }
 
-    /// Requests are back; so many others are with the device.
+    /// Requests are back; `others` are still with the device.
     #[inline]
     pub(crate) fn came_back(&self, now: Nanos, in_flight: usize) {
         self.set_in_flight(in_flight);

@@ -36,7 +36,7 @@ impl StructLayout {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Bytes between fields that hold nothing, and behind the last: offset and length.
+    /// Bytes between fields that hold nothing, and after the last: offset and length.
     pub fn holes(&self) -> Vec<(usize, usize)> {
         let mut holes = Vec::new();
         let mut end = 0;

@@ -8,7 +8,7 @@ const CHUNK: usize = 64;
 /// A table with a fixed number of entries, made when they or their neighbours are first used. It takes
 /// eight bytes for 64 entries that have not been: a pointer, whose load also says whether they exist.
 ///
-/// Two threads that need the same entries at once both make them, and those of one are dropped.
+/// Two threads that need the same entries at the same time both make them, and those of one are dropped.
 #[derive(Debug)]
 pub struct LazyTable<T> {
     chunks: Box<[OnceBox<[T; CHUNK]>]>,

@@ -13,9 +13,9 @@ pub struct Limits {
     pub zone_size: Sector,
     /// Number of zones; 0 for a device without zones.
     pub nr_zones: u32,
-    /// Zones that may be open at once; 0 for no limit.
+    /// Zones that may be open at the same time; 0 for no limit.
     pub max_open_zones: u32,
-    /// Zones that may be active (open or closed) at once; 0 for no limit.
+    /// Zones that may be active (open or closed) at the same time; 0 for no limit.
     pub max_active_zones: u32,
     /// Longest command in sectors.
     pub max_sectors: u32,
@@ -41,7 +41,7 @@ pub struct ZrwaLimits {
     pub size: u32,
     /// Sectors that the write pointer moves by (ZRWAFG); divides `size`.
     pub granularity: u32,
-    /// Zones that may have an area at once (NUMZRWA); 0 if the device has none.
+    /// Zones that may have an area at the same time (NUMZRWA); 0 if the device has none.
     pub max: u32,
 }
 

@@ -184,7 +184,7 @@ impl Channels {
 }
 
 impl Channels {
-    /// There are so many more or fewer for whom is counted.
+    /// Changes the number of observers by `more`.
     fn watchers(&mut self, more: isize) {
         let before = self.watchers;
         self.watchers = before.strict_add_signed(more);
@@ -497,7 +497,7 @@ impl Queue {
         Watch(Arc::clone(self))
     }
 
-    /// Whether what the device does is counted since the queue was attached, whoever watches:
+    /// Whether what the device does is counted since the queue was attached, by any observer:
     /// [`QueueOptions::iostats`].
     pub fn counts_always(&self) -> bool {
         self.iostats

@@ -331,7 +331,7 @@ impl Request {
         self.merged.for_each(|merged| visit(&merged.bio));
     }
 
-    /// Shows the requests that were merged behind this one.
+    /// Shows the requests that were merged after this one.
     pub(crate) fn for_each_merged(&mut self, mut visit: impl FnMut(&mut Request)) {
         self.merged.for_each(|merged| visit(merged));
     }
@@ -396,7 +396,7 @@ impl Request {
         self.nr_sectors != self.bio.nr_sectors
     }
 
-    /// Undoes the merging: gives the requests that were merged behind this one.
+    /// Undoes the merging: gives the requests that were merged after this one.
     pub(crate) fn unmerge(&mut self) -> RequestList {
         self.nr_sectors = self.bio.nr_sectors;
         mem::take(&mut self.merged)
@@ -560,7 +560,7 @@ impl RequestList {
     }
 }
 
-/// A channel's stock of requests. It grows to the most that were ever out at once.
+/// A channel's stock of requests. It grows to the most that were ever out at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct RequestPool(Option<Box<Request>>);
 

@@ -55,7 +55,7 @@ struct State {
 /// What a device does about a request that has timed out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OnAbort {
-    /// Gives it back at once.
+    /// Gives it back immediately.
     GivesBack,
     /// Gives it back when the test completes it.
     Later,
@@ -66,7 +66,7 @@ pub(crate) enum OnAbort {
 pub(crate) enum End {
     /// With this status; a success has its effect, and must be possible for a device.
     Forced(Status),
-    /// An I/O error after so many sectors were written.
+    /// An I/O error after this number of sectors.
     Torn(u32),
     /// As the zone's rules say.
     ByZoneRules,
@@ -191,12 +191,12 @@ impl ScriptedDevice {
         self.state.lock().unwrap().in_flight.get(queue).map_or(0, VecDeque::len)
     }
 
-    /// The most writes to one sequential zone that were ever in flight at once.
+    /// The most writes to one sequential zone that were ever in flight at the same time.
     pub(crate) fn most_per_zone(&self) -> usize {
         self.state.lock().unwrap().most_per_zone
     }
 
-    /// The most writes to sequential zones that were ever in flight at once.
+    /// The most writes to sequential zones that were ever in flight at the same time.
     pub(crate) fn most_per_disk(&self) -> usize {
         self.state.lock().unwrap().most_per_disk
     }

@@ -1,4 +1,4 @@
-//! Moments in the life of requests, for whoever traces a queue (blktrace(8) has names for them).
+//! Moments in the life of requests, for tracers of a queue (blktrace(8) has names for them).
 //!
 //! Each channel and each hardware queue has a sink of its own, so that tracing takes no lock and
 //! shares no cache line. A request carries its number and counts its events, so that those of one

@@ -5,7 +5,7 @@ use crate::sync::{AtomicU8, Ordering, fence};
 use crate::units::Nanos;
 use std::sync::Arc;
 
-/// A source of time. Nothing in the block layer reads a clock: whoever drives a
+/// A source of time. Nothing in the block layer reads a clock: the driver of a
 /// [`Channel`](crate::Channel) does, and passes the reading as `now`.
 pub trait Clock {
     /// Whether time stands still while code runs (virtual time), so that work takes only the time

@@ -106,7 +106,7 @@ mod tests {
             max: usize,
             zones: &mut Vec<Zone>,
         ) -> Result<(), Status> {
-            // Attaching wants all at once.
+            // Attaching wants all at the same time.
             let most = if max > BATCH { max } else { self.most.min(max) };
             zones.extend(self.limits.empty_zones(first, most));
             Ok(())

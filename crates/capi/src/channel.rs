@@ -16,7 +16,7 @@ const MAX_KEPT: usize = 16 << 20;
 #[derive(Clone, Copy)]
 pub(crate) struct Memory(pub *mut u8);
 
-// SAFETY: whoever submits a command promises that its memory stays valid, and is used by nobody
+// SAFETY: the submitter of a command promises that its memory stays valid, and is used by nobody
 // else, until the command has completed, on whatever thread.
 unsafe impl Send for Memory {}
 

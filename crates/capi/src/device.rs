@@ -128,9 +128,9 @@ pub struct zonal_info {
     pub pblock_size: c_uint,
     /// Zones; 0 on a device without.
     pub nr_zones: c_uint,
-    /// Zones that may be open at once; 0 for no limit.
+    /// Zones that may be open at the same time; 0 for no limit.
     pub max_nr_open_zones: c_uint,
-    /// Zones that may be active at once; 0 for no limit.
+    /// Zones that may be active at the same time; 0 for no limit.
     pub max_nr_active_zones: c_uint,
     /// `ZONAL_DM_HOST_MANAGED` or `ZONAL_DM_NOT_ZONED`.
     pub model: c_uint,

@@ -112,7 +112,7 @@ fn selected(option: c_uint) -> Result<Option<Option<ZoneCondition>>> {
     })))
 }
 
-/// The zones of `length` bytes from `offset` on, or all behind it if the length is 0. The zone at each
+/// The zones of `length` bytes from `offset` on, or all after it if the length is 0. The zone at each
 /// end counts if part of it is in the range.
 fn range(device: &Device, offset: off_t, length: off_t) -> Result<Range<u32>> {
     let limits = device.attached.queue.limits();

@@ -60,7 +60,7 @@ impl Choice {
 /// What is in flight for a sequential zone.
 #[derive(Default)]
 struct ZoneFlight<'a> {
-    /// Blocks of writes, one behind the other, from the end of the completed ones on.
+    /// Blocks of writes, one after the other, from the end of the completed ones on.
     chain: Vec<u64>,
     appends: Vec<(u64, &'a InFlight)>,
     reset: bool,

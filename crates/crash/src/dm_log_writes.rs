@@ -23,7 +23,7 @@ const FLUSH: u64 = 1;
 const FUA: u64 = 1 << 1;
 const DISCARD: u64 = 1 << 2;
 const MARK: u64 = 1 << 3;
-/// Longest write in bytes. Those of Linux have a few MiB.
+/// Longest write in bytes. Linux writes have a few MiB.
 const MAX_WRITE: u64 = 256 << 20;
 /// Data are known to have been written in pieces of this many sectors of 512 bytes.
 const PIECE: u64 = 2048;
@@ -259,7 +259,7 @@ impl Import {
         }
     }
 
-    /// A command that completes at once.
+    /// A command that completes immediately.
     fn command(&mut self, op: Op, flags: BioFlags, sector: u64, nr_sectors: u64, data: &[u8]) {
         let nr_sectors = u32::try_from(nr_sectors).expect("at most 256 MiB");
         let sector = Sector(sector);

@@ -31,7 +31,7 @@ pub enum Effect {
     },
 }
 
-/// In a tail of a zone, a block that no successful write has written, behind which there is one that
+/// In a tail of a zone, a block that no successful write has written, after which there is one that
 /// was: a failed write has left it. Zeroes stand for whatever that was.
 const UNKNOWN: u64 = 0;
 
@@ -61,7 +61,7 @@ pub struct Drive {
 pub(crate) struct ZoneModel {
     pub sequential: bool,
     pub durable: u64,
-    /// Blocks written behind the durable ones.
+    /// Blocks written after the durable ones.
     pub tail: VecDeque<u64>,
     pub finished: bool,
     pub capacity: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Unordered {
 pub(crate) struct InFlight {
     pub command: Command,
     pub outcome: Outcome,
-    /// It must have been executed, since a write behind it has completed.
+    /// It must have been executed, since a write after it has completed.
     pub executed: bool,
     point: FlushPoint,
 }

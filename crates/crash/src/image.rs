@@ -159,7 +159,7 @@ impl ImageStore for PlainFile {
 /// Copies a file: shares its blocks where the file system can, else copies what is not a hole.
 ///
 /// # Errors
-/// Those of the files.
+/// The errors of the files.
 pub fn copy_file(from: &Path, to: &Path) -> Result<(), MakeError> {
     let source = File::open(from).map_err(MakeError::file(from))?;
     let target = File::create(to).map_err(MakeError::file(to))?;

@@ -10,7 +10,7 @@ const LISTED: usize = 20;
 /// Writes the result of one state.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn verdict(out: &mut impl Write, verdict: &Verdict) -> io::Result<()> {
     match &verdict.failure {
         None => writeln!(out, "state {}: passed", verdict.state),
@@ -24,7 +24,7 @@ pub fn verdict(out: &mut impl Write, verdict: &Verdict) -> io::Result<()> {
 /// Writes the results for people.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn text(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let failed = report.failures().count();
     for failure in report.failures().take(LISTED) {

@@ -4,7 +4,7 @@
 //! ```text
 //!  412                     after event 412: all that had completed is there, nothing else
 //!  412:z3=5                zone 3 has only its first 5 blocks
-//!  412:z3=5+a401+a399/2    behind those, the appends 401 and 399, which were in flight; of the
+//!  412:z3=5+a401+a399/2    after those, the appends 401 and 399, which were in flight; of the
 //!                          latter two blocks
 //!  412:z3=reset            the reset of zone 3, which was in flight, was done; z3=full for a finish
 //!  412:w17=none,w20=first2 of writes outside sequential zones, 17 was lost and 20 has its first two
@@ -35,7 +35,7 @@ pub enum ZoneFate {
     Data {
         /// Logical blocks from the zone's start.
         kept: u64,
-        /// Appends in flight that landed behind them, in order.
+        /// Appends in flight that landed after them, in order.
         appends: Vec<Append>,
     },
     /// It was reset.

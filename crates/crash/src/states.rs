@@ -33,7 +33,7 @@ pub struct Options {
     pub sample: Option<Sample>,
 }
 
-/// A choice of states that is spread over a log: one of each of so many equal parts.
+/// A choice of states that is spread over a log: one of each of N equal parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// How many are wanted.
@@ -71,7 +71,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// These, with a sample of so many of the log's states.
+    /// These, with a sample of this many of the log's states.
     pub fn with_sample(self, log: &Log, wanted: u64) -> Self {
         let all = Options { sample: None, ..self.clone() }.count(log);
         Options { sample: Some(Sample { wanted, all }), ..self }

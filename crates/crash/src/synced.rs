@@ -16,7 +16,7 @@ use zonal_blk::{Op, Sector, Zone, ZoneKind};
 /// ```text
 ///  synced                 all that had completed
 ///  synced zone 3          the same, of this zone
-///  synced zone 3 131072   so many bytes from the start of this zone
+///  synced zone 3 131072   bytes from the start of this zone
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncMark {

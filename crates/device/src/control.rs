@@ -1,4 +1,4 @@
-//! What devices offer beyond I/O: a description and statistics for whoever manages them, and access
+//! What devices offer beyond I/O: a description and statistics for those who manage them, and access
 //! past the hardware queues for a fault simulator.
 use crate::hdd::{HeadState, HeadTraceSink};
 use crate::image::Superblock;
@@ -96,13 +96,13 @@ pub trait MediumAccess {
     /// Reads stored data, whatever the state of the zone.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     fn peek(&self, sector: Sector, to: &mut [u8]) -> Result<(), Status>;
 
     /// Changes stored data outside sequential zones.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     fn poke(&self, sector: Sector, from: &[u8]) -> Result<(), Status>;
 
     /// Moves a sequential zone's write pointer back to `wp`, an offset in the zone. Leaves the zone
@@ -118,7 +118,7 @@ pub trait MediumAccess {
     /// Makes what is stored durable.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     fn settle(&self) -> Result<(), Status> {
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Lateness {
 /// Access past the hardware queues, for a fault simulator: partial writes, corruption, loss of
 /// power.
 pub trait FaultHooks: DeviceControl {
-    /// Applies the first `nr_sectors` of a write at once.
+    /// Applies the first `nr_sectors` of a write immediately.
     ///
     /// # Errors
     /// The status that the device gives a write of that length.
@@ -252,7 +252,7 @@ pub trait FaultHooks: DeviceControl {
     /// Closes all open zones.
     fn close_all(&self);
 
-    /// Completes all work that the device has pending, at once.
+    /// Completes all work that the device has pending, immediately.
     fn drain(&self) {}
 
     /// Has each command reported to `observer` when it takes effect. Returns false if the device

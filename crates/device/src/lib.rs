@@ -1,4 +1,4 @@
-//! Emulated zoned devices behind [`zonal_blk::Device`].
+//! Emulated zoned devices after [`zonal_blk::Device`].
 //!
 //! The five types to know:
 //!

@@ -53,7 +53,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     number.checked_mul(1 << shift).ok_or(QuantityError::TooLarge)
 }
 
-/// Parses a number of nanoseconds, with `ns`, `us`, `ms` or `s`. Only 0 needs no unit: whoever writes
+/// Parses a number of nanoseconds, with `ns`, `us`, `ms` or `s`. Only 0 needs no unit: someone who writes
 /// `10` may well mean microseconds.
 ///
 /// # Errors

@@ -549,7 +549,7 @@ fn block_layer_finds_that_the_drive_has_finished_a_zone() {
     let mut rig = Rig::new(&aging());
     rig.time(write(0, 0, 8));
     rig.now = Nanos(6 * S);
-    // The first reaches the drive, which refuses it; those behind it cannot be written either.
+    // The first reaches the drive, which refuses it; those after it cannot be written either.
     for at in [8, 16, 24] {
         rig.submit(write(0, at, 8));
     }

@@ -40,7 +40,7 @@ fn implicitly_open_zones_are_closed_in_turn() {
         (0, vec![2]),
         (1, vec![2, 5]),
         (2, vec![5, 7]),
-        // The search went on behind zone 7: it begins again with the first.
+        // The search went on after zone 7: it begins again with the first.
         (3, vec![0, 5, 7]),
         (4, vec![0, 1, 5, 7]),
     ] {

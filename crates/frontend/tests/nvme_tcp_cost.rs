@@ -135,7 +135,7 @@ fn connections_cost_little_before_authentication() {
     assert!(unauthenticated <= 64 << 10 && message <= 64 << 10, "before authentication");
 }
 
-/// Sends commands at once and returns the peak of memory until all have completed.
+/// Sends commands together and returns the peak of memory until all have completed.
 fn peak(queue: &mut Client, commands: &[Sqe]) -> usize {
     let mut bytes = Vec::new();
     for command in commands {

@@ -2,7 +2,7 @@
 //!
 //! A vnode's lock is shared by reads and exclusive for writes, in order of arrival. A block that is
 //! partly overwritten is read first. With direct I/O (`O_DIRECT`) nothing is cached, writes are
-//! issued at once and not waited for, and a read waits for the writes of its file; buffered writes
+//! issued immediately and not waited for, and a read waits for the writes of its file; buffered writes
 //! are deferred until there are too many or a commit is due. With too many dirty blocks writers wait
 //! before they take a lock, until half of them are written (`bwillwrite`).
 use super::cache::Cache;

@@ -4,7 +4,7 @@
 //! is allocated when it is written back, not when a process writes it (delayed allocation).
 //!
 //! Invariants: every byte that is written back goes to the device once; room in a zone is reserved in
-//! the order of submission; truncated data is dead at once.
+//! the order of submission; truncated data is dead immediately.
 use super::cache::Cache;
 use super::cpu::{Cpu, EventQueue};
 use super::extents::{Extent, ExtentMap, Ranges};
@@ -274,7 +274,7 @@ impl ZonedFs {
             content: Content::Data { file, offset },
             id,
         });
-        // A plugged write is issued by whoever completes the one before it.
+        // A plugged write is issued by the thread that completes the one before it.
         let issues = self.appends != AppendMode::Emulated || is_first;
         Some((len, issues))
     }

@@ -171,7 +171,7 @@ fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
-/// Rows of the table behind a chart.
+/// Rows of the table after a chart.
 const MAX_ROWS: usize = 200;
 
 impl Chart {

@@ -99,7 +99,7 @@ impl Executor {
         Executor::Real { clock: RealClock::start(), stop, progress }
     }
 
-    /// Runs all clones of a phase at once; none once `stop` is set. `seed` is mixed with the jobs'
+    /// Runs all clones of a phase at the same time; none once `stop` is set. `seed` is mixed with the jobs'
     /// own.
     ///
     /// # Errors

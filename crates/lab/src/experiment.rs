@@ -307,7 +307,7 @@ pub fn available_cpus() -> usize {
 /// Calls `work` for each item, on `workers` threads. Returns the results in the order of the items.
 ///
 /// # Errors
-/// That of the first item that failed. Items that were not begun by then are skipped.
+/// The error of the first item that failed. Items that were not begun by then are skipped.
 pub fn parallel_map<T: Sync, R: Send>(
     workers: usize,
     items: &[T],

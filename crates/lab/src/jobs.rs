@@ -80,7 +80,7 @@ pub fn run(
     })
 }
 
-/// Raises the soft limit on file descriptors, often 1024, so that each of so many threads can have
+/// Raises the soft limit on file descriptors, often 1024, so that each of many threads can have
 /// one. Best effort: what is missing is an error when a thread asks for it.
 fn allow_fds(threads: usize) {
     const OTHERS: u64 = 512;

@@ -43,7 +43,7 @@ pub fn with_command(page: &str, arguments: impl Iterator<Item = String>) -> Stri
     page.replacen(VERSION, &line, 1).replacen(END, &format!("{COPY}{END}"), 1)
 }
 
-/// A plot for wide and for narrow pages, with its data as a table behind it.
+/// A plot for wide and for narrow pages, with its data as a table after it.
 pub fn figure(out: &mut String, wide: &str, narrow: &str, data: &str) {
     let _ = writeln!(
         out,
@@ -52,7 +52,7 @@ pub fn figure(out: &mut String, wide: &str, narrow: &str, data: &str) {
     end_figure(out, data);
 }
 
-/// The end of a figure: its data as a table behind it.
+/// The end of a figure: its data as a table after it.
 pub fn end_figure(out: &mut String, data: &str) {
     let _ = writeln!(out, "<details><summary>Data</summary>\n{data}</details>\n</figure>");
 }

@@ -126,7 +126,7 @@ impl SyncChannel {
     /// operation, which skips conventional zones.
     ///
     /// # Errors
-    /// The operation failed on a zone; the zones behind it are not touched.
+    /// The operation failed on a zone; the zones after it are not touched.
     pub fn manage(
         &mut self,
         op: Op,

@@ -14,7 +14,7 @@ pub(crate) enum KeyFormError {
     Base64,
     /// Not a length of keys, in bytes.
     Length(usize),
-    /// The CRC-32 behind the key does not match.
+    /// The CRC-32 after the key does not match.
     Checksum,
 }
 

@@ -48,7 +48,7 @@ fn bytes_are_those_of_the_specification() {
     assert_eq!((bytes[1], bytes[4], bytes.len()), (1, 28, 28));
     assert_eq!(bytes[24..], crc_fast::crc32_iscsi(&bytes[..24]).to_le_bytes());
 
-    // Data at a multiple of 128 bytes, with a digest behind them.
+    // Data at a multiple of 128 bytes, with a digest after them.
     let format = Format { digests: BOTH, alignment: 31 };
     let data = Pdu::ControllerData {
         cid: 1,

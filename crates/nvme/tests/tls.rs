@@ -22,7 +22,7 @@ struct Vector {
     key: &'static str,
 }
 
-/// Those of the standard, in pairs of version 0 and 1.
+/// The vectors of the standard, in pairs of version 0 and 1.
 const STANDARD: [Vector; 4] = [
     Vector {
         configured: SHA256,

@@ -67,7 +67,7 @@ impl BoundSocket {
     /// to, whatever let it connect, is turned away.
     ///
     /// # Errors
-    /// Those of accept; `PermissionDenied` for another user.
+    /// The errors of accept; `PermissionDenied` for another user.
     pub fn accept(&self) -> io::Result<UnixStream> {
         let (stream, _) = self.listener.accept()?;
         let user = socket_peercred(&stream)?.uid.as_raw();

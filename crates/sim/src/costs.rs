@@ -44,9 +44,9 @@ const HOSTS: [(&str, HostCost); 3] = [
 pub enum CostModel {
     /// A constant per I/O.
     Flat(Nanos),
-    /// That of the machine of the published zone write plugging table, see [`CostModel::of`].
+    /// The cost on the machine of the published zone write plugging table, see [`CostModel::of`].
     Published,
-    /// That of a host.
+    /// The cost on a host.
     Host(HostCost),
 }
 

@@ -112,7 +112,7 @@ pub fn run(
     run_watched(runners, start, costs, STEPS_PER_WATCH, |_| false)
 }
 
-/// [`run`], which calls `watch` with the time after so many `steps`. Once `watch` returns true, the jobs end as
+/// [`run`], which calls `watch` with the time after every `steps` steps. Once `watch` returns true, the jobs end as
 /// at the end of their run time.
 ///
 /// # Errors
@@ -251,7 +251,7 @@ impl Simulation {
         }
     }
 
-    /// Has those jobs end early: each is stepped again at once.
+    /// Has those jobs end early: each is stepped again immediately.
     fn stop(&mut self, which: impl Fn(&BoxedRunner) -> bool) {
         for (index, thread) in self.threads.iter_mut().enumerate() {
             if let Some(runner) = thread.runner.as_mut().filter(|runner| which(runner)) {

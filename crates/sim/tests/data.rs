@@ -169,7 +169,7 @@ fn stale_block_is_detected() {
 fn lost_write_is_detected_in_the_same_run() {
     for (rig, mode) in [(Rig::regular(), "none"), (Rig::zoned(), "zbd")] {
         rig.lose_write(Status::Ok);
-        // One write for the zone: the device would refuse all behind one that is missing.
+        // One write for the zone: the device would refuse all after one that is missing.
         let job = format!("[a]\nrw=write\nzonemode={mode}\nbs=32k\nsize=32k\nverify=crc32c\n");
         let outcomes = rig.run(&job);
         let texts = texts(&outcomes[0]);

@@ -220,7 +220,7 @@ pub enum AbortBehaviour {
     Undone,
     /// Executes and completes it.
     Done,
-    /// Executes it after so many nanoseconds.
+    /// Executes it after this many nanoseconds.
     Late(u32),
     /// Ignores this many aborts.
     #[serde(rename = "deaf")]

@@ -121,7 +121,7 @@ def measure(content: dict[str, Any], report: Raw | None = None) -> dict[str, Any
 class Engine(Protocol):
     """What runs points."""
 
-    #: Points at once.
+    #: Points at the same time.
     workers: int
 
     def submit(self, content: dict[str, Any]) -> Any:

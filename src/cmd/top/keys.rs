@@ -1,6 +1,6 @@
 //! Keys of the terminal, and whether it is still there.
 //!
-//! A terminal that is gone can be read at once, and has nothing to read. crossterm would try for ever,
+//! A terminal that is gone can be read immediately, and has nothing to read. crossterm would try for ever,
 //! so it is asked only when there is something.
 use anyhow::{Result, ensure};
 use ratatui::crossterm::event::{self, Event};

@@ -68,7 +68,7 @@ add_drive() {
 # shellcheck disable=SC2034
 zoned_disk=vhost-user-test-device-pci,virtio-id=2,num_vqs=2,vq_size=128,config_size=96
 
-# add_disk DEVICE SLOT OPTIONS NAME SPEC: a disk of the guest with two queues, behind those that the guest
+# add_disk DEVICE SLOT OPTIONS NAME SPEC: a disk of the guest with two queues, after those that the guest
 # boots from; the name is its serial number.
 add_disk() {
     local device=$1 slot=$2 chardev=$3 name=$4 spec=$5

@@ -1,6 +1,6 @@
 # XFS on a recorded ublk device: metadata and log in conventional zones, the files' data in sequential
 # ones. Debian's stable release has no mkfs.xfs that makes such file systems, so it is that of sid.
-# CRASH_STATES=N checks so many states.
+# CRASH_STATES=N checks N states.
 # shellcheck shell=bash
 
 operations=30

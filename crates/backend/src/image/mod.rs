@@ -132,7 +132,7 @@ fn write_new(
     let mut write = || -> Result<(), OpenError> {
         ImageDevice::begin_creation(&file)?;
         if superblock.preallocated {
-            // First, so that a lack of space is found at once; without it the page cache has the data.
+            // First, so that a lack of space is found immediately; without it the page cache has the data.
             match file.reserve(0, all) {
                 Err(error) if error.kind() != io::ErrorKind::Unsupported => {
                     return Err(OpenError::File(error));

@@ -1,4 +1,4 @@
-//! Names of images: `disk.img`, `image:any/path`, either with `:latency=model` behind it.
+//! Names of images: `disk.img`, `image:any/path`, either with `:latency=model` after it.
 use std::str::FromStr;
 
 /// The end of an image's name that has no prefix.

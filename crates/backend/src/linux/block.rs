@@ -119,7 +119,7 @@ unsafe impl Commands for BlockCommands {
     }
 }
 
-/// `struct blk_zone_report`, without the zones behind it.
+/// `struct blk_zone_report`, without the zones after it.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct ReportHeader {
@@ -147,7 +147,7 @@ const FINISH_ZONE: libc::Ioctl = 0x4010_1288;
 /// Up to `max` zones from `first` on (`BLKREPORTZONE`).
 ///
 /// # Errors
-/// Those of the ioctl.
+/// The errors of the ioctl.
 pub(super) fn report_zones(file: &File, first: Sector, max: u32) -> io::Result<Vec<BlkZone>> {
     let header = size_of::<ReportHeader>();
     let mut buffer = vec![0u64; (header + max as usize * size_of::<BlkZone>()) / 8];
@@ -169,7 +169,7 @@ pub(super) fn report_zones(file: &File, first: Sector, max: u32) -> io::Result<V
 /// Manages the zones of a range (`BLKRESETZONE` and so on). Returns when the device is done.
 ///
 /// # Errors
-/// Those of the ioctl.
+/// The errors of the ioctl.
 ///
 /// # Panics
 /// If `op` is no zone management.

@@ -10,7 +10,7 @@ pub(super) struct Failure {
 }
 
 impl From<Status> for Failure {
-    /// A failure that is not the zone's.
+    /// A failure whose cause is not the zone.
     fn from(status: Status) -> Self {
         Failure { status, zone_error: false }
     }

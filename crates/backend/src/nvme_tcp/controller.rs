@@ -32,7 +32,7 @@ const EVENT_CID: u16 = 1;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// CMIC: the controller reports ANA states.
 const ANA_REPORTING: u8 = 1 << 3;
-/// The longest ANA log page that is read: all groups and namespaces of most targets. A namespace behind
+/// The longest ANA log page that is read: all groups and namespaces of most targets. A namespace after
 /// it is taken to be accessible.
 const MAX_LOG: u32 = 64 << 10;
 

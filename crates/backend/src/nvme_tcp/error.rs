@@ -106,7 +106,7 @@ pub enum ConnectError {
         source: NamespaceMismatch,
     },
     /// The subsystem of a path has another serial number than that of the others: equal identifiers may
-    /// be a mistake of who chose them.
+    /// be a mistake in the configuration.
     #[error(
         "path {target}: serial number: found `{found}`, expected `{expected}` as on the other paths: it \
          is another subsystem with the same NQN"

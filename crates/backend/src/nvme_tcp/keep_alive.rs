@@ -87,7 +87,7 @@ impl PathConfig {
     }
 
     /// Checks that the zones which this path reports are those of a live one: equal identifiers alone
-    /// may be a mistake of who chose them.
+    /// may be a mistake in the configuration.
     fn check_zones(
         &self,
         live: &dyn Path,
@@ -125,7 +125,7 @@ impl PathConfig {
 /// The controller of a path that is connected.
 pub(super) struct AdminQueue {
     controller: Controller,
-    /// That of the path's connections, which may be lost before the thread has the queue.
+    /// The generation of the path's connections, which may be lost before the thread has the queue.
     generation: u32,
 }
 

@@ -20,7 +20,7 @@ use zonal_nvme::wire::{Cqe, Sqe};
 
 /// Bit of the CID of a Flush that goes before a write.
 const PREFLUSH: u16 = DEPTH.next_power_of_two();
-/// Output that is sent at once; less waits for the next poll, which comes after a batch.
+/// Output that is sent immediately; less waits for the next poll, which comes after a batch.
 const SEND_NOW: usize = 64 << 10;
 
 /// A request in flight.

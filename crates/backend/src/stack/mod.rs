@@ -48,7 +48,7 @@ use zonal_device::power::PowerDevice;
 pub struct OpenOptions {
     /// Of the random numbers of an emulated device.
     pub seed: u64,
-    /// Channels in use at once, at most: queues to ask for, of a device that one connects to. With
+    /// Channels in use at the same time, at most: queues to ask for, of a device that one connects to. With
     /// more than the device has, its queues are shared.
     pub channels: usize,
     /// Receives notices.
@@ -141,7 +141,7 @@ impl Stack<Unattached> {
         Self::create(name, &load(name)?.with_seed(seed), channels)
     }
 
-    /// Creates the device of a spec, for up to `channels` channels at once.
+    /// Creates the device of a spec, for up to `channels` concurrent channels.
     ///
     /// # Errors
     /// The spec is inconsistent.

@@ -134,7 +134,7 @@ struct SlowQueue {
     started: Vec<Box<Request>>,
     /// What only an abort brings back.
     lost: Vec<Box<Request>>,
-    /// ... but not at once.
+    /// ... but not immediately.
     stopped: Vec<Box<Request>>,
     /// Tags in use.
     tags: Vec<bool>,

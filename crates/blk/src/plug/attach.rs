@@ -157,7 +157,7 @@ impl ZonePlugs {
         Ok((plugs, sequential_zones))
     }
 
-    /// Whether the device says of so many zones that they are as new, and the first is as one that has
+    /// Whether the device says of this many zones that they are as new, and the first is as one that has
     /// been checked. The last zone is always looked at.
     fn are_as_checked(
         &self,

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 
 const SIZE: u64 = 4;
 
-/// A device that does what it can at once and notices two writes to a zone in flight.
+/// A device that completes what it can immediately and notices two writes to a zone in flight.
 struct Strict {
     limits: Limits,
     zones: Mutex<Vec<Zone>>,
@@ -325,7 +325,7 @@ fn loom_channels_issue_and_complete_each_others_writes() {
     }
 }
 
-/// Wakes a thread of loom's.
+/// Wakes a loom thread.
 struct Bell(loom::sync::Arc<loom::sync::Notify>);
 
 impl WakeUp for Bell {

@@ -109,7 +109,7 @@ impl ZoneWrite {
 /// What the layer does about a zone's write pointer after a write to it failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WpRecovery {
-    /// Asks the device at once, so that the next write can be checked.
+    /// Asks the device immediately, so that the next write can be checked.
     #[default]
     Report,
     /// As the kernel: all writes fail until a zone report, reset or finish (A30).
@@ -385,7 +385,7 @@ impl ZonePlugs {
         next
     }
 
-    /// A write failed: those behind it are aborted (A30), with the status Offline if the zone went
+    /// A write failed: those after it are aborted (A30), with the status Offline if the zone went
     /// offline, and the write pointer is read from the device.
     fn fail(&self, zone: ZoneNo, plug: &mut ZonePlug, status: Status, aborted: &mut RequestList) {
         let settled = plug.has_no_zone_ops() || mutant!(StaleReport);

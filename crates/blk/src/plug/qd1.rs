@@ -22,7 +22,7 @@ impl Qd1 {
         Qd1(SpinLock::new(Qd1State::default()))
     }
 
-    /// A plug wants the disk. Returns whether it gets it at once; otherwise it is queued.
+    /// A plug wants the disk. Returns whether it gets it immediately; otherwise it is queued.
     pub(crate) fn acquire_or_wait(&self, zone: ZoneNo) -> bool {
         let mut state = self.0.lock();
         if state.taken {

@@ -32,7 +32,7 @@ pub struct ZoneCounters {
     pub writes: u32,
     /// Emulated and native appends accepted.
     pub appends: u32,
-    /// Waiting writes that were merged behind another.
+    /// Waiting writes that were merged after another.
     pub merges: u32,
     /// Nanoseconds that writes waited, summed.
     pub parked_ns: u64,
@@ -42,7 +42,7 @@ pub struct ZoneCounters {
 /// otherwise it is an unused slot of the table.
 #[derive(Debug)]
 pub(crate) struct ZonePlug {
-    /// Where the next write must begin, from the zone's start: behind all writes that are in flight
+    /// Where the next write must begin, from the zone's start: after all writes that are in flight
     /// or wait.
     wp: Sector,
     parked: RequestFifo,
@@ -60,7 +60,7 @@ pub(crate) struct ZonePlug {
     appends: u32,
     merges: u32,
     /// Nanoseconds that writes waited, minus the time at which each of those that wait now began to.
-    /// So whoever takes one need not look up when that was: the submitter has written it last.
+    /// So a thread that takes one need not look up when that was: the submitter has written it last.
     parked_ns: u64,
 }
 
@@ -181,7 +181,7 @@ impl ZonePlug {
         }
     }
 
-    /// Checks a write of `len` at `at` and moves the write pointer behind it (A13, A16).
+    /// Checks a write of `len` at `at` and moves the write pointer after it (A13, A16).
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -233,7 +233,7 @@ impl ZonePlug {
         self.nr_parked += 1;
     }
 
-    /// No write is in flight any more: returns the next, merged with those behind it (A20).
+    /// No write is in flight any more: returns the next, merged with those after it (A20).
     #[inline]
     pub(crate) fn next(&mut self, now: Nanos, merge_max_sectors: u32) -> Option<Box<Request>> {
         if self.nr_parked == 0 {

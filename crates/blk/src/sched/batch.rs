@@ -149,7 +149,7 @@ impl Batch {
     }
 
     /// Empties the batch in mq-deadline's order, from `latest_pos` on. Returns the position that it
-    /// ends at and the number of requests that were merged behind another.
+    /// ends at and the number of requests that were merged after another.
     #[inline]
     pub(super) fn drain_sorted(
         &mut self,

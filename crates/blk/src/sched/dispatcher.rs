@@ -1,4 +1,4 @@
-//! The scheduler of a queue, shared by its channels: whoever gets the lock dispatches for all.
+//! The scheduler of a queue, shared by its channels: the one that gets the lock dispatches for all.
 //!
 //! The thread that dispatches collects the updates of all channels and takes as many requests from
 //! the scheduler as its hardware queue has room for. No thread waits for the lock: updates that are
@@ -604,7 +604,7 @@ impl InsertList {
 pub struct ClassCounters {
     /// Requests that came to the scheduler.
     pub inserted: u64,
-    /// Requests that were merged behind another.
+    /// Requests that were merged after another.
     pub merged: u64,
     /// Commands sent to the device.
     pub dispatched: u64,

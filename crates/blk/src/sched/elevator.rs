@@ -1,7 +1,7 @@
 //! The interface of schedulers.
 //!
 //! A scheduler is a plain type without locks and without a clock, used by one thread at a time.
-//! Each request that is inserted is dispatched once, itself or merged behind another.
+//! Each request that is inserted is dispatched once, itself or merged after another.
 use crate::bio::{BioFlags, PrioClass};
 use crate::op::Op;
 use crate::request::Request;
@@ -15,7 +15,7 @@ pub(super) trait Elevator: Send {
     /// Returns the request to send next, if one may be sent now.
     fn dispatch(&mut self, now: Nanos, flight: &InFlight) -> Option<Box<Request>>;
 
-    /// [`Elevator::insert`], then [`Elevator::dispatch`], for a scheduler that can do both at once at
+    /// [`Elevator::insert`], then [`Elevator::dispatch`], for a scheduler that can do both in one step at
     /// less cost.
     fn insert_and_dispatch(
         &mut self,
@@ -27,14 +27,14 @@ pub(super) trait Elevator: Send {
         self.dispatch(now, flight)
     }
 
-    /// Whether a batch can go to the device at once, because its requests would be sent one after the
+    /// Whether a batch can go to the device immediately, because its requests would be sent one after the
     /// other, and nothing else between them. Returns their order. If so, the scheduler counts on it, and
     /// [`Elevator::sent_batch`] follows.
     fn takes_batch(&mut self, _now: Nanos, _kind: &BatchKind) -> Option<BatchOrder> {
         None
     }
 
-    /// The batch was sent in so many commands, with requests merged; `end` is where the last one ends.
+    /// The batch was sent in this many commands, with requests merged; `end` is where the last one ends.
     fn sent_batch(&mut self, _kind: &BatchKind, _commands: u32, _end: Sector) {}
 
     /// Whether [`Elevator::takes_batch`] may be true.
@@ -69,10 +69,10 @@ pub(super) trait Elevator: Send {
         self.len() == 0
     }
 
-    /// Requests that were merged behind another, by class.
+    /// Requests that were merged after another, by class.
     fn merged(&self) -> [u64; 3];
 
-    /// Forgets what is known of a process of which nothing is inside: its number is now another's.
+    /// Forgets what is known of a process of which nothing is inside: its number now belongs to another process.
     fn forget(&mut self, _process: u32) {}
 
     /// Sets the weight of a process, 1 to 1000.
@@ -99,9 +99,9 @@ impl InFlight {
 /// The order in which a scheduler takes a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BatchOrder {
-    /// That in which the requests came.
+    /// The order in which the requests came.
     Arrival,
-    /// That of the sectors, from this one on.
+    /// The order of sectors, from this one on.
     SectorsFrom(Sector),
 }
 

@@ -1,4 +1,4 @@
-//! Every way in which two threads can insert and dispatch at once (`RUSTFLAGS="--cfg loom" cargo
+//! Every way in which two threads can insert and dispatch at the same time (`RUSTFLAGS="--cfg loom" cargo
 //! test -p zonal-blk --lib --release exploration`).
 
 mod tests {

@@ -83,7 +83,7 @@ impl SchedHandle {
         self.run(now, hctx);
     }
 
-    /// Sends a request that has just come if the scheduler takes it at once, as a batch of one.
+    /// Sends a request that has just come if the scheduler takes it immediately, as a batch of one.
     fn send_single(
         &mut self,
         now: Nanos,

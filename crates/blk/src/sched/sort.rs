@@ -28,14 +28,14 @@ const ROWS: usize = RUN / 2;
 
 type Row = f64x2;
 
-/// Compares and exchanges rows, both columns at once: of each two places the first gets the lesser.
+/// Compares and exchanges rows, both columns together: of each two places the first gets the lesser.
 macro_rules! exchange {
     ($rows:expr, $($low:literal $high:literal),+) => {
         $([$rows[$low], $rows[$high]] = ordered($rows[$low], $rows[$high]);)+
     };
 }
 
-/// Sorts the first `len` keys. May overwrite some of those behind them.
+/// Sorts the first `len` keys. May overwrite some of those after them.
 #[inline(always)]
 pub(super) fn sort<const N: usize>(keys: &mut [u64; N], len: usize) {
     const { assert!(N >= 2 * RUN) };

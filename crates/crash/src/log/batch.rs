@@ -82,7 +82,7 @@ impl Batch {
 }
 
 fn is_zero(block: &[u8]) -> bool {
-    // Many bytes at once, until one is not zero.
+    // Many bytes immediately, until one is not zero.
     block.chunks(256).all(|bytes| bytes.iter().fold(0, |all, byte| all | byte) == 0)
 }
 

@@ -15,7 +15,7 @@ pub(super) enum Kind {
 const MAGIC: [u8; 4] = *b"ZCLF";
 /// Level of compression: fast, so that recording does not wait for it.
 const LEVEL: i32 = 1;
-/// How much of a frame is compressed to see whether that is worth it: so many samples of so many bytes.
+/// How much of a frame is compressed to see whether that is worth it: a number of samples, and the bytes of each.
 const SAMPLES: usize = 4;
 const SAMPLE: usize = 1 << 12;
 /// Bytes of a frame's header.

@@ -56,7 +56,7 @@ impl Writer {
         batch(&self.batch).add_blocks(command, data, self.lba);
     }
 
-    /// Adds so many bytes of zeroes to a command.
+    /// Adds this many bytes of zeroes to a command.
     pub fn add_zeroes(&mut self, command: &mut Command, bytes: u64) {
         let len = u32::try_from(bytes / self.lba as u64).expect("no longer than a command");
         command.push_blocks(BlockRun { first: 0, len });

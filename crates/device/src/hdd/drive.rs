@@ -157,7 +157,7 @@ impl Drive {
         }
     }
 
-    /// Completes all work at once.
+    /// Completes all work immediately.
     pub(super) fn drain(&mut self, medium: &Medium) {
         let now = self.shared.now;
         while let Some(step) = self.next_step() {

@@ -165,7 +165,7 @@ impl Head {
         }
     }
 
-    /// Ends read-ahead behind the block that is under the head.
+    /// Ends read-ahead after the block that is under the head.
     fn end_read_ahead(&mut self, shared: &mut DiskShared, start: u64, end: u64) {
         let began = self.until - self.transfer;
         // The time of the first byte: the position is that of the last.
@@ -176,7 +176,7 @@ impl Head {
             (location, began + location.time - first)
         };
         let (mut low, mut high) = (1, (end - start).div_ceil(READ_AHEAD_STEP));
-        // On one track blocks take equally long: it is this one or the one behind it.
+        // On one track blocks take equally long: it is this one or the one after it.
         let part = shared.now.saturating_sub(began).saturating_mul(high) / self.transfer.max(1);
         let (mut block, mut is_first) = ((part.min(high) + 1).min(high - 1), true);
         while low < high {

@@ -484,7 +484,7 @@ impl ImageDevice {
         self.flushes.load(Ordering::Relaxed) >= FLUSHES
     }
 
-    /// Writes zeroes into the reserved space behind a write of `len` bytes up to `end`. The file
+    /// Writes zeroes into the reserved space after a write of `len` bytes up to `end`. The file
     /// system keeps space that is reserved and not written as such, and each write to it changes
     /// metadata, which the next sync would have to write as well.
     fn prepare(&self, tail: &mut ZoneTail, slot: u32, end: Sector, len: u64) {
@@ -539,7 +539,7 @@ impl ImageDevice {
     /// Sets the checksums of data that a command, which was executed, appends to a zone.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub(super) fn set_sums(&self, request: &Request, sums: &[u8]) -> io::Result<()> {
         let Some(own) = &self.sums else { return Ok(()) };
         let range = self.range_in_zone(request);
@@ -547,7 +547,7 @@ impl ImageDevice {
         tail.cover(range.end, |crc| crc(sums));
         let slot = tail.slot.expect("a zone that is being written has a slot");
         let first = self.layout.block_at(self.layout.in_slot(slot, range.start));
-        // Another queue's thread may have set those of a write behind it.
+        // Another queue's thread may have set those of a write after it.
         own.set(&*self.store, first, sums, tail.is_last(range.end))
     }
 
@@ -927,7 +927,7 @@ impl ImageDevice {
     /// Makes everything durable, empties the log and frees reserved space: an orderly shutdown.
     ///
     /// # Errors
-    /// Those of the file. The image is as after a loss of power then.
+    /// The errors of the file. The image is as after a loss of power then.
     pub fn close(&self) -> io::Result<()> {
         let mut journal = self.journal();
         self.commit_with(&mut journal)?;
@@ -945,7 +945,7 @@ impl ImageDevice {
     /// Frees all space of the file that holds no data.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub fn reclaim_space(&self) -> io::Result<()> {
         let journal = self.journal();
         for &slot in &self.slots().free {

@@ -297,7 +297,7 @@ impl Journal {
 /// preallocated; calls `progress` with the number of bytes of that written so far.
 ///
 /// # Errors
-/// Those of the file, which is not an image then.
+/// The errors of the file, which is not an image then.
 pub fn format(
     store: &dyn ImageStore,
     superblock: &Superblock,
@@ -355,7 +355,7 @@ fn write_zeroes(
 /// Rewrites the superblock if a copy is damaged.
 ///
 /// # Errors
-/// Those of the file.
+/// The errors of the file.
 pub(super) fn repair_superblock(store: &dyn ImageStore, superblock: &Superblock) -> io::Result<()> {
     let block = Buf::from(&superblock.encode()[..]);
     for copy in 0..2 {

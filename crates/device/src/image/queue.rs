@@ -242,7 +242,7 @@ impl ImageQueue {
     }
 
     /// Starts transfers, and collects completed ones and their buffers: at most as many as are in
-    /// flight. A drive may complete all at once; what clients submit when they have the first is in
+    /// flight. A drive may complete all immediately; what clients submit when they have the first is in
     /// flight then while the checksums of the others are verified.
     fn poll_transfers(&mut self) {
         if let Ok(ring) = &mut self.ring {

@@ -415,7 +415,7 @@ impl Covered {
         }
     }
 
-    /// The data of a zone end where an entry says: those behind belong to the time before a reset.
+    /// The data of a zone end where an entry says: those after belong to the time before a reset.
     fn end(&mut self, entry: &ZoneEntry) {
         let Some(before) = self.0.get_mut(&entry.zone) else { return };
         let end = entry.covered.map_or(entry.written, |data| data.from);

@@ -171,7 +171,7 @@ impl Regions {
     /// flight stay.
     ///
     /// # Errors
-    /// Those of the file; what is durable is then unknown.
+    /// The errors of the file; what is durable is then unknown.
     pub(super) fn begin(
         &mut self,
         store: &dyn ImageStore,
@@ -211,7 +211,7 @@ impl Regions {
     /// flight.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub(super) fn clear(&mut self, store: &dyn ImageStore) -> io::Result<()> {
         if self.listed.is_empty() {
             return Ok(());

@@ -9,19 +9,19 @@ pub trait ReadAt {
     /// Fills `to` from byte `at` on; with zeroes beyond the end.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn read(&self, at: u64, to: &mut [u8]) -> io::Result<()>;
 
     /// Its length in bytes.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn len(&self) -> io::Result<u64>;
 
     /// Whether the file is empty.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -32,13 +32,13 @@ pub trait ImageStore: ReadAt + Send + Sync {
     /// Writes all of `from` at byte `at`.
     ///
     /// # Errors
-    /// Those of the file; how much was written is then unknown.
+    /// The errors of the file; how much was written is then unknown.
     fn write(&self, at: u64, from: &[u8]) -> io::Result<()>;
 
     /// Makes everything done before durable.
     ///
     /// # Errors
-    /// Those of the file; what is durable is then unknown.
+    /// The errors of the file; what is durable is then unknown.
     fn sync(&self) -> io::Result<()>;
 
     /// Reserves space for later writes, which makes them faster. Existing data stay.
@@ -50,16 +50,16 @@ pub trait ImageStore: ReadAt + Send + Sync {
     /// Makes a range read as zeroes, and frees its space where the file system can do that.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn discard(&self, at: u64, len: u64) -> io::Result<()>;
 
     /// Truncates the file to `len` bytes, if it is longer.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
-    /// Opens a ring for up to `depth` transfers at once.
+    /// Opens a ring for up to `depth` transfers at the same time.
     ///
     /// # Errors
     /// Why there is none.

@@ -9,7 +9,7 @@
 //! # Why a page can be written in place
 //!
 //! A loss of power keeps or loses sectors of a page that was not synced. In a sequential zone the
-//! page differs from the one in the file only behind the durable data; in a conventional zone only
+//! page differs from the one in the file only after the durable data; in a conventional zone only
 //! in regions that are marked (see `regions`), whose checksums recovery computes anew.
 use super::block::BLOCK;
 use super::store::ImageStore;
@@ -107,7 +107,7 @@ impl Sums {
     /// Copies the checksums of blocks of a slot, from block `first` on.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub(super) fn get(
         &self,
         store: &dyn ImageStore,
@@ -126,7 +126,7 @@ impl Sums {
     /// has data.
     ///
     /// # Errors
-    /// Those of the file; some may be set.
+    /// The errors of the file; some may be set.
     pub(super) fn set(
         &self,
         store: &dyn ImageStore,
@@ -150,7 +150,7 @@ impl Sums {
     /// The first of the blocks at address `at` whose checksum is wrong.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub(super) fn check(
         &self,
         store: &dyn ImageStore,
@@ -177,7 +177,7 @@ impl Sums {
     /// Writes all changed pages to the file, without a sync.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub(super) fn flush(&self, store: &dyn ImageStore) -> io::Result<()> {
         self.shards.iter().try_for_each(|shard| self.write_dirty(&mut lock(shard), store))
     }

@@ -21,7 +21,7 @@ const PROFILE: usize = 160;
 pub const MAX_PROFILE: usize = BLOCK - PROFILE;
 /// Blocks of each copy of the log.
 const LOG_BLOCKS: u32 = 512;
-/// Most that can be read: the log is read at once.
+/// The largest log that can be read: the log is read whole.
 const MAX_LOG_BLOCKS: u32 = 1 << 12;
 
 /// The device that the image emulates.

@@ -122,7 +122,7 @@ impl ZoneTail {
         }
     }
 
-    /// Whether no write behind `end` was accepted.
+    /// Whether no write after `end` was accepted.
     pub(super) fn is_last(&self, end: Sector) -> bool {
         self.in_flight.back().is_none_or(|last| last.end == end)
     }

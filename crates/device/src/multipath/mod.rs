@@ -22,7 +22,7 @@
 //! It is unknown whether the device executed it. What to do depends on what a second execution would
 //! do:
 //!
-//! - Reads and flushes change nothing: they are resent at once.
+//! - Reads and flushes change nothing: they are resent immediately.
 //! - **A write to a sequential zone** cannot be resent blindly: the second would miss the write
 //!   pointer and fail, although the data are there. The zone report decides. If the write pointer is
 //!   at or beyond the end of the write, it was executed, since there is no other writer. If it is at

@@ -1,4 +1,4 @@
-//! The volatile write cache of a device that executes each write at once: how to take back what was
+//! The volatile write cache of a device that executes each write immediately: how to take back what was
 //! not durable.
 use super::plan::{CutPlan, CutReport, Keep};
 use crate::control::MediumAccess;

@@ -165,7 +165,7 @@ impl PowerDevice {
     /// Copies stored data, whatever the state of their zone. For while the power is off.
     ///
     /// # Errors
-    /// That of the medium.
+    /// The error of the medium.
     pub fn peek(&self, sector: Sector, to: &mut [u8]) -> Result<(), Status> {
         self.medium().peek(sector, to)
     }
@@ -173,7 +173,7 @@ impl PowerDevice {
     /// The zones, also while the power is off.
     ///
     /// # Errors
-    /// That of the device inside.
+    /// The error of the device inside.
     pub fn zones_inside(&self, zones: &mut Vec<Zone>) -> Result<(), Status> {
         self.inner.report_zones(ZoneNo(0), self.inner.limits().nr_zones as usize, zones)
     }

@@ -17,7 +17,7 @@ pub struct CutPlan {
 }
 
 impl CutPlan {
-    /// A loss of power, after which the power is back at once.
+    /// A loss of power, after which the power is back immediately.
     pub fn new(when: When, keep: Keep, seed: u64) -> Self {
         CutPlan { when, keep, seed, stay_off: false, torn: None }
     }
@@ -28,7 +28,7 @@ impl CutPlan {
 pub enum When {
     /// At once.
     Now,
-    /// When so many more writes have completed.
+    /// When this many more writes have completed.
     After(u64),
     /// When this mark comes.
     AtMark(String),

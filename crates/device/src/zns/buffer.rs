@@ -22,7 +22,7 @@ pub(super) struct ZoneBuffer {
     pub(super) busy_until: Nanos,
     /// Bytes from the zone's start that have arrived.
     arrived: u64,
-    /// Those of them that are not padding.
+    /// The bytes of them that are not padding.
     data: u64,
     /// Bytes of the partial unit that take no space.
     unbuffered: u64,

@@ -326,7 +326,7 @@ impl Drive {
         }
     }
 
-    /// Completes all pending work at once.
+    /// Completes all pending work immediately.
     pub(super) fn drain(&mut self) {
         let now = self.now;
         while let Some(at) = self.events.next() {
@@ -790,7 +790,7 @@ impl Drive {
     }
 
     /// Releases the blocks of the zones that a reset has emptied; they are erased when they are
-    /// written again. In a zone that could take more data it programs what is in the buffer, behind
+    /// written again. In a zone that could take more data it programs what is in the buffer, after
     /// what of another program is left when it comes: a quarter, as measured.
     fn release(&mut self, id: CommandId, zones: &[ZoneNo]) {
         let mut end = self.now;

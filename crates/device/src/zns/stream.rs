@@ -2,7 +2,7 @@
 //!
 //! A drive reads ahead of a stream while all of its outstanding reads continue it: data are in
 //! memory when they are asked for. Reads of another zone defeat that, as do more outstanding reads
-//! than the drive works on at once, and more data than the dies of a zone sense together. So do many
+//! than the drive works on at the same time, and more data than the dies of a zone sense together. So do many
 //! outstanding reads of one page: each has to find the page that is being read ahead.
 use super::ZnsConfig;
 use zonal_blk::ZoneNo;

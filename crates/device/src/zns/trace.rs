@@ -1,4 +1,4 @@
-//! What the parts of a flash drive do, for whoever traces it.
+//! What the parts of a flash drive do, for tracers.
 use zonal_blk::{Nanos, Tag, ZoneNo};
 
 /// What a part of a flash drive does.

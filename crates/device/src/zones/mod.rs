@@ -267,7 +267,7 @@ impl Zones {
     ///
     /// # Errors
     /// [`Status::IoError`] if the write is not at the write pointer (with a random write area: not in
-    /// the area or the region behind it) or crosses the zone capacity, or the zone is full or read-only;
+    /// the area or the region after it) or crosses the zone capacity, or the zone is full or read-only;
     /// [`Status::Offline`] if it is offline;
     /// [`Status::ZoneActiveResource`] or [`Status::ZoneOpenResource`] if it cannot be opened.
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Open and active resources: how many zones may be open or active at once, and which zone is
+//! Open and active resources: how many zones may be open or active at the same time, and which zone is
 //! closed implicitly when another must open.
 //!
 //! Writes to zones that are already open do not come here.

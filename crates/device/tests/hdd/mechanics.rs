@@ -102,7 +102,7 @@ fn a_seek_before_a_write_takes_longer() {
     assert!((300 * MS..700 * MS).contains(&longer), "{longer}");
 }
 
-/// The time for 32 reads all over the disk, submitted at once.
+/// The time for 32 reads all over the disk, submitted at the same time.
 fn spread_reads(options: &str) -> u64 {
     let mut rig = Rig::new(&with(PLAIN, options));
     for i in 0..32 {

@@ -86,7 +86,7 @@ impl Rig {
         }
     }
 
-    /// Until at most so many bios are out.
+    /// Until at most this many bios are out.
     pub fn run_to(&mut self, outstanding: usize, mut look: impl FnMut(&HddDevice)) {
         while self.channel.outstanding() > outstanding {
             self.step(&mut look);

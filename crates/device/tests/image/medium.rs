@@ -44,7 +44,7 @@ struct State {
     on_the_way: Vec<(u64, u64, Vec<u8>)>,
     transfers: u64,
     rng: Rng,
-    /// One write in so many fails for want of space; 0 for none.
+    /// One write in this many fails for want of space; 0 for none.
     full: u64,
     calls: Calls,
 }
@@ -100,7 +100,7 @@ impl Medium {
         self.0.lock().unwrap()
     }
 
-    /// The power goes after so many calls.
+    /// The power fails after this many calls.
     pub fn set_fuse(&self, calls: u64) {
         self.state().fuse = calls;
     }
@@ -110,7 +110,7 @@ impl Medium {
         self.state().fuse == 0
     }
 
-    /// Makes one write in so many fail.
+    /// Makes one write in this many fail.
     pub fn set_full(&self, one_in: u64) {
         self.state().full = one_in;
     }

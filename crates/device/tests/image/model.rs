@@ -27,7 +27,7 @@ pub fn open(medium: &Medium) -> Result<Arc<ImageDevice>, ImageError> {
     Ok(Arc::new(device.with_long_commands()))
 }
 
-/// A new image with four sequential zones of so many sectors.
+/// A new image with four sequential zones of this many sectors.
 pub fn new_image(zone_size: u64) -> Medium {
     let geometry = ImageGeometry::simple(4, 0, Sector(zone_size));
     let superblock = Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap();

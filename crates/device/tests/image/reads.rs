@@ -27,6 +27,6 @@ fn the_first_of_reads_that_complete_together_reach_the_user_before_the_others_ar
         }
         assert_eq!(completions.len(), 8);
     }
-    // The file completes most of them at once. If all were finished then, a poll would be enough.
+    // The file completes most of them immediately. If all were finished then, a poll would be enough.
     assert!(polls > 2 * rounds, "{polls} polls");
 }

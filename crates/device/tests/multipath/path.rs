@@ -19,7 +19,7 @@ pub struct Habits {
     pub jitter: Nanos,
     /// How long after a cut a command may be done; 0 if it never is.
     pub ghosts: Nanos,
-    /// One of so many commands fails with a path error on a live path; 0 for none.
+    /// One in this many commands fails with a path error on a live path; 0 for none.
     pub flaky: u64,
     pub seed: u64,
 }
@@ -106,7 +106,7 @@ impl TestPath {
         self.wire().arrived
     }
 
-    /// Those of them that it did not do.
+    /// The commands of them that it did not execute.
     pub fn refused(&self) -> u64 {
         self.wire().refused
     }
@@ -171,7 +171,7 @@ struct Flight {
 }
 
 impl TestQueue {
-    /// The device does a command, at once.
+    /// The device does a command, immediately.
     fn arrive(&mut self, now: Nanos, at: usize) {
         let Flight { arrives, answered, request, fails, .. } = self.flights.remove(at);
         assert!(self.inner.start(now, request).is_ok(), "it has room");

@@ -16,7 +16,7 @@ const BLOCKS: u64 = ZONE / 8;
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// Writes or appends so many blocks to a zone.
+    /// Writes or appends this many blocks to a zone.
     Put {
         channel: usize,
         zone: u32,
@@ -156,7 +156,7 @@ fn run(config: MultipathConfig, habits: Habits, policy: ZoneWrite, acts: &[(u64,
         model.collect(&mut world);
         match *act {
             Act::Put { channel, zone, blocks } => {
-                // Without plugs the order of two hardware queues is nobody's.
+                // Without plugs the order of two hardware queues is undefined.
                 let channel = if policy == ZoneWrite::Off { 0 } else { channel };
                 model.put(&mut world, channel, zone, blocks);
             }
@@ -209,7 +209,7 @@ proptest! {
     fn writes_in_flight_together_are_done_once_and_in_order(
         acts in acts(), policy in policy(), seed: u64,
     ) {
-        // A write behind one that is refused for the access fails for its place in the zone.
+        // A write after one that is refused for the access fails for its place in the zone.
         let refuses = |act: &Act| matches!(act, Act::Access(_, PathState::Inaccessible));
         let acts: Vec<_> = acts.into_iter().filter(|(_, act)| !refuses(act)).collect();
         let habits = Habits { seed, ..Habits::default() };

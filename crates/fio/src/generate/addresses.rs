@@ -51,7 +51,7 @@ struct Stride {
     range: u64,
     /// Start of the zone, from that of the region.
     start: u64,
-    /// The last start: the smallest block fits behind it.
+    /// The last start: the smallest block fits after it.
     last: u64,
     /// Length of the region.
     len: u64,

@@ -1,5 +1,5 @@
 //! Jobs with several files (`nrfiles=`) on a device: the files of a clone lie one after another, and
-//! those of the next clone behind them.
+//! those of the next clone after them.
 use super::addresses::Addresses;
 use super::layout::{Layout, SIZE_STREAM};
 use super::linear::Linear;
@@ -10,7 +10,7 @@ use crate::rng::Rng;
 /// The I/Os of a clone in its files.
 pub(super) struct Files {
     files: Vec<File>,
-    /// The files that are open, at most so many.
+    /// The files that are open, at most this many.
     open: Vec<usize>,
     max_open: usize,
     /// The next file to open.

@@ -205,7 +205,7 @@ impl Region {
         Ok(Region { start: start + inside.start, end: start + inside.end, ..inside })
     }
 
-    /// The region of a clone, behind the files of `before` others.
+    /// The region of a clone, after the files of `before` others.
     fn after(job: &Job, clone: u32, before: u32, limits: &Limits) -> Result<Self, RegionError> {
         let fail =
             |option, problem: String| Err(RegionError { job: job.name.clone(), option, problem });

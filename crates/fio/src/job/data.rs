@@ -107,7 +107,7 @@ pub struct VerifyOptions {
     pub offset: u32,
     /// `verify_pattern=`: fill pattern; random bytes if not set.
     pub pattern: Option<FillPattern>,
-    /// `verify_pattern_interval=`: the pattern starts anew, with the offset there, after so many
+    /// `verify_pattern_interval=`: the pattern starts anew, with the offset there, after this many
     /// bytes; 0 for once in each I/O.
     pub pattern_interval: u32,
     /// `verify_backlog=`: writes between batches of verification; 0 for none before the end.

@@ -82,7 +82,7 @@ pub struct OrderOptions {
 /// The jobs that a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExitWhat {
-    /// Those of its reporting group.
+    /// The jobs of its reporting group.
     #[default]
     Group,
     /// Those that run; the next ones after a `stonewall` start.

@@ -26,7 +26,7 @@ pub(super) struct Builder<'a> {
     global: (Draft, OptionOrigins),
     /// Sections to build of each file; all if empty.
     only: Vec<String>,
-    /// Those of `only` that have not been found yet.
+    /// The names of `only` that have not been found yet.
     missing: Vec<String>,
     /// Options that come last in every job.
     replacing: Vec<RawOption>,

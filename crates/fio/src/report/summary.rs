@@ -96,7 +96,7 @@ pub(super) struct Entry<'a> {
 /// A `Run status group`.
 pub(super) struct Group {
     pub id: u32,
-    /// Those of its first job.
+    /// The units of its first job.
     pub units: Units,
     /// What is shown of its jobs.
     pub shown: Vec<Shown>,

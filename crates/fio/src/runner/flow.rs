@@ -47,7 +47,7 @@ impl Flow {
     pub(super) fn issue(&mut self) -> bool {
         let [weights, issued] =
             [&self.totals.weights, &self.totals.issued].map(|sum| sum.load(Ordering::Relaxed));
-        // The first I/O of all is anybody's.
+        // Any job may make the first I/O of all.
         let may = self.issued * weights <= (issued + 1) * self.weight;
         if may {
             self.issued += 1;

@@ -323,7 +323,7 @@ impl JobRunner {
         count
     }
 
-    /// Accounts for so many of the completions.
+    /// Accounts for this many of the completions.
     #[inline(never)]
     fn account_first(&mut self, now: Nanos, count: usize) {
         let mut completions = std::mem::take(&mut self.completions);
@@ -697,7 +697,7 @@ impl JobRunner {
             && self.flow.is_none()
             && !self.pace.is_ramping()
             && self.generator.is_blocked();
-        // Without a scheduler, whoever has I/O outstanding follows the events of the hardware queue.
+        // Without a scheduler, a job with I/O outstanding follows the events of the hardware queue.
         let others_poll = only_waits && !self.channel.has_scheduler() && self.channel.is_idle();
         let until = self.pace.deadline().map_or(self.next_sample, |end| end.min(self.next_sample));
         let until = Nanos(until.0.saturating_sub(BEFORE_SAMPLE.0));

@@ -64,7 +64,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Step again at once, at no cost.
+    /// Step again immediately, at no cost.
     pub const NOTHING: Step = Step::Busy { submitted: 0, completed: 0, bytes: 0 };
 }
 
@@ -139,7 +139,7 @@ pub trait Runner: Send {
     }
 
     /// How often the job has let others go on: has released a zone, issued an I/O of a flow, or ended.
-    /// Nobody who is contended or waits can go on before this changes in another job.
+    /// No job that is contended or waits can go on before this changes in another job.
     fn releases(&self) -> u64 {
         0
     }

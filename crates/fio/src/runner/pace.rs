@@ -409,7 +409,7 @@ impl Pace {
     }
 
     /// Does not count a pause as time of the rate if the job wants it so. As in fio, the next I/O may
-    /// follow the pause at once, if that is longer than the time of a block.
+    /// follow the pause immediately, if that is longer than the time of a block.
     fn leave_out(&mut self, pause: Nanos) {
         if !self.think.as_ref().is_some_and(|think| think.is_outside_rate()) {
             return;

@@ -32,7 +32,7 @@ pub(super) struct Slot {
     /// When it had been submitted, by its share of the time of its batch.
     pub issued: Nanos,
     pub len: u64,
-    /// That of [`Io::zone`](crate::generate::Io::zone), or [`NO_ZONE`].
+    /// The zone of [`Io::zone`](crate::generate::Io::zone), or [`NO_ZONE`].
     pub zone: u32,
     pub op: Op,
     pub dir: DataDir,

@@ -1,7 +1,7 @@
 //! The statistics of one clone of a job, or of a group of clones merged.
 //!
 //! Latencies are of successful I/Os only. I/Os often come in [runs](super::runs) of equal size and
-//! latency, which are recorded at once.
+//! latency, which are recorded together.
 use super::counts::{BatchSizes, DepthLevels, Errors};
 use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};

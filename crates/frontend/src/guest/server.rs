@@ -131,7 +131,7 @@ impl Clients {
             }
             Err(error) => error,
         };
-        // No descriptors left, for one: whoever wants to connect still does, and would wake us at once.
+        // No descriptors left, for example: the client is still there, and would wake us immediately.
         if self.retry.is_none() {
             let path = self.socket.path.display();
             tracing::warn!("{path}: cannot accept a client, and will try again: {error}");
@@ -198,7 +198,7 @@ impl<S: Served> Frontend for Serving<S> {
     fn for_each_channel(&mut self, _visit: &mut dyn FnMut(&mut Channel)) {}
 
     fn wait_fds(&mut self, set: &mut WaitSet) {
-        // The end is not kept up by who writes.
+        // The end is not delayed by a thread that writes.
         if !self.stopping.load(Ordering::Acquire) {
             self.served.wait_fds(set);
             self.clients.wait_fds(set);

@@ -52,7 +52,7 @@ pub struct MessageSocket {
 }
 
 impl MessageSocket {
-    /// A client's.
+    /// Wraps a connected client's socket.
     pub fn new(socket: UnixStream) -> Self {
         MessageSocket {
             socket,
@@ -90,7 +90,7 @@ impl MessageSocket {
     /// these bytes, as far as they say: at least one more than there are, or as many.
     ///
     /// # Errors
-    /// Those of `whole`, and of the socket.
+    /// The errors of `whole`, and of the socket.
     pub fn receive<E: From<SocketError>>(
         &mut self,
         now: Nanos,

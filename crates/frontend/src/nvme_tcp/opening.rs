@@ -10,7 +10,7 @@ use zonal_nvme::tls::{CipherSuite, PskTable, Psks, TlsPsk};
 use zonal_os::poll::socket::Socket;
 use zonal_os::tls::{Acceptor, Psk, TlsError};
 
-/// The first byte of a TLS handshake: ContentType of a record (RFC 8446, section 5.1). That of NVMe/TCP
+/// The first byte of a TLS handshake: ContentType of a record (RFC 8446, section 5.1). The first byte of NVMe/TCP
 /// is 0, the type of ICReq.
 const HANDSHAKE: u8 = 0x16;
 

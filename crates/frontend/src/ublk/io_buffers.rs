@@ -22,7 +22,7 @@ pub struct IoBuffers {
 }
 
 impl IoBuffers {
-    /// Those of queue `queue` of the device whose character device is `file`.
+    /// The buffers of queue `queue` of the device whose character device is `file`.
     pub fn new(file: Arc<File>, queue: u16, notify: Notify) -> Self {
         IoBuffers { file, queue, notify, copy_reported: AtomicBool::new(false) }
     }

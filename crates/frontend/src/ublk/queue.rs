@@ -190,7 +190,7 @@ impl<D: Driver> Queue<D> {
         Ok(buf)
     }
 
-    /// Copies a zone report to the request, whose pages are zeroed behind it.
+    /// Copies a zone report to the request, whose pages are zeroed after it.
     fn report(&mut self, tag: u16, first: ZoneNo, most: u32) -> Result<(), Status> {
         let queue = self.channel.queue();
         let room = self.max_request_sectors as usize * 512 / size_of::<BlkZone>();

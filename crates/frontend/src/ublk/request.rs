@@ -37,7 +37,7 @@ impl BioDesc {
 ///
 /// # Errors
 /// [`Status::NotSupported`] for an unknown operation; [`Status::Invalid`] for more data than a
-/// request may have and for a report that begins behind the device.
+/// request may have and for a report that begins after the device.
 pub fn decode(
     limits: &Limits,
     max_request_sectors: u32,

@@ -74,7 +74,7 @@ impl From<DmaError> for RingError {
     }
 }
 
-/// Pieces of guest memory, one behind the other.
+/// Pieces of guest memory, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
     pieces: Vec<(u64, u32)>,
@@ -97,7 +97,7 @@ impl Pieces {
     /// Visits the pieces of `len` bytes from byte `offset` on: address, and where in these bytes.
     ///
     /// # Errors
-    /// Those of `visit`.
+    /// The errors of `visit`.
     fn each(
         &self,
         mut offset: u64,

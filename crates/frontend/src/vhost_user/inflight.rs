@@ -29,7 +29,7 @@ fn area_len(rings: u16, size: u16) -> u64 {
     (ring_len(size) * u64::from(rings)).next_multiple_of(PAGE)
 }
 
-/// New memory for the requests of so many rings of this size.
+/// New memory for the requests of this many rings of this size.
 ///
 /// # Errors
 /// `EINVAL` for a size that rings do not have; those of memfd.

@@ -53,7 +53,7 @@ fn whole(received: &[u8]) -> Result<usize, Disconnect> {
 }
 
 impl Messages {
-    /// A client's.
+    /// Wraps a connected client's socket.
     pub fn new(socket: UnixStream) -> Self {
         Messages(MessageSocket::new(socket))
     }

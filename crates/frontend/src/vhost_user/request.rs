@@ -41,7 +41,7 @@ impl Request {
 pub enum Decoded {
     /// A bio.
     Bio(Request, Bio),
-    /// It is done: so many bytes of it were written.
+    /// It is done: the number of bytes that were written.
     Done(u32),
 }
 

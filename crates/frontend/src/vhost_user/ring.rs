@@ -118,7 +118,7 @@ impl Ring {
         self.next_avail = self.next_used.wrapping_add(in_flight);
     }
 
-    /// How many chains are there, after a check that there can be so many.
+    /// The number of chains, after a check that there can be as many.
     fn available(&self, memory: &GuestMemory) -> Result<u16, RingError> {
         let avail = memory.load16(self.layout.avail_idx())?;
         let in_flight = avail.wrapping_sub(self.next_used);

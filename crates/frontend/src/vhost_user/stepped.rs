@@ -15,7 +15,7 @@ pub struct Stepped {
 }
 
 impl Stepped {
-    /// The device behind `queue`, with so many virtqueues: 1 to 256.
+    /// The device behind `queue`, with 1 to 256 virtqueues.
     ///
     /// # Errors
     /// virtio has no such devices.

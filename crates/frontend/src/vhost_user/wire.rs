@@ -170,7 +170,7 @@ message! {
         flags: U32,
     }
 
-    /// Memory for requests in flight. Some clients have padding behind it.
+    /// Memory for requests in flight. Some clients have padding after it.
     pub struct InflightArea: 20 {
         size: U64,
         offset: U64,

@@ -215,7 +215,7 @@ fn path_that_is_missing_at_first_is_connected_later() {
 pub struct Proxy {
     pub address: SocketAddr,
     pub mute: Arc<AtomicBool>,
-    /// Those of the first connection, which is that of the first admin queue.
+    /// The bytes of the first connection, that of the first admin queue.
     pub mute_first: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }

@@ -138,7 +138,7 @@ fn memory_that_is_unmapped_in_flight_fails_its_commands() {
     guest.enable();
     verify(&mut guest, 1, 1);
     drop(guest);
-    // All at once.
+    // All together.
     let mut guest = Guest::start(served.path());
     let all = [24_u32.to_le_bytes(), 2_u32.to_le_bytes()].concat();
     guest.client.call(DMA_UNMAP, &[all, vec![0; 16]].concat(), &[]).expect("all memory");

@@ -52,7 +52,7 @@ pub struct Devices {
 /// What the jobs of one device need.
 #[derive(Default)]
 struct DeviceUse<'a> {
-    /// Channels in use at once, at most.
+    /// Channels in use at the same time, at most.
     channels: usize,
     /// Devices of this name: several for a file system on several disks.
     disks: u32,

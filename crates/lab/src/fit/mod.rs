@@ -33,7 +33,7 @@ use zonal_fio::rng::Rng;
 const FOLDS: usize = 5;
 /// From this number of loads on, some are held out by default, in place of folds.
 const MANY: usize = 30;
-/// One in so many, by default.
+/// One in this many, by default.
 const HOLD_OUT: u32 = 5;
 /// A parameter with less effect than this moves nothing: a factor of two changes the figures by less
 /// than 1 %, as a root mean square.
@@ -55,7 +55,7 @@ pub struct FitOptions {
     pub starts: u32,
     /// Folds for cross-validation; `None` for as many as suit the loads.
     pub folds: Option<usize>,
-    /// One load in so many is held out; `None` for what suits the loads, 0 for none.
+    /// One load in this many is held out; `None` for what suits the loads, 0 for none.
     pub hold_out: Option<u32>,
     /// Loads that are run, at most.
     pub loads: usize,
@@ -72,7 +72,7 @@ pub enum Verdict {
     MovesNothing,
     /// Others have the same effect.
     NotDistinct,
-    /// There are too few loads for so many parameters.
+    /// There are too few loads for the number of parameters.
     TooFewLoads,
 }
 

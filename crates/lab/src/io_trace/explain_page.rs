@@ -1,4 +1,4 @@
-//! Where the time of I/Os went, as a page: a stacked bar for each percentile, and the table behind.
+//! Where the time of I/Os went, as a page: a stacked bar for each percentile, and the table after.
 use super::explain::{Explained, Row};
 use crate::page::{self, escaped};
 use std::fmt::Write;

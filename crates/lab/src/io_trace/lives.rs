@@ -35,7 +35,7 @@ pub(super) struct Issue {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Issued {
-    /// As a command of so many sectors.
+    /// As a command of this many sectors.
     Alone { hw_queue: u32, tag: Tag, nr_sectors: u32 },
     /// As a part of another request; 0 if that is not traced.
     Merged { into: u64 },

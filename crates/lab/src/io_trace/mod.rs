@@ -35,7 +35,7 @@ pub enum Format {
 
 impl Format {
     /// The format that a file's name suggests: JSON for `.json`, blktrace for `.blktrace`, else
-    /// Perfetto's.
+    /// The format of Perfetto.
     pub fn of(file: &Path) -> Self {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("json") => Format::Json,
@@ -50,7 +50,7 @@ impl Format {
 pub struct Settings {
     /// The file and its format; `None` to trace for [`IoTrace::sections`] alone.
     pub file: Option<(PathBuf, Format)>,
-    /// Trace every so many bios of each channel.
+    /// Trace one in this many bios of each channel.
     pub one_in: u64,
     /// The most memory that events may take; what comes later is not traced.
     pub limit: Bytes,

@@ -57,13 +57,13 @@ pub enum Focus {
 /// Where the zones of two jobs side by side are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// One zone each, the writes in the one behind the reads'.
+    /// One zone each, the writes in the one after the reads'.
     Adjacent,
     /// The writes 100 zones on.
     Offset,
     /// The writes in zone 902.
     OffsetFar,
-    /// 200 zones each, one range behind the other.
+    /// 200 zones each, one range after the other.
     Strip,
     /// The writes over the last 202 zones.
     StripFar,
@@ -250,7 +250,7 @@ impl NamedLoad {
         self.kind == LoadKind::Write(Writer::WriteMq) && self.depth > 1 && !self.merges()
     }
 
-    /// Bytes that are in flight at once, at most.
+    /// Bytes that are in flight at the same time, at most.
     pub fn bytes_in_flight(&self) -> u64 {
         let depth = match self.kind {
             LoadKind::Write(Writer::Write) | LoadKind::Management(_) => 1,

@@ -44,7 +44,7 @@ pub(super) fn in_turns(phases: [Phase; 2], ios: f64) -> Figures {
         sum.iops += phase.figures.iops * share;
         sum.bytes += phase.figures.bytes * share;
         sum.mean += phase.figures.mean * phase.figures.iops * share;
-        // Both phases ran for the same time: each I/O stands for those of so many milliseconds.
+        // Both phases ran for the same time: each I/O stands for those of several milliseconds.
         let weight = (seconds * 1e3).round() as u64;
         phase.clat.bins().for_each(|(value, count)| clat.record(value, count * weight));
     }

@@ -61,7 +61,7 @@ impl FigureUse {
         }
     }
 
-    /// What is printed behind a published figure.
+    /// What is printed after a published figure.
     pub fn mark(self) -> &'static str {
         match self {
             FigureUse::Prediction => "",

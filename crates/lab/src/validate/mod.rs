@@ -36,7 +36,7 @@ use std::path::PathBuf;
 pub struct ValidateOptions {
     /// How the loads run.
     pub run: RunOptions,
-    /// One load in so many is held out: a fit with the same number did not see it.
+    /// One load in this many is held out: a fit with the same number did not see it.
     pub hold_out: Option<u32>,
     /// The file that keeps predictions, and that they are taken from.
     pub resume: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub struct Validation {
     pub cells: Cells,
     /// The model's figures, by load.
     pub loads: Vec<Predicted>,
-    /// One load in so many is held out.
+    /// One load in this many is held out.
     pub hold_out: Option<u32>,
     /// Loads whose predictions were in the state file.
     pub resumed: usize,

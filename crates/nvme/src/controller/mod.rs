@@ -59,7 +59,7 @@ impl Transport {
             | AdminOpcode::CREATE_CQ
             | AdminOpcode::DELETE_CQ
             | AdminOpcode::DOORBELL_BUFFER_CONFIG => self == Transport::Pcie,
-            // A function whose host is gone is reset by whoever has the bus.
+            // A function whose host is gone is reset by the thread that has the bus.
             AdminOpcode::KEEP_ALIVE => self == Transport::Fabrics,
             _ => true,
         }
@@ -86,7 +86,7 @@ const MAX_QUEUE: u16 = 1024;
 const MAX_IO_QUEUES: u16 = 128;
 /// Namespaces of a subsystem, and the largest of their identifiers (NN, MNAN).
 pub const MAX_NAMESPACES: u32 = 1024;
-/// Asynchronous Event Requests outstanding at once.
+/// Asynchronous Event Requests outstanding at the same time.
 const MAX_EVENT_REQUESTS: usize = 4;
 /// Longest text of a mark, in bytes.
 const MAX_MARK: usize = 4096;

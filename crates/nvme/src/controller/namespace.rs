@@ -41,7 +41,7 @@ pub enum NamespaceError {
     LastZone {
         /// The size of the device.
         capacity: Sector,
-        /// That of its zones.
+        /// The size of its zones.
         zone_size: Sector,
     },
     /// The longest zone append is shorter than a page.

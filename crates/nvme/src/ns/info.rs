@@ -22,9 +22,9 @@ pub struct Ids {
 pub struct ZoneInfo {
     /// Distance between zone starts.
     pub size: Sector,
-    /// Zones that may be open at once; 0 for no limit.
+    /// Zones that may be open at the same time; 0 for no limit.
     pub max_open: u32,
-    /// Zones that may be active at once; 0 for no limit.
+    /// Zones that may be active at the same time; 0 for no limit.
     pub max_active: u32,
     /// Their random write areas.
     pub zrwa: ZrwaLimits,

@@ -1,6 +1,6 @@
 //! A namespace on one controller (a path), and what its paths share (the head).
 //!
-//! A path carries a copy of what commands are made from. That is eleven bytes, and whoever sends a
+//! A path carries a copy of what commands are made from. That is eleven bytes, and the sender of a
 //! command holds the path anyway. The format of a namespace does not change under a path: a host that
 //! finds a new format freezes the queue and makes new paths. So the copy is never stale, and a
 //! command reads one cache line without following a pointer. `benches/ns_head` compares this with the

@@ -25,7 +25,7 @@ pub struct ControllerInfo<'a> {
 /// Identifies namespace `nsid`. `identify` sends Identify for it and returns 4096 bytes.
 ///
 /// # Errors
-/// That of `identify`; inside, why the namespace cannot be used.
+/// The error of `identify`; inside, why the namespace cannot be used.
 ///
 /// # Panics
 /// If `identify` returns fewer bytes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct PskTable(BTreeMap<Vec<u8>, Arc<TlsPsk>>);
 
 impl PskTable {
-    /// Those of a subsystem with this name, and of the discovery subsystem.
+    /// The keys of a subsystem with this name, and of the discovery subsystem.
     pub fn new(psks: &Psks, subsystem: &str) -> Self {
         let mut table = BTreeMap::new();
         for (host, configured) in psks.iter() {

@@ -52,7 +52,7 @@ wire! {
         pub mec: u8,
         /// OACS: optional admin commands.
         pub oacs: U16,
-        /// ACL: abort commands at once, minus one.
+        /// ACL: concurrent abort commands, minus one.
         pub acl: u8,
         /// AERL: outstanding Asynchronous Event Requests, minus one.
         pub aerl: u8,

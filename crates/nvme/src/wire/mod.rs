@@ -1,6 +1,6 @@
 //! The structures that host and controller exchange, to the byte.
 //!
-//! Any bytes of the right length are a structure, without copying or checking; whoever uses a field
+//! Any bytes of the right length are a structure, without copying or checking; the user of a field
 //! checks its value. Sizes are checked at compile time, numbers are little endian on every machine,
 //! and there is no padding.
 //!

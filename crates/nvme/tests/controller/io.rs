@@ -198,7 +198,7 @@ fn deallocation_empties_blocks_and_is_a_hint_to_sequential_zones() {
     let whole = pattern(4, 1);
     let expected = [&[0; 4096], &whole[4096..8192], &[0; 4096], &whole[12288..]].concat();
     assert_eq!(read, expected);
-    // As Linux sends it: what is behind the ranges is no range.
+    // As Linux sends it: what is after the ranges is no range.
     let (mut command, mut data) = deallocate(&[(1, 1)], 2);
     data.resize(4096, 0xff);
     command.dptr = Sgl::in_capsule(4096);

@@ -779,7 +779,7 @@ fn io_queues_end_with_a_reset_a_shutdown_and_the_admin_queue() {
         assert_eq!(bell.0.load(Ordering::Relaxed), 1, "{what} wakes the queue's thread");
         assert_eq!(io.poll(NOW), Err(SessionError::Reset), "{what}");
         let Some(mut host) = host else { continue };
-        // Its identifier is free at once, and stays in use when the old queue goes.
+        // Its identifier is free immediately, and stays in use when the old queue goes.
         host.set(Property::CC, 0x46_0060);
         host.set(Property::CC, 0x46_0061);
         let mut next = session(&subsystem);

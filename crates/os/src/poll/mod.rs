@@ -41,7 +41,7 @@ const NO_SPIN_TIME: Duration = Duration::from_millis(50);
 /// How a thread with nothing to do waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitPolicy {
-    /// It polls again at once. The lowest latency; costs a whole processor.
+    /// It polls again immediately. The lowest latency; costs a whole processor.
     Spin,
     /// It polls again after it has offered the processor to other threads (`sched_yield`). Costs
     /// what nobody else wants of a processor.
@@ -82,7 +82,7 @@ impl WakeUp for Waker {
 #[derive(Debug, Default)]
 pub struct WaitSet {
     fds: Vec<libc::pollfd>,
-    /// Those of channels, which are to be read; kept for its capacity.
+    /// The file descriptors of channels, which are to be read; kept for its capacity.
     readable: Vec<RawFd>,
 }
 
@@ -221,7 +221,7 @@ fn next_event<F: Frontend>(frontend: &mut F, now: Nanos, draining: bool) -> Wake
 }
 
 /// Yields between polls, for the peer may need this processor to answer. Not on a crowded machine:
-/// there a yield can take milliseconds, whereas a thread that sleeps is woken at once.
+/// there a yield can take milliseconds, whereas a thread that sleeps is woken immediately.
 #[derive(Debug, Default)]
 pub struct SpinWait {
     since: Option<Instant>,

@@ -51,7 +51,7 @@ pub trait Frontend {
         policy
     }
 
-    /// The thread is about to sleep: from now on, whoever brings a request by other means than a
+    /// The thread is about to sleep: from now on, a thread that brings a request by other means than a
     /// file descriptor calls [`Poller::waker`]. Returns false if one has arrived already.
     fn prepare_to_sleep(&mut self) -> bool {
         true

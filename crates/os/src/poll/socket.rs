@@ -64,7 +64,7 @@ impl SocketCalls {
     }
 }
 
-/// How long a thread lets a sender work that has found nothing of so many bytes of data.
+/// How long a thread lets a sender work that has found none of this many bytes of data.
 #[doc(hidden)]
 pub fn pause_for(missing: usize) -> Option<Duration> {
     (missing >= LONG_MISSING).then_some(PAUSE)

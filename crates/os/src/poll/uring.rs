@@ -54,7 +54,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
     /// Makes `file` fixed file 0.
     ///
     /// # Errors
-    /// Those of `io_uring_register`.
+    /// The errors of `io_uring_register`.
     pub fn register_file(&self, file: &File) -> io::Result<()> {
         self.ring.submitter().register_files(&[file.as_raw_fd()])
     }
@@ -62,7 +62,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
     /// Makes a table of `len` fixed buffers, all empty.
     ///
     /// # Errors
-    /// Those of `io_uring_register`.
+    /// The errors of `io_uring_register`.
     pub fn register_buffers_sparse(&self, len: u32) -> io::Result<()> {
         self.ring.submitter().register_buffers_sparse(len)
     }
@@ -104,7 +104,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Uring<S, C> {
     }
 
     /// Submits if at least as many entries are queued as the kernel has. So the first of many entries
-    /// start at once and the others in ever longer batches, each while the kernel works on those
+    /// start immediately and the others in ever longer batches, each while the kernel works on those
     /// before: it passes none of a batch to the drive before it has prepared all.
     ///
     /// # Errors

@@ -171,7 +171,7 @@ impl ManagedDevice {
         })
     }
 
-    /// Cuts the power, at once or at a moment to come. In the first case it is back afterwards.
+    /// Cuts the power, immediately or at a moment to come. In the first case it is back afterwards.
     fn cut_power(&self, PowerCut { plan, image }: PowerCut) -> Result<Value, String> {
         let Power { device, save } = self.power()?;
         if let Some(image) = image.as_ref().filter(|image| image.exists()) {

@@ -15,7 +15,7 @@ impl MetricsServer {
     /// Answers `GET /metrics` on `address`; port 0 for any free one.
     ///
     /// # Errors
-    /// Those of listening on the address.
+    /// The errors of listening on the address.
     pub fn start(address: SocketAddr, manager: Arc<DeviceManager>) -> io::Result<Self> {
         let page = move || Page { content_type: CONTENT_TYPE, text: manager.metrics() };
         let handler = Handler::Page(Box::new(page));

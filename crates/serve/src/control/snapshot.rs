@@ -1,7 +1,7 @@
 //! What a metrics page says about a device that may have to be waited for: its zones and events.
 //!
 //! A thread asks the device, one at a time. A page waits for the answer up to [`PATIENCE`] and has
-//! the last one otherwise; while the thread still waits, later pages have that at once.
+//! the last one otherwise; while the thread still waits, later pages have that immediately.
 use super::managed::ManagedDevice;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

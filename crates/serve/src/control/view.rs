@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(cell(&[zone(ZoneCondition::NotWritePointer, 0)]), ('-', 0));
     }
 
-    /// A map of zones, of which the device reports at most so many at a time.
+    /// A map of zones, of which the device reports a limited number at a time.
     fn map(zones: &[Zone], at_once: usize, range: MapRange) -> ZoneMap {
         ZoneMap::of(zones.len() as u32, range, |first, max, report| {
             let rest = &zones[first.index()..];

@@ -26,9 +26,9 @@ pub struct NvmeOptions {
     pub tls_psk: Option<PathBuf>,
     /// Hosts without a key may not connect without TLS.
     pub requires_tls: bool,
-    /// Connections at once, of all hosts.
+    /// Connections at the same time, of all hosts.
     pub max_connections: usize,
-    /// Connections at once of one host NQN.
+    /// Connections at the same time of one host NQN.
     pub max_host_connections: usize,
     /// I/O queues of a controller, from 1 to 128.
     pub io_queues: u16,

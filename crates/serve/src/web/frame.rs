@@ -117,7 +117,7 @@ pub struct Ios {
     pub written_bytes: u64,
     /// Discards, flushes and zone management.
     pub others: u64,
-    /// Those of any kind that failed.
+    /// Commands of any kind that failed.
     pub failures: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Frames for all who look at a page: made while somebody does, and kept for nobody who is slow.
+//! Frames for all viewers of a page: made while there are any, and not kept for slow ones.
 use super::frame::Frame;
 use super::sampler::Sampler;
 use crate::control::http::Feed;

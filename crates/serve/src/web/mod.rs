@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Sampler    looks at a device now and then: a Frame
-//!  hub        frames for all who look, five a second, none if nobody does
+//!  hub        frames for all viewers, five a second, none without a viewer
 //!  recording  frames of a run, in memory and in a file
 //!  page/      what the browser gets: one page for both
 //! ```

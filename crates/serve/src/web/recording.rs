@@ -82,7 +82,7 @@ impl Recording {
     /// Writes the recording to a file.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut out = BufWriter::new(zonal_os::output_file::create(path)?);
         let header = Header {

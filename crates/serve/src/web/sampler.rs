@@ -62,7 +62,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler that puts the zones into at most so many cells.
+    /// A sampler that puts the zones into at most this many cells.
     pub fn new(watched: Watched, cells: u32, clock: SampleClock) -> Self {
         let limits = watched.queue.limits();
         let info = DeviceInfo {

@@ -1,7 +1,7 @@
 //! The observable part of a volatile write cache: what a power loss may lose.
 //!
 //! [`WriteCache`] has the rules; here is what it takes to apply them to a medium that executes each
-//! write at once: the data that writes outside sequential zones have replaced. After a power loss,
+//! write immediately: the data that writes outside sequential zones have replaced. After a power loss,
 //! the medium holds what was durable, and a random part of the rest.
 use std::collections::BTreeMap;
 use zonal_blk::{BioFlags, Device, Limits, Op, Request, Sector, ZoneCondition, ZoneKind, ZoneNo};

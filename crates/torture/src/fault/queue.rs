@@ -52,7 +52,7 @@ impl FaultQueue {
         }
     }
 
-    /// Executes a command that is due. It goes to `done` if it completes at once; the device inside
+    /// Executes a command that is due. It goes to `done` if it completes immediately; the device inside
     /// may keep it.
     fn execute(&mut self, now: Nanos, pending: Pending, done: &mut Vec<Box<Request>>) {
         let Pending { fault, mut request, .. } = pending;

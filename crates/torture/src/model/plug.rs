@@ -261,7 +261,7 @@ impl Model {
         Ok(())
     }
 
-    /// Issues the first waiting write, merged with those behind it if possible. Returns whether there
+    /// Issues the first waiting write, merged with those after it if possible. Returns whether there
     /// was one.
     fn issue_next(&mut self, zone: usize) -> bool {
         let longest = if self.merge { self.limits.max_sectors } else { 0 };

@@ -122,7 +122,7 @@ pub fn execute(
 /// The NSID of a node.
 ///
 /// # Errors
-/// Those of the ioctl.
+/// The errors of the ioctl.
 pub fn nsid(file: &File) -> io::Result<u32> {
     // SAFETY: this ioctl accesses no memory.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), ID) };

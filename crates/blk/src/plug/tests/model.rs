@@ -134,7 +134,7 @@ impl Model {
         self.send(channel, command);
     }
 
-    /// Writes submitted together, one behind the other.
+    /// Writes submitted together, one after the other.
     pub(super) fn submit_batch(
         &mut self,
         channel: usize,
@@ -209,7 +209,7 @@ impl Model {
         }
     }
 
-    /// Issues the first waiting write, merged with those behind it that can be.
+    /// Issues the first waiting write, merged with those after it that can be.
     fn send_next(&mut self, zone: usize, channel: usize) -> bool {
         let z = &mut self.zones[zone];
         z.write_out = false;

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 enum PlugStep {
     /// A bio on a channel, `off` sectors from where it should be.
     Submit { channel: usize, op: Op, zone: usize, off: u64, len: u32 },
-    /// Writes submitted together, one behind the other, `off` sectors from where they should be.
+    /// Writes submitted together, one after the other, `off` sectors from where they should be.
     Batch { channel: usize, zone: usize, off: u64, lens: Vec<u32> },
     /// The queue is drained, and the policy is changed.
     Switch,

@@ -119,7 +119,7 @@ fn a37_aborted_plug_gives_up_its_place_in_the_line() {
     assert_eq!(ended, [(aborted, Status::IoError), (reset, Status::Ok)]);
     assert_eq!(listed(&rig), [0, 2]);
     assert_eq!(rig.queue.dump_plugs(true)[1].references, 0);
-    // It is queued again behind the others.
+    // It is queued again after the others.
     rig.write(64, 8);
     rig.drain();
     assert_eq!(rig.writes(), [(0, 8), (128, 8), (64, 8)]);

@@ -12,7 +12,7 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 enum BfqStep {
     Insert(Spec),
-    /// Inserts and dispatches at once.
+    /// Inserts and dispatches in one step.
     Pass(Spec),
     /// Some at these places and of these lengths as a batch, else alike.
     Batch(Spec, Vec<(u64, u32)>),

@@ -387,7 +387,7 @@ impl Bfq {
         self.in_flight += 1;
     }
 
-    /// The service slot in which a request or batch that has just come can be dispatched at once: its queue is in service and empty, and the slot is not over.
+    /// The service slot in which a request or batch that has just come can be dispatched immediately: its queue is in service and empty, and the slot is not over.
     fn service_for(&mut self, now: Nanos, kind: &BatchKind) -> Option<Service> {
         let service = self.service?;
         if !self.first.is_empty() {

@@ -66,7 +66,7 @@ pub(super) struct Reference {
     ended: Vec<(u64, u64, bool)>,
 }
 
-/// How long `sectors` take whoever counts `weight`: in 2^-24 sectors, rounded down.
+/// How long `sectors` take for a process of weight `weight`: in 2^-24 sectors, rounded down.
 fn virtual_time(sectors: u64, weight: u64) -> u128 {
     u128::from(sectors) * (1 << 24) / u128::from(weight)
 }
@@ -163,7 +163,7 @@ impl Reference {
         }
     }
 
-    /// Whether a batch that has just come can be sent at once: nothing else waits, it is its process's
+    /// Whether a batch that has just come can be sent immediately: nothing else waits, it is its process's
     /// turn, and all of it fits into that. If so, returns where the process sent last, and the batch is
     /// charged.
     pub(super) fn take_batch(&mut self, now: u64, batch: &[Spec]) -> Option<u64> {
@@ -202,7 +202,7 @@ impl Reference {
         self.virtual_now[class.index()] += virtual_time(charge, weights);
     }
 
-    /// The batch was sent as so many commands, of which the last ends at `end`.
+    /// The batch was sent as this many commands, of which the last ends at `end`.
     pub(super) fn sent_batch(&mut self, commands: usize, end: u64) {
         let owner = self.turn.as_ref().expect("a process has its turn").owner;
         self.processes[owner].position = end;

@@ -260,7 +260,7 @@ struct Latencies {
 }
 
 impl Latencies {
-    /// Counts a latency that so many commands had.
+    /// Counts a latency that this many commands had.
     fn add(&mut self, latency: Nanos, target: Nanos, count: u32) {
         let part = (target.0 / u64::from(GOOD)).max(1);
         let bucket = latency.0.saturating_sub(1) / part;

@@ -51,7 +51,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The quarter of the target, from 0 to 7, in which the latency lies that so many of a hundred
+    /// The quarter of the target, from 0 to 7, in which the latency lies that this many of a hundred
     /// do not exceed.
     fn quarter(&mut self, now: u64, percent: usize, target: u64) -> Option<u64> {
         let n = self.latencies.len();

@@ -151,11 +151,11 @@ fn few_samples_say_something_after_a_second() {
 #[derive(Clone, Debug)]
 enum KyberStep {
     Insert(Spec),
-    /// Many of a kind at once.
+    /// Many of a kind together.
     Fill(Op, u32),
-    /// Some of a kind as a batch, the second half right behind one another.
+    /// Some of a kind as a batch, the second half right after one another.
     Batch(Op, u32),
-    /// Inserts and dispatches at once.
+    /// Inserts and dispatches in one step.
     Pass(Spec),
     Advance(u64),
     /// Advances to when the scheduler says that it counts tokens.

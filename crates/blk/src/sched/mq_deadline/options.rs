@@ -13,7 +13,7 @@ options! {
         writes_starved: u32 = 2, [writes_starved: Count 0 to COUNT_MAX];
         /// Requests in a batch: dispatched in one direction, in sector order.
         fifo_batch: u32 = 16, [fifo_batch: Count 1 to COUNT_MAX];
-        /// Whether the request to dispatch is also merged behind the one that ends where it begins.
+        /// Whether the request to dispatch is also merged after the one that ends where it begins.
         front_merges: bool = true, [front_merges: Switch 0 to 1];
         /// Commands other than reads that may be in flight; 0 for no limit.
         async_depth: u32 = 0, [async_depth: Count 0 to COUNT_MAX];

@@ -110,7 +110,7 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// Adds a request behind the `live` ones that wait.
+    /// Adds a request after the `live` ones that wait.
     pub(super) fn push(&mut self, key: Key, store: &Store, live: usize) {
         self.compact(store, live);
         self.arrivals.push_back((key.slot(), key.seq()));
@@ -142,7 +142,7 @@ impl Fifo {
         waiting.filter_map(|&(slot, seq)| store.find(slot, seq)).find(|&key| fits(key))
     }
 
-    /// A request that stays at the front keeps the stale entries behind it: drop them when they are
+    /// A request that stays at the front keeps the stale entries after it: drop them when they are
     /// the greater part.
     fn compact(&mut self, store: &Store, live: usize) {
         if live == 0 {
@@ -164,7 +164,7 @@ pub(super) struct WaitQueue {
 /// A command to dispatch.
 pub(super) struct TakenCommand {
     pub(super) request: Box<Request>,
-    /// Requests merged behind it.
+    /// Requests merged after it.
     pub(super) merged: usize,
     /// First sector of the last of them.
     pub(super) last: u64,

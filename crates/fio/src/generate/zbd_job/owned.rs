@@ -15,7 +15,7 @@ pub(super) struct ZoneSlot {
 }
 
 impl ZoneSlot {
-    /// Whether a block of this length fits behind the write pointer.
+    /// Whether a block of this length fits after the write pointer.
     #[inline(always)]
     pub(super) fn has_room(&self, block: u64) -> bool {
         self.owned.wp + block <= self.owned.capacity

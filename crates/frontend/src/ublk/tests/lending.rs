@@ -22,9 +22,9 @@ struct IoBuffers {
 pub struct Lending {
     tags: Mutex<Vec<IoBuffers>>,
     counts: Mutex<Counts>,
-    /// Every so many are not lent.
+    /// One in this many is not lent.
     refuses: Option<u32>,
-    /// Requests are cut in so many parts.
+    /// Requests are cut in this many parts.
     parts: u32,
 }
 
@@ -207,7 +207,7 @@ impl HwQueue for DiskQueue {
             let lending = (lent.memory() as &dyn Any).downcast_ref::<Lending>();
             lending.expect("it lends").register(lent.token())
         });
-        // Those behind end before those in front.
+        // The later ones end before the earlier ones.
         let time = Nanos(1000 * (100 - request.sector().0 % 100));
         self.moving.push((now + time, registered, request));
         Ok(())

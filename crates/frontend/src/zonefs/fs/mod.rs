@@ -63,7 +63,7 @@ struct State {
     opened: bool,
     /// Writes in flight.
     in_flight: u32,
-    /// The write pointer behind them, in bytes from the start of the file.
+    /// The write pointer after them, in bytes from the start of the file.
     next: u64,
 }
 

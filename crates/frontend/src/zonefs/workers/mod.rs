@@ -256,7 +256,7 @@ impl Worker {
         if self.is_short(&job)
             && let Ok(mut engine) = self.engine.try_lock()
             && engine.may_begin()
-            // Jobs are taken out of the inbox only by whoever holds the engine.
+            // Jobs are taken out of the inbox only by the thread that holds the engine.
             && self.inbox().jobs.is_empty()
         {
             engine.begin(clock.now(), job);

@@ -2,7 +2,7 @@
 //! All.
 //!
 //! Their bios are made as the bounds of the queue allow, so that a command costs little however long
-//! it is. One command at a time has bios left, and those behind it wait: a write must not overtake
+//! it is. One command at a time has bios left, and those after it wait: a write must not overtake
 //! the Write Zeroes before it.
 use super::Namespace;
 use crate::NvmeStatus;
@@ -35,7 +35,7 @@ impl Remaining {
         }
     }
 
-    /// Bytes of memory that a bio is charged. That of a Write Zeroes needs them on a device that
+    /// Bytes of memory that a bio is charged. A Write Zeroes needs them on a device that
     /// cannot write zeroes without data.
     pub fn bytes(&self) -> usize {
         match self {

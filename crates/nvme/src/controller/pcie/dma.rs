@@ -22,14 +22,14 @@ pub trait Dma {
     /// Some of it cannot be written.
     fn write(&self, address: u64, from: &[u8]) -> Result<(), DmaError>;
 
-    /// Loads a number at an address that is a multiple of 4, at once. What the guest wrote before it is
+    /// Loads a number at an address that is a multiple of 4, immediately. What the guest wrote before it is
     /// seen by later reads.
     ///
     /// # Errors
     /// It cannot be read.
     fn load(&self, address: u64) -> Result<u32, DmaError>;
 
-    /// Stores a number at an address that is a multiple of 4, at once and after everything written
+    /// Stores a number at an address that is a multiple of 4, immediately and after everything written
     /// before.
     ///
     /// # Errors

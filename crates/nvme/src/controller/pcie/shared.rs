@@ -1,6 +1,6 @@
 //! What a function and its workers share: doorbells, mail, and what has ended.
 //!
-//! A worker that is about to sleep says so and then looks for work; whoever has work for it puts it
+//! A worker that is about to sleep says so and then looks for work; a thread that has work for it puts it
 //! there and then looks whether it sleeps. Fences between the two make one of them see the other.
 use super::ring::SqRing;
 use crate::controller::MAX_IO_QUEUES;

@@ -64,7 +64,7 @@ struct SubmissionQueue {
     commands: Slab<Command>,
     /// By command identifier, its number in `commands` plus one.
     by_cid: Box<[u16]>,
-    /// Those of commands that have ended, for reuse.
+    /// Segments of commands that have ended, for reuse.
     spare: Vec<Vec<Segment>>,
     /// The last invalid shadow doorbell.
     invalid: Option<u32>,

@@ -100,7 +100,7 @@ pub struct HostConnection {
     /// By CID.
     commands: Vec<Option<PendingCommand>>,
     outstanding: usize,
-    /// Those of them that read long data.
+    /// The commands of them that read long data.
     long_reads: usize,
     /// The PDU that is being received, and the length of its data.
     receiving: Option<(Pdu, usize)>,

@@ -1,4 +1,4 @@
-//! Writes lines on a thread of its own: whoever logs never waits for the reader of the log.
+//! Writes lines on a thread of its own: a thread that logs never waits for the reader of the log.
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
