@@ -75,19 +75,11 @@ fn shutdown_timeout_ends_a_server_that_waits_for_its_device() {
 
 #[test]
 fn second_interrupt_ends_a_run_whose_device_waits() {
-    let run = zonal(&[
-        "run",
-        "--device=null:zones=4,zone_size=1M,latency=3600s",
-        "--name=a",
-        "--rw=read",
-        "--bs=4k",
-    ])
-    .stdout(Stdio::null())
-    .stderr(Stdio::null())
-    .spawn();
-    let mut run = run.expect("the program starts");
-    send(&run, Signal::INT);
-    assert_eq!(end_by_another(&mut run, Signal::INT), Some(128 + 2), "it waits for I/O in flight");
+    let (server, mut stuck) = Stuck::start(&["--shutdown-timeout", "0.5"]);
+    send(&stuck.reader, Signal::INT);
+    let code = end_by_another(&mut stuck.reader, Signal::INT);
+    assert_eq!(code, Some(128 + 2), "it waits for I/O in flight");
+    drop(server);
 }
 
 #[test]

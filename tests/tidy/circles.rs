@@ -109,7 +109,7 @@ fn modules(files: &[(String, String)], root: &str) -> BTreeMap<Names, Module> {
             if let Some(place) = places.into_iter().find(|place| texts.contains_key(place.as_str()))
             {
                 parts.insert(part.clone());
-                waiting.push(([&name[..], &[part.clone()]].concat(), place));
+                waiting.push(([&name[..], std::slice::from_ref(part)].concat(), place));
             }
         }
         let mut module =
