@@ -142,9 +142,8 @@ pub unsafe extern "C" fn zonal_server_location(
 pub extern "C" fn zonal_server_wait(server: c_int) -> c_int {
     guard(|| {
         let served = SERVERS.get(server)?;
-        match &*served.running() {
-            Some(running) => running.wait().map_err(|error| Error::new(libc::EIO, error))?,
-            None => {}
+        if let Some(running) = &*served.running() {
+            running.wait().map_err(|error| Error::new(libc::EIO, error))?
         }
         Ok(0)
     })
@@ -158,9 +157,8 @@ pub extern "C" fn zonal_server_stop(server: c_int) -> c_int {
         let served = SERVERS.remove(server)?;
         // A thread that waits has the lock until then.
         served.stopper.stop();
-        match served.running().take() {
-            Some(running) => running.stop()?,
-            None => {}
+        if let Some(running) = served.running().take() {
+            running.stop()?
         }
         Ok(0)
     })

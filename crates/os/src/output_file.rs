@@ -48,7 +48,7 @@ mod tests {
         create(&path).expect_err("it may stop reading");
         drop(reader.expect("the FIFO"));
         for name in ["new", "new", "/dev/null"] {
-            let mut file = create(&directory.path().join(name)).expect("a file");
+            let mut file = create(directory.path().join(name)).expect("a file");
             file.write_all(b"text").expect("room");
         }
         assert_eq!(std::fs::read(directory.path().join("new")).expect("a file"), b"text");

@@ -121,7 +121,8 @@ fn wrappers_answer_as_the_device_inside_except_for_what_they_change() {
 #[test]
 fn some_kind_of_device_answers_each_question() {
     let all: Vec<Answers> = kinds().iter().map(|kind| Answers::of(&(kind.open)())).collect();
-    let asked: [(&str, fn(&Answers) -> bool); 18] = [
+    type Question = (&'static str, fn(&Answers) -> bool);
+    let asked: [Question; 18] = [
         ("zrwa", |a| a.limits.zrwa != ZrwaLimits::NONE),
         ("report", |a| !a.report.1.is_empty()),
         ("as_new", |a| a.as_new > 0),

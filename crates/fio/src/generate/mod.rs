@@ -75,7 +75,7 @@ enum Pattern {
     Linear(Linear),
     Addresses(Box<Addresses>),
     Files(Box<Files>),
-    Zbd(ZbdJob),
+    Zbd(Box<ZbdJob>),
     Replay(Replay),
     Randomio(Randomio),
 }
@@ -154,7 +154,8 @@ impl Generator {
             }
             (ZoneMode::Zbd, None) => {
                 let table = zbd.expect("zonemode=zbd needs the table of zones");
-                Pattern::Zbd(ZbdJob::new(job, region, table, zone_size, id, (rng(1), rng(3))))
+                let streams = (rng(1), rng(3));
+                Pattern::Zbd(Box::new(ZbdJob::new(job, region, table, zone_size, id, streams)))
             }
         };
         let only = match job.rw {

@@ -352,12 +352,12 @@ impl ZbdTable {
             let counts = !(sequential_only && (entry.conventional || !entry.usable));
             counts && entry.readable() >= bytes
         };
-        let nearest = (0..region.end - region.start).find_map(|distance| {
+
+        (0..region.end - region.start).find_map(|distance| {
             let after = zone.checked_add(distance).filter(|it| region.contains(it));
             let before = zone.checked_sub(distance).filter(|it| region.contains(it));
             after.filter(holds).or_else(|| before.filter(holds))
-        });
-        nearest
+        })
     }
 
     /// Of how many zones that are being written, and the limit of them.

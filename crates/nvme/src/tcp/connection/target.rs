@@ -189,7 +189,7 @@ impl TargetConnection {
 
     /// Whether an R2T is outstanding, so that more data than a capsule has may arrive next.
     pub fn expects_data(&self) -> bool {
-        self.awaiting.len() > 0
+        !self.awaiting.is_empty()
     }
 
     /// Where the next bytes of the connection belong, if they are data of a command. To save a copy,
