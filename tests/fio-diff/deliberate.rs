@@ -22,10 +22,14 @@ pub fn table() -> String {
 /// All.
 pub const DELIBERATE: &[Deliberate] = &[
     Deliberate {
-        what: "the JSON has an additional object `zonal`",
-        why: "device, clock, policy, seed and errors by status, for which fio has no keys",
+        what: "the JSON has an additional object `zonal`, and `job_start` and `zone_resets` beside every fio",
+        why: "device, clock, policy, seed and errors by status, for which fio has no keys; older versions of \
+              fio lack the others",
         covers: |_, found| {
-            found.feature.starts_with("report: /zonal") && found.fio.iter().all(Option::is_none)
+            let is_newer = ["report: /jobs/job_start", "report: /jobs/zone_resets"]
+                .contains(&found.feature.as_str());
+            (is_newer || found.feature.starts_with("report: /zonal"))
+                && found.fio.iter().all(Option::is_none)
         },
     },
     Deliberate {
