@@ -144,7 +144,8 @@ impl BlockPicker {
             }
             Distribution::Zoned(ref zones) => {
                 let blocks_of = |&(io, percent): &(u8, u8)| {
-                    (io, (u128::from(blocks) * u128::from(percent)).div_ceil(100) as u64)
+                    // As in fio, which never comes to what is left at the end.
+                    (io, (u128::from(blocks) * u128::from(percent) / 100) as u64)
                 };
                 Self::zoned(zones.iter().map(blocks_of), blocks)
             }
@@ -303,6 +304,16 @@ mod tests {
             });
             assert!((0.8..1.2).contains(&statistic), "{statistic}");
         }
+    }
+
+    #[test]
+    fn zones_in_percent_are_whole_blocks() {
+        // fio 3.41: `--size=44k --bs=4k --norandommap --random_distribution=zoned:60/10:30/20:10/70`.
+        let counts = counts(&Distribution::Zoned(vec![(60, 10), (30, 20), (10, 70)]), 11);
+        let parts = [&counts[..1], &counts[1..3], &counts[3..10], &counts[10..]];
+        let shares = parts.map(|part| (part.iter().sum::<usize>() * 100).div_ceil(DRAWS));
+        assert!((58..=62).contains(&shares[0]) && (28..=32).contains(&shares[1]), "{counts:?}");
+        assert_eq!(shares[3], 0, "{counts:?}");
     }
 
     #[test]
