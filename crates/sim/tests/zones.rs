@@ -425,6 +425,13 @@ fn offsets_that_are_skipped_end_with_the_region() {
             assert_eq!(plain(&format!("rw={rw}\n{options}")).len(), ios, "{rw} {options}");
         }
     }
+    // A pass of trims counts with its writes.
+    for (io_size, trims) in [("512k", 8), ("1800k", 16), ("2100k", 16), ("4m", 32), ("5000k", 48)] {
+        for rw in ["trimwrite", "randtrimwrite"] {
+            let ios = plain(&format!("rw={rw}\nsize=1m\nio_size={io_size}"));
+            assert_eq!(ios.len(), 2 * trims, "{rw} {io_size}");
+        }
+    }
     assert!(
         plain("rw=read\nsize=1m\nfilesize=2m\nio_size=3m").into_iter().eq((0..32).chain(0..16))
     );

@@ -271,7 +271,9 @@ impl Pace {
                 region.loops -= 1;
                 true
             } else {
-                let done = region.bytes.saturating_sub(self.bytes_left);
+                // Trims have taken nothing off, but their pass counts them.
+                let per_byte = if self.trims_besides { 2 } else { 1 };
+                let done = region.bytes.saturating_sub(self.bytes_left).saturating_mul(per_byte);
                 region.has_amount && region.io_size >= done.saturating_add(region.largest)
             };
         if !again {
