@@ -425,13 +425,6 @@ fn offsets_that_are_skipped_end_with_the_region() {
             assert_eq!(plain(&format!("rw={rw}\n{options}")).len(), ios, "{rw} {options}");
         }
     }
-    // A pass of trims counts with its writes.
-    for (io_size, trims) in [("512k", 8), ("1800k", 16), ("2100k", 16), ("4m", 32), ("5000k", 48)] {
-        for rw in ["trimwrite", "randtrimwrite"] {
-            let ios = plain(&format!("rw={rw}\nsize=1m\nio_size={io_size}"));
-            assert_eq!(ios.len(), 2 * trims, "{rw} {io_size}");
-        }
-    }
     assert!(
         plain("rw=read\nsize=1m\nfilesize=2m\nio_size=3m").into_iter().eq((0..32).chain(0..16))
     );
@@ -439,4 +432,23 @@ fn offsets_that_are_skipped_end_with_the_region() {
     assert_eq!(without_map.len(), 64, "no map says when a loop ends");
     let random = plain("rw=randread\nsize=1m\nfilesize=2m");
     assert!(random.len() == 16 && random.iter().any(|&at| at >= 16), "{random:?}");
+}
+
+#[test]
+fn passes_for_io_size_count_trims_and_verification() {
+    // fio 3.41, as above, on a file without zones.
+    let count = |options: &str| {
+        let text = format!("[a]\nbs=64k\nsize=1m\n{options}\n");
+        Rig::new("null:zoned=false,size=4M,memory=true").run(&text).remove(0).1.len()
+    };
+    for (number_ios, writes) in [(20, 16), (32, 16), (33, 17), (40, 24), (70, 38)] {
+        let options = format!("rw=randwrite\nio_size=16m\nverify=md5\nnumber_ios={number_ios}");
+        assert_eq!(count(&options), 2 * writes, "{options}");
+    }
+    for (io_size, trims) in [("512k", 8), ("1800k", 16), ("2100k", 16), ("4m", 32), ("5000k", 48)] {
+        for rw in ["trimwrite", "randtrimwrite"] {
+            let options = format!("rw={rw}\nio_size={io_size}");
+            assert_eq!(count(&options), 2 * trims, "{options}");
+        }
+    }
 }

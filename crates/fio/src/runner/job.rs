@@ -432,7 +432,7 @@ impl JobRunner {
     #[cold]
     fn has_more_work(&mut self, now: Nanos) -> bool {
         let Some(run_state) = &mut self.run_state else { return false };
-        let has_more_work = run_state.advance(now, self.done.1, &mut self.pace, &mut self.stats);
+        let has_more_work = run_state.advance(now, self.done, &mut self.pace, &mut self.stats);
         if has_more_work {
             (self.contended, self.refilling, self.owed) = (false, true, 0);
             if !run_state.is_past_running() {

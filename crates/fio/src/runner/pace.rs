@@ -245,15 +245,16 @@ impl Pace {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
     }
 
-    /// Whether `number_ios` allows more.
-    pub(super) fn has_ios(&self) -> bool {
-        self.ios_left > 0
+    /// Whether `number_ios` allows more after this many I/Os.
+    pub(super) fn has_ios(&self, done: u64) -> bool {
+        self.ios > done
     }
 
-    /// Restarts with this amount of I/O; returns whether any can be submitted.
-    pub fn restart(&mut self, bytes: u64) -> bool {
+    /// Restarts with this amount of I/O, where `done` I/Os count against `number_ios`; returns whether any
+    /// can be submitted.
+    pub fn restart(&mut self, bytes: u64, done: u64) -> bool {
         self.bytes_left = bytes;
-        self.ios_left = self.ios;
+        self.ios_left = self.ios.saturating_sub(done);
         self.region.from = 0;
         !self.stopped
     }

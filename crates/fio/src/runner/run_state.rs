@@ -215,9 +215,15 @@ impl RunState {
         self.flushing = false;
     }
 
-    /// Nothing is in flight and the stage is over, after `done` bytes of I/O. Returns whether there is
-    /// another one.
-    pub fn advance(&mut self, now: Nanos, done: u64, pace: &mut Pace, stats: &mut IoStats) -> bool {
+    /// Nothing is in flight and the stage is over, after this many I/Os and bytes of them. Returns whether
+    /// there is another one.
+    pub fn advance(
+        &mut self,
+        now: Nanos,
+        (ios, done): (u64, u64),
+        pace: &mut Pace,
+        stats: &mut IoStats,
+    ) -> bool {
         if self.stage == Stage::Running {
             self.stage = Stage::Fsyncing;
             let end_flush = self.sync.end_fsync || self.sync.end_syncfs || self.sync.on_close;
@@ -237,9 +243,11 @@ impl RunState {
         }
         let did_any = done > std::mem::replace(&mut self.done, done);
         let is_left = self.amount >= done.saturating_add(self.largest);
-        let has_more = did_any && is_left && self.verifier.is_some() && pace.has_ios();
+        let has_more = did_any && is_left && self.verifier.is_some() && pace.has_ios(ios);
         let goes_on = self.loops > 1 || has_more;
-        if over || !goes_on || !pace.restart(self.bytes) {
+        // As in fio `number_ios` counts what is read for verification, but each loop has as many.
+        let ios = if self.loops > 1 { 0 } else { ios };
+        if over || !goes_on || !pace.restart(self.bytes, ios) {
             return false;
         }
         self.loops = self.loops.saturating_sub(1);
@@ -253,7 +261,7 @@ impl RunState {
         let Some(verifier) = &mut self.verifier else { return };
         let more = self.amount.saturating_sub(self.largest) / self.bytes.max(1);
         for _ in 0..std::mem::replace(&mut self.loops, 1).max(1 + more) {
-            pace.restart(self.bytes);
+            pace.restart(self.bytes, 0);
             generator.rewind();
             while !pace.is_over(Nanos(0)) {
                 let mut io = match generator.next_io() {
