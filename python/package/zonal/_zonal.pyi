@@ -16,6 +16,7 @@ __all__ = [
     "create_image",
     "device_help",
     "fit",
+    "in_child",
     "merge_torture",
     "profile_text",
     "profiles",
