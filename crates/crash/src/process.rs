@@ -25,7 +25,7 @@ pub struct CheckProcess {
     pub command: String,
     /// It fails if it takes longer.
     pub timeout: Duration,
-    /// The mark that it is about, which it has as the variable [`MARK`] of its environment.
+    /// The mark that it is about, which it has as the variable `ZONAL_MARK` of its environment.
     pub mark: Option<String>,
 }
 

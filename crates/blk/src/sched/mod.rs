@@ -11,7 +11,7 @@
 //!   Elevator      the order: MqDeadline, Bfq or Kyber, plain types without locks or clocks
 //! ```
 //!
-//! A scheduler is a folder here, with an [`Elevator`](elevator::Elevator) and its options, and a line in
+//! A scheduler is a folder here, with an `Elevator` and its options, and a line in
 //! the table of `scheduler.rs`, from which everything else has its name.
 mod batch;
 mod bfq;

@@ -1,7 +1,7 @@
 //! What a kind of device declares about itself: its options, its profiles, and how it is built.
 //!
 //! A kind is one folder. Its `config.rs` declares the options with
-//! [`device_options!`](declare), each once: name, type, unit, default, help, where it applies and the
+//! `device_options!`, each once: name, type, unit, default, help, where it applies and the
 //! values that it may have; the text form, the help, the check of the range and the field all come
 //! from there. Its `kind.rs` implements [`DeviceConfig`] and names the kind in a [`Kind`], which
 //! `device_spec/kinds.rs` lists.

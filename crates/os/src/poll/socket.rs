@@ -136,7 +136,7 @@ impl Socket {
     }
 
     /// Reads what has arrived into `data` and, once that is full, into `buffer`. Returns the number of
-    /// bytes, 0 if nothing has arrived: of long data after a [pause](PAUSE).
+    /// bytes, 0 if nothing has arrived: of long data after a pause of 2 us.
     ///
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
