@@ -246,7 +246,7 @@ fn what_happens_in_ramp_time_is_not_measured() {
 
 #[test]
 fn jobs_that_want_the_same_zones_take_turns_and_all_finish() {
-    let text = "[seq]\nrw=write\nbs=4k\niodepth=4\nnumjobs=3\nzonemode=zbd\nnumber_ios=500\n";
+    let text = "[seq]\nrw=write\nbs=4k\niodepth=4\nnumjobs=3\nzonemode=zbd\nio_size=2000k\n";
     for clock_kind in BOTH {
         let device = "null:zones=2,zone_size=1M,max_open=1,latency=1us";
         let run = run(clock_kind, device, ZoneWrite::Plug, text);

@@ -452,3 +452,14 @@ fn passes_for_io_size_count_trims_and_verification() {
         }
     }
 }
+
+#[test]
+fn a_write_that_the_open_limit_moves_leaves_the_position_of_a_sequential_job() {
+    // The first job leaves the second zone open with room for two blocks.
+    let text = "[global]\nrw=write\nbs=64k\nzonemode=zbd\n[a]\nnumber_ios=30\n[b]\nstartdelay=1\n";
+    let outcomes = Rig::new("null:zones=2,zone_size=1M,max_open=1,memory=true").run(text);
+    let (outcome, ios) = &outcomes[1];
+    assert_eq!(outcome.error, None);
+    let writes: Vec<u64> = ios.iter().filter(|io| io.0 == 'w').map(|io| io.1).collect();
+    assert_eq!(writes, [30, 31].into_iter().chain(0..30).collect::<Vec<_>>());
+}

@@ -128,11 +128,14 @@ impl ZbdJob {
         let dir = DataDir::Write;
         self.wanted = None;
         let Some(drawn) = self.target(dir, len) else { return NextIo::EndOfPass };
-        let (mut target, mut unusable) = (drawn, 0);
+        let (mut target, mut unusable, mut elsewhere) = (drawn, 0, false);
         loop {
             match self.attempt(target) {
                 Attempt::Next(NextIo::Io(io)) => {
-                    self.note_position(&io, target.zone);
+                    // A write that the limit moved to an open zone leaves the position where it was to be.
+                    if !elsewhere {
+                        self.note_position(&io, target.zone);
+                    }
                     return NextIo::Io(io);
                 }
                 Attempt::Next(next @ (NextIo::Exhausted | NextIo::EndOfPass)) => return next,
@@ -142,7 +145,10 @@ impl ZbdJob {
                 }
                 // Its writes complete, and it is reset.
                 Attempt::Other => return self.defer(dir, drawn, NextIo::Wait),
-                Attempt::Instead(zone) => target = Target { zone, at: 0, ..target },
+                Attempt::Instead(zone) => {
+                    elsewhere = true;
+                    target = Target { zone, at: 0, ..target };
+                }
                 Attempt::Unusable | Attempt::Full => {
                     unusable += 1;
                     let last = target.zone + 1 == self.count();
