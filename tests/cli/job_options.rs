@@ -537,6 +537,6 @@ fn a_block_that_no_zone_holds_is_the_reason_why_nothing_was_done() {
     let device = "--device=null:zones=8,zone_size=1M,zone_capacity=512k";
     let args = ["--name=a", device, "--zonemode=zbd", "--rw=write", "--bs=768k"];
     let (code, _, err) = run("virtual", &args);
-    let told = "bs: a block has 786432 bytes, but a zone holds 524288";
+    let told = "bs: a block of 786432 bytes is longer than zone 0, whose capacity is 524288 bytes";
     assert!(code != 0 && err.contains(told), "{code}: {err}");
 }

@@ -47,14 +47,6 @@ fn reason(clone: &FinishedTask, devices: &Devices) -> String {
                 write pointers"
             .to_owned();
     }
-    let block =
-        DataDir::ALL.into_iter().filter(|&dir| job.uses(dir)).map(|dir| job.min_bs(dir)).min();
-    let capacity = largest_capacity(devices.of(&clone.task));
-    if let Some((block, capacity)) =
-        block.zip(capacity).filter(|(block, most)| zoned && block > most)
-    {
-        return format!("bs: a block has {block} bytes, but a zone holds {capacity}");
-    }
     match job.runtime {
         Some(runtime) => format!(
             "no I/O completed within its run time of {} s; give it more, or less ramp_time",
@@ -62,11 +54,6 @@ fn reason(clone: &FinishedTask, devices: &Devices) -> String {
         ),
         None => "its options leave nothing to do".to_owned(),
     }
-}
-
-/// Bytes that the largest zone holds; `None` if there are no zones.
-fn largest_capacity(device: &Stack) -> Option<u64> {
-    device.queue.all_zones().flatten().map(|zone| zone.capacity.to_bytes().0).max()
 }
 
 /// Whether nothing was written to any zone.
