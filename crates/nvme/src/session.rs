@@ -271,6 +271,10 @@ impl<A: Admission> Session<A> {
 
     /// Takes received bytes.
     pub fn receive(&mut self, bytes: &[u8]) {
+        // After a refused Connect the session has ended: nothing is answered any more.
+        if self.refused.is_some() {
+            return;
+        }
         self.tcp.receive(bytes, &mut self.events);
         self.commands.extend(self.events.drain(..));
     }

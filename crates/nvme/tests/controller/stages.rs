@@ -192,3 +192,18 @@ proptest! {
         while !session.drain(NOW) {}
     }
 }
+
+#[test]
+fn nothing_is_answered_after_a_refused_connect() {
+    let mut session = session(Stage::Initialized);
+    let mut bytes = Vec::new();
+    encode(&pdus()[1], Format::default(), &mut bytes);
+    // PLEN: the last bytes of the command are the begin of another PDU.
+    bytes[4] ^= 9;
+    session.receive(&bytes);
+    assert!(session.poll(NOW).is_err());
+    let len = session.unsent();
+    session.receive(&bytes);
+    assert!(session.poll(NOW).is_err());
+    assert_eq!(session.unsent(), len);
+}
