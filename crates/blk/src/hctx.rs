@@ -153,7 +153,7 @@ impl Hctx {
         Ok(())
     }
 
-    /// Begins to send at most `count` requests: what they have in common is looked at one time only. There need
+    /// Begins to send at most `count` requests: what they have in common is checked once. There need
     /// not be room for them, since another channel may have taken tags of a shared queue.
     #[inline]
     pub(crate) fn begin_batch(&mut self, now: Nanos, count: usize) -> BatchDispatch<'_> {
