@@ -5,9 +5,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use std::io::{IoSlice, IoSliceMut};
+use std::marker::PhantomData;
 use std::mem::{MaybeUninit, take};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zonal_blk::{Nanos, Wake};
 use zonal_os::poll::WaitSet;
 
@@ -33,11 +35,29 @@ pub enum SocketError {
     Unread,
 }
 
-/// The bytes of a message, and its descriptors.
-pub type RawMessage = (Vec<u8>, Vec<OwnedFd>);
+/// The header of a protocol's messages.
+pub trait MessageHeader: FromBytes + IntoBytes + Immutable {
+    /// Why a client is disconnected.
+    type Error: From<SocketError>;
 
-/// A socket.
-pub struct MessageSocket {
+    /// The length of the message, with this header, in bytes.
+    ///
+    /// # Errors
+    /// No client may send such a message.
+    fn message_len(&self) -> Result<usize, Self::Error>;
+}
+
+/// A message from a client.
+#[derive(Debug)]
+pub struct Message<H> {
+    pub header: H,
+    pub body: Vec<u8>,
+    pub fds: Vec<OwnedFd>,
+}
+
+/// A client's socket, with messages that begin with an `H`.
+pub struct MessageSocket<H> {
+    header: PhantomData<H>,
     socket: UnixStream,
     /// The message that is being received.
     received: Vec<u8>,
@@ -51,10 +71,11 @@ pub struct MessageSocket {
     unsent_fd: Option<OwnedFd>,
 }
 
-impl MessageSocket {
+impl<H: MessageHeader> MessageSocket<H> {
     /// Wraps a connected client's socket.
     pub fn new(socket: UnixStream) -> Self {
         MessageSocket {
+            header: PhantomData,
             socket,
             received: Vec::new(),
             fds: Vec::new(),
@@ -86,21 +107,23 @@ impl MessageSocket {
         !self.unsent.is_empty()
     }
 
-    /// The next message, if it has arrived wholly by `now`. `whole` has the length of a message that begins with
-    /// these bytes, as far as they say: at least one more than there are, or as many.
+    /// The next message, if it has arrived wholly by `now`.
     ///
     /// # Errors
-    /// The errors of `whole`, and of the socket.
-    pub fn receive<E: From<SocketError>>(
-        &mut self,
-        now: Nanos,
-        whole: impl Fn(&[u8]) -> Result<usize, E>,
-    ) -> Result<Option<RawMessage>, E> {
+    /// The client is gone, breaks the protocol, or is too slow.
+    pub fn receive(&mut self, now: Nanos) -> Result<Option<Message<H>>, H::Error> {
         loop {
-            let missing = whole(&self.received)?.saturating_sub(self.received.len());
+            let len = match H::read_from_prefix(&self.received) {
+                Ok((header, _)) => header.message_len()?,
+                Err(_) => size_of::<H>(),
+            };
+            let missing = len.saturating_sub(self.received.len());
             if missing == 0 {
                 self.begun = None;
-                return Ok(Some((take(&mut self.received), take(&mut self.fds))));
+                let mut bytes = take(&mut self.received);
+                let body = bytes.split_off(size_of::<H>());
+                let header = H::read_from_bytes(&bytes).ok().expect("a header");
+                return Ok(Some(Message { header, body, fds: take(&mut self.fds) }));
             }
             if !self.receive_part(missing)? {
                 return match self.begun {
@@ -193,9 +216,15 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Two bytes.
-    fn whole(_received: &[u8]) -> Result<usize, SocketError> {
-        Ok(2)
+    /// The header of messages with one byte more.
+    type Byte = [u8; 1];
+
+    impl MessageHeader for Byte {
+        type Error = SocketError;
+
+        fn message_len(&self) -> Result<usize, SocketError> {
+            Ok(2)
+        }
     }
 
     fn send_fd(to: &UnixStream, bytes: &[u8], fd: &UnixStream) {
@@ -209,21 +238,21 @@ mod tests {
     #[test]
     fn client_that_hides_its_own_end_in_an_unfinished_message_is_disconnected() {
         let (ours, client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::new(ours);
+        let mut socket = MessageSocket::<Byte>::new(ours);
         send_fd(&client, &[1], &client);
         drop(client);
-        assert!(socket.receive(Nanos(5), whole).expect("a part").is_none());
+        assert!(socket.receive(Nanos(5)).expect("a part").is_none());
         let due = Nanos(5) + PATIENCE;
         assert_eq!(socket.next_event(), Wake::At(due));
-        assert!(socket.receive(due - Nanos(1), whole).expect("a part").is_none());
-        let error = socket.receive(due, whole).expect_err("it took too long");
+        assert!(socket.receive(due - Nanos(1)).expect("a part").is_none());
+        let error = socket.receive(due).expect_err("it took too long");
         assert!(matches!(error, SocketError::Unfinished), "{error}");
     }
 
     #[test]
     fn client_that_hides_its_own_end_in_a_message_that_is_not_read_is_disconnected() {
         let (ours, client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::new(ours);
+        let mut socket = MessageSocket::<Byte>::new(ours);
         socket.queue(&vec![0; 64 << 20], None);
         while socket.send(Nanos(1)).expect("it is there") {}
         send_fd(&client, &[1, 2], &client);
@@ -236,13 +265,14 @@ mod tests {
     #[test]
     fn slow_client_that_goes_on_stays() {
         let (ours, mut client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::new(ours);
+        let mut socket = MessageSocket::<Byte>::new(ours);
         for time in [0, PATIENCE.0, 2 * PATIENCE.0] {
             client.write_all(&[1]).expect("sent");
-            assert!(socket.receive(Nanos(time), whole).expect("a part").is_none());
+            assert!(socket.receive(Nanos(time)).expect("a part").is_none());
             client.write_all(&[2]).expect("sent");
-            let received = socket.receive(Nanos(time + 1), whole).expect("a message");
-            assert_eq!(received.expect("whole").0, [1, 2]);
+            let received = socket.receive(Nanos(time + 1)).expect("a message");
+            let Message { header, body, .. } = received.expect("whole");
+            assert_eq!((header, body), ([1], vec![2]));
             assert_eq!(socket.next_event(), Wake::Idle);
         }
     }

@@ -1,7 +1,7 @@
 //! A function and the client that has it. It is polled by a thread of the server's, or in steps.
 use super::super::guest::memory::GuestMemory;
-use super::super::guest::socket::SocketError;
-use super::messages::{Disconnect, Messages};
+use super::super::guest::socket::{MessageSocket, SocketError};
+use super::messages::Disconnect;
 use super::session::{Device, Session, Shared};
 use super::vectors::Vectors;
 use std::os::unix::net::UnixStream;
@@ -31,7 +31,7 @@ impl Endpoint {
 
     /// Gives the function, which must be quiescent, to a client.
     pub fn connect(&mut self, socket: UnixStream) {
-        self.session = Some(Session::new(Messages::new(socket), self.shared.clone()));
+        self.session = Some(Session::new(MessageSocket::new(socket), self.shared.clone()));
     }
 
     /// Executes what the client has sent. Returns whether there was anything to do.

@@ -1,7 +1,7 @@
 //! A client: negotiation, then memory, regions and interrupts of the function.
 use super::super::guest::memory::{GuestMemory, MAX_REGIONS, PAGE, RegionRequest};
-use super::super::guest::socket::MAX_FDS;
-use super::messages::{Disconnect, MAX_DATA, Message, Messages};
+use super::super::guest::socket::{MAX_FDS, Message, MessageSocket};
+use super::messages::{Disconnect, MAX_DATA};
 use super::vectors::Vectors;
 use super::wire::{self, *};
 use rustix::io::Errno;
@@ -24,7 +24,7 @@ pub struct Shared {
 
 /// A connected client.
 pub struct Session {
-    messages: Messages,
+    messages: MessageSocket<Header>,
     shared: Shared,
     negotiated: bool,
     /// A reset whose reply waits until I/O has ended.
@@ -38,7 +38,7 @@ pub struct Device<'a> {
 }
 
 impl Session {
-    pub fn new(messages: Messages, shared: Shared) -> Self {
+    pub fn new(messages: MessageSocket<Header>, shared: Shared) -> Self {
         Session { messages, shared, negotiated: false, resetting: None }
     }
 
@@ -86,7 +86,11 @@ impl Session {
         self.shared.memory.read().expect("memory lock")
     }
 
-    fn handle(&mut self, message: Message, device: &mut Device<'_>) -> Result<(), Disconnect> {
+    fn handle(
+        &mut self,
+        message: Message<Header>,
+        device: &mut Device<'_>,
+    ) -> Result<(), Disconnect> {
         let Message { header, body, fds } = message;
         let command = header.command.get();
         if !self.negotiated {

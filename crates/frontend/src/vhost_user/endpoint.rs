@@ -1,9 +1,9 @@
 //! A device and the client that has it. It is polled by a thread of the server's, or in steps.
 use super::super::guest::memory::GuestMemory;
 use super::super::guest::server::Served;
-use super::super::guest::socket::SocketError;
+use super::super::guest::socket::{MessageSocket, SocketError};
 use super::device::VirtioDevice;
-use super::messages::{Disconnect, Messages};
+use super::messages::Disconnect;
 use super::session::{Session, Shared};
 use super::worker::{RunningWorker, StartWorker};
 use std::os::unix::net::UnixStream;
@@ -46,7 +46,7 @@ impl Served for Endpoint {
     }
 
     fn connect(&mut self, socket: UnixStream) {
-        self.session = Some(Session::new(Messages::new(socket), Arc::clone(&self.shared)));
+        self.session = Some(Session::new(MessageSocket::new(socket), Arc::clone(&self.shared)));
     }
 
     fn poll_session(&mut self, now: Nanos) -> bool {

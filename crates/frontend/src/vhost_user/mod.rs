@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!  Server          for one client at a time: a virtual machine monitor
-//!  Messages        the socket: messages and the descriptors that come with them
 //!  Endpoint        the device, and the client that has it; Stepped is one without threads
 //!  Session         negotiation, memory, rings
 //!  VirtioDevice    features and configuration space

@@ -1,10 +1,10 @@
 //! A client: negotiation, memory and rings.
 use super::super::guest::eventfd::Eventfd;
 use super::super::guest::memory::{GuestMemory, MAX_REGIONS, RegionRequest};
-use super::super::guest::socket::MAX_FDS;
+use super::super::guest::socket::{MAX_FDS, Message, MessageSocket};
 use super::device::{PROTOCOL, VirtioDevice};
 use super::inflight::{self, InflightMemory};
-use super::messages::{Disconnect, Message, Messages};
+use super::messages::Disconnect;
 use super::refusal::Refusal;
 use super::ring::{Layout, MAX_RING, Ring};
 use super::wire::{
@@ -81,7 +81,7 @@ enum Answer {
 
 /// A connected client.
 pub struct Session {
-    messages: Messages,
+    messages: MessageSocket<Header>,
     shared: Arc<Shared>,
     features: u64,
     protocol: u64,
@@ -94,7 +94,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(messages: Messages, shared: Arc<Shared>) -> Self {
+    pub fn new(messages: MessageSocket<Header>, shared: Arc<Shared>) -> Self {
         let rings = (0..shared.device.config.queues.get()).map(|_| Vring::new()).collect();
         Session {
             messages,
@@ -208,7 +208,7 @@ impl Session {
         }
     }
 
-    fn handle(&mut self, message: Message) -> Result<(), Disconnect> {
+    fn handle(&mut self, message: Message<Header>) -> Result<(), Disconnect> {
         let Message { header, body, fds } = message;
         let request = header.request.get();
         match self.execute(request, &body, fds) {
