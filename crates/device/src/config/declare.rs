@@ -1,7 +1,8 @@
 //! The declaration of a device's options: one entry each makes the field, its default, its help and
 //! its check.
 
-/// Declares a configuration. An entry is
+/// Declares a kind of device: its name, its type of device, the profiles, what makes a device zoned
+/// and what makes it regular; then its configuration, whose entries are
 ///
 /// ```text
 /// /// More than the help says, for readers of the source.
@@ -16,9 +17,15 @@
 ///
 /// Each kind has `memory` and `written`, which are added, and has to have `lba`.
 macro_rules! device_options {
-    ($(#[$outer:meta])* pub struct $config:ident { $($entries:tt)* }) => {
+    (
+        $kind:literal: $device:ty, profiles $profiles:tt, scopes $scopes:expr;
+        $(#[$outer:meta])* pub struct $config:ident { $($entries:tt)* }
+    ) => {
         $crate::config::device_options! {
-            @all $(#[$outer])* $config {
+            @kind $kind: $device, $profiles, $scopes, $config
+        }
+        $crate::config::device_options! {
+            @all $device, $(#[$outer])* $config {
                 $($entries)*
                 Any memory: bool = Flag("false"), "whether data are kept, in memory";
                 Zoned written: $crate::config::Written = Zones("0%"),
@@ -26,7 +33,16 @@ macro_rules! device_options {
             }
         }
     };
-    (@all $(#[$outer:meta])* $config:ident {
+    (@kind $kind:literal: $device:ty, [$($profile:literal),*], $scopes:expr, $config:ident) => {
+        pub(crate) static KIND: $crate::config::Kind = $crate::config::Kind {
+            name: $kind,
+            options: $config::OPTIONS,
+            profiles: &[$(($profile, include_str!(concat!("../../profiles/", $profile, ".toml")))),*],
+            scopes: $scopes,
+            default: || Box::new($config::default()),
+        };
+    };
+    (@all $device:ty, $(#[$outer:meta])* $config:ident {
         $(
             $(#[$doc:meta])*
             $scope:ident $name:ident: $type:ty = $unit:ident($default:literal)
@@ -71,8 +87,8 @@ macro_rules! device_options {
         }
 
         impl $crate::config::Options for $config {
-            fn options(&self) -> &'static [$crate::config::OptionInfo] {
-                Self::OPTIONS
+            fn kind(&self) -> &'static $crate::config::Kind {
+                &KIND
             }
 
             fn set(&mut self, name: &str, text: &str) -> Result<(), $crate::config::ValueError> {
@@ -101,6 +117,21 @@ macro_rules! device_options {
 
             fn written(&self) -> &$crate::config::Written {
                 &self.written
+            }
+
+            fn validate(&self) -> Result<(), $crate::config::ConfigError> {
+                $config::validate(self)
+            }
+
+            fn limits(&self) -> Result<zonal_blk::Limits, $crate::config::ConfigError> {
+                $config::limits(self)
+            }
+
+            fn build(&self) -> Result<
+                std::sync::Arc<dyn $crate::control::DeviceControl>,
+                $crate::config::ConfigError,
+            > {
+                Ok($crate::storage::with_written(<$device>::new(self)?, &self.written))
             }
 
             fn boxed(&self) -> Box<dyn $crate::config::DeviceConfig> {

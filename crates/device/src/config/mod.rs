@@ -1,10 +1,9 @@
 //! What a kind of device declares about itself: its options, its profiles, and how it is built.
 //!
-//! A kind is one folder. Its `config.rs` declares the options with
-//! `device_options!`, each once: name, type, unit, default, help, where it applies and the
-//! values that it may have; the text form, the help, the check of the range and the field all come
-//! from there. Its `kind.rs` implements [`DeviceConfig`] and names the kind in a [`Kind`], which
-//! `device_spec/kinds.rs` lists.
+//! A kind is one folder. Its `config.rs` declares the [`Kind`], which `device_spec/kinds.rs` lists,
+//! and the options with `device_options!`, each once: name, type, unit, default, help, where it
+//! applies and the values that it may have; the text form, the help, the check of the range and the
+//! field all come from there. Its `kind.rs` implements [`DeviceConfig`].
 mod declare;
 mod error;
 mod option;
@@ -45,10 +44,11 @@ impl Kind {
     }
 }
 
-/// Access to the options of a configuration by their names. `device_options!` implements it.
+/// A configuration as its declaration has it, with access to options by their names. `device_options!`
+/// implements it.
 pub trait Options: Any + fmt::Debug + Send + Sync {
-    /// The options, in the order of the help text.
-    fn options(&self) -> &'static [OptionInfo];
+    /// The kind.
+    fn kind(&self) -> &'static Kind;
 
     /// Sets an option from its text.
     ///
@@ -69,29 +69,6 @@ pub trait Options: Any + fmt::Debug + Send + Sync {
     /// The zones that a new device has written to their end.
     fn written(&self) -> &Written;
 
-    /// A copy.
-    fn boxed(&self) -> Box<dyn DeviceConfig>;
-
-    /// Whether the other is of the same kind, with the same values.
-    fn equals(&self, other: &dyn DeviceConfig) -> bool;
-}
-
-/// The configuration of a kind of device.
-pub trait DeviceConfig: Options {
-    /// The kind.
-    fn kind(&self) -> &'static Kind;
-
-    /// Whether the options of zoned devices apply.
-    fn is_zoned(&self) -> bool;
-
-    /// The writable part of a sequential zone.
-    fn zone_capacity(&self) -> Bytes;
-
-    /// The unit that flash dies program; `None` for a device without flash.
-    fn program_unit(&self) -> Option<Bytes> {
-        None
-    }
-
     /// Checks the rules between options.
     ///
     /// # Errors
@@ -104,21 +81,41 @@ pub trait DeviceConfig: Options {
     /// The first rule that the configuration breaks.
     fn limits(&self) -> Result<Limits, ConfigError>;
 
-    /// Describes the device in one line, for reports: its parts, of which the first is the kind.
-    fn describe(&self) -> Vec<String>;
-
     /// Creates the device.
     ///
     /// # Errors
     /// The first rule that the configuration breaks.
     fn build(&self) -> Result<Arc<dyn DeviceControl>, ConfigError>;
 
+    /// A copy.
+    fn boxed(&self) -> Box<dyn DeviceConfig>;
+
+    /// Whether the other is of the same kind, with the same values.
+    fn equals(&self, other: &dyn DeviceConfig) -> bool;
+}
+
+/// The configuration of a kind of device.
+pub trait DeviceConfig: Options {
+    /// Whether the options of zoned devices apply.
+    fn is_zoned(&self) -> bool;
+
+    /// The writable part of a sequential zone.
+    fn zone_capacity(&self) -> Bytes;
+
+    /// The unit that flash dies program; `None` for a device without flash.
+    fn program_unit(&self) -> Option<Bytes> {
+        None
+    }
+
+    /// Describes the device in one line, for reports: its parts, of which the first is the kind.
+    fn describe(&self) -> Vec<String>;
+
     /// Creates the device as a model of time only, for an image that has the zones and the data: its
     /// commands always succeed, but for simulated medium errors. `state` returns the bytes written to
     /// each zone, and its condition. `None` for a device that takes no time.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// As [`build`](Options::build).
     fn timing(&self, state: &ZoneStates<'_>)
     -> Result<Option<Arc<dyn DeviceControl>>, ConfigError>;
 }
@@ -132,7 +129,7 @@ pub type ZoneStates<'a> = dyn Fn(ZoneNo) -> (Bytes, ZoneCondition) + 'a;
 /// The first that is not.
 pub(crate) fn check_ranges(config: &dyn Options, is_zoned: bool) -> Result<(), ConfigError> {
     let other = if is_zoned { Scope::Regular } else { Scope::Zoned };
-    for option in config.options().iter().filter(|option| option.scope != other) {
+    for option in config.kind().options.iter().filter(|option| option.scope != other) {
         let Some(value) = config.get(option.name) else { continue };
         rule(option.name, option.range.contains(&value), option.unit.show(value), || {
             option.form_of_range()

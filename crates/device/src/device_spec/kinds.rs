@@ -3,7 +3,7 @@ use crate::config::Kind;
 use crate::{hdd, null, zns};
 
 /// In the order of the help text.
-static KINDS: [&Kind; 3] = [&null::kind::KIND, &hdd::kind::KIND, &zns::kind::KIND];
+static KINDS: [&Kind; 3] = [&null::KIND, &hdd::KIND, &zns::KIND];
 
 /// The kinds of device, in the order of the help text.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {

@@ -1,4 +1,5 @@
 //! The configuration of a rotating disk, its validation and the limits that follow from it.
+use super::HddDevice;
 use super::seek::SeekCurve;
 use crate::config::{ConfigError, check_ranges, device_options, option_words, rule};
 use crate::null::NullConfig;
@@ -41,6 +42,10 @@ const MAX_CAPACITY: Bytes = Bytes(256 << 40);
 const MAX_TIME: u64 = 1_000_000_000;
 
 device_options! {
+    "hdd": HddDevice,
+        profiles ["smr-30t", "smr-30t-mpi3mr", "smr-20t", "sata-2009"],
+        scopes ["recording=smr", "recording=cmr"];
+
     /// The configuration of a rotating disk: by default a small conventional one.
     pub struct HddConfig {
         Any recording: Recording = Words("cmr"),

@@ -1,44 +1,18 @@
-//! The rotating disk as a kind of device.
+//! The rotating disk's facts as a kind of device.
 use super::{HddConfig, HddDevice, HostInterface, Recording};
-use crate::config::{ConfigError, DeviceConfig, Kind, ZoneStates};
+use crate::config::{ConfigError, DeviceConfig, ZoneStates};
 use crate::control::DeviceControl;
 use crate::quantity::{format_rate, format_size};
-use crate::storage::with_written;
 use std::sync::Arc;
-use zonal_blk::{Bytes, Limits};
-
-pub(crate) static KIND: Kind = Kind {
-    name: "hdd",
-    options: HddConfig::OPTIONS,
-    profiles: &[
-        ("smr-30t", include_str!("../../profiles/smr-30t.toml")),
-        ("smr-30t-mpi3mr", include_str!("../../profiles/smr-30t-mpi3mr.toml")),
-        ("smr-20t", include_str!("../../profiles/smr-20t.toml")),
-        ("sata-2009", include_str!("../../profiles/sata-2009.toml")),
-    ],
-    scopes: ["recording=smr", "recording=cmr"],
-    default: || Box::new(HddConfig::default()),
-};
+use zonal_blk::Bytes;
 
 impl DeviceConfig for HddConfig {
-    fn kind(&self) -> &'static Kind {
-        &KIND
-    }
-
     fn is_zoned(&self) -> bool {
         self.recording == Recording::Smr
     }
 
     fn zone_capacity(&self) -> Bytes {
         self.zone_size
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        self.validate()
-    }
-
-    fn limits(&self) -> Result<Limits, ConfigError> {
-        self.limits()
     }
 
     fn describe(&self) -> Vec<String> {
@@ -73,10 +47,6 @@ impl DeviceConfig for HddConfig {
             parts.push(format!("{} errors in a million from seed {}", self.error_rate, self.seed));
         }
         parts
-    }
-
-    fn build(&self) -> Result<Arc<dyn DeviceControl>, ConfigError> {
-        Ok(with_written(HddDevice::new(self)?, &self.written))
     }
 
     fn timing(

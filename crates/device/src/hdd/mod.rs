@@ -14,7 +14,7 @@ mod config;
 mod drive;
 mod geometry;
 mod head;
-pub(crate) mod kind;
+mod kind;
 mod link;
 mod seek;
 mod state;
@@ -27,6 +27,7 @@ use crate::control::{
 };
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
+pub(crate) use config::KIND;
 pub use config::{HddConfig, HostInterface, Order, Recording};
 use drive::{Drive, Upcoming};
 pub use geometry::{DiskLocation, Geometry};

@@ -1,4 +1,5 @@
 //! The configuration of a null device, its validation and the limits that follow from it.
+use super::NullDevice;
 use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
 use crate::quantity::format_size;
 use crate::storage::Storage;
@@ -14,6 +15,8 @@ const MAX_IO: Bytes = Bytes(1 << 30);
 const DEFAULT_MAX_OPEN: u32 = 128;
 
 device_options! {
+    "null": NullDevice, profiles [], scopes ["zoned=true", "zoned=false"];
+
     /// The configuration of a null device. Without `zoned`, the options of zones are ignored. Without
     /// `memory`, writes are discarded and reads leave buffers as they are.
     pub struct NullConfig {

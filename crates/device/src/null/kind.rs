@@ -1,39 +1,18 @@
-//! The null device as a kind of device.
+//! The null device's facts as a kind of device.
 use super::{NullConfig, NullDevice};
-use crate::config::{ConfigError, DeviceConfig, Kind, ZoneStates};
+use crate::config::{ConfigError, DeviceConfig, ZoneStates};
 use crate::control::DeviceControl;
 use crate::quantity::{format_size, format_time};
-use crate::storage::with_written;
 use std::sync::Arc;
-use zonal_blk::{Bytes, Limits, Nanos};
-
-pub(crate) static KIND: Kind = Kind {
-    name: "null",
-    options: NullConfig::OPTIONS,
-    profiles: &[],
-    scopes: ["zoned=true", "zoned=false"],
-    default: || Box::new(NullConfig::default()),
-};
+use zonal_blk::{Bytes, Nanos};
 
 impl DeviceConfig for NullConfig {
-    fn kind(&self) -> &'static Kind {
-        &KIND
-    }
-
     fn is_zoned(&self) -> bool {
         self.zoned
     }
 
     fn zone_capacity(&self) -> Bytes {
         self.effective_zone_capacity()
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        self.validate()
-    }
-
-    fn limits(&self) -> Result<Limits, ConfigError> {
-        self.limits()
     }
 
     fn describe(&self) -> Vec<String> {
@@ -73,10 +52,6 @@ impl DeviceConfig for NullConfig {
             parts.push(format!("jitter {jitter} from seed {}", self.seed));
         }
         parts
-    }
-
-    fn build(&self) -> Result<Arc<dyn DeviceControl>, ConfigError> {
-        Ok(with_written(NullDevice::new(self)?, &self.written))
     }
 
     fn timing(

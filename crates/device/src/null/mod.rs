@@ -4,7 +4,7 @@
 //! return zeroes, flushes succeed, and data are kept only with `memory=true`. A command takes effect
 //! at one moment between its start and its completion.
 mod config;
-pub(crate) mod kind;
+mod kind;
 mod queue;
 
 use crate::config::ConfigError;
@@ -12,6 +12,7 @@ use crate::control::{DeviceControl, Lateness, MediumAccess};
 use crate::rng::Rng;
 use crate::storage::{Storage, Stored};
 use crate::zones::Zones;
+pub(crate) use config::KIND;
 pub use config::NullConfig;
 use queue::{Constant, Immediate, Jittered};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The configuration of a ZNS drive, its validation and the limits that follow from it. Parameters
 //! that contradict each other are refused.
+use super::ZnsDevice;
 use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::zns_options::{ZrwaOptions, validate_extension, validate_zrwa};
@@ -18,6 +19,8 @@ const MAX_TIME: u64 = 10_000_000_000;
 const MIN_RATE: u64 = 1_000_000;
 
 device_options! {
+    "zns": ZnsDevice, profiles ["zns-1t", "zn540"], scopes ["", ""];
+
     /// The configuration of a ZNS drive. The defaults are those of the profile `zns-1t`;
     /// `docs/models.md` says where each comes from.
     pub struct ZnsConfig {

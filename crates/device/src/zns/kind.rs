@@ -1,28 +1,12 @@
-//! The ZNS drive as a kind of device.
+//! The ZNS drive's facts as a kind of device.
 use super::{ZnsConfig, ZnsDevice};
-use crate::config::{ConfigError, DeviceConfig, Kind, ZoneStates};
+use crate::config::{ConfigError, DeviceConfig, ZoneStates};
 use crate::control::DeviceControl;
 use crate::quantity::{format_size, format_time};
-use crate::storage::with_written;
 use std::sync::Arc;
-use zonal_blk::{Bytes, Limits};
-
-pub(crate) static KIND: Kind = Kind {
-    name: "zns",
-    options: ZnsConfig::OPTIONS,
-    profiles: &[
-        ("zns-1t", include_str!("../../profiles/zns-1t.toml")),
-        ("zn540", include_str!("../../profiles/zn540.toml")),
-    ],
-    scopes: ["", ""],
-    default: || Box::new(ZnsConfig::default()),
-};
+use zonal_blk::Bytes;
 
 impl DeviceConfig for ZnsConfig {
-    fn kind(&self) -> &'static Kind {
-        &KIND
-    }
-
     fn is_zoned(&self) -> bool {
         true
     }
@@ -33,14 +17,6 @@ impl DeviceConfig for ZnsConfig {
 
     fn program_unit(&self) -> Option<Bytes> {
         Some(self.unit())
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        self.validate()
-    }
-
-    fn limits(&self) -> Result<Limits, ConfigError> {
-        self.limits()
     }
 
     fn describe(&self) -> Vec<String> {
@@ -72,10 +48,6 @@ impl DeviceConfig for ZnsConfig {
         ));
         parts.push(format!("buffer {}", size(self.buffer)));
         parts
-    }
-
-    fn build(&self) -> Result<Arc<dyn DeviceControl>, ConfigError> {
-        Ok(with_written(ZnsDevice::new(self)?, &self.written))
     }
 
     fn timing(

@@ -25,7 +25,7 @@ mod config;
 mod drive;
 mod event_queue;
 mod flash;
-pub(crate) mod kind;
+mod kind;
 mod medium;
 mod slots;
 mod stream;
@@ -39,6 +39,7 @@ use crate::control::{
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 use crate::zones::Zones;
+pub(crate) use config::KIND;
 pub use config::ZnsConfig;
 use drive::Drive;
 use medium::Medium;
