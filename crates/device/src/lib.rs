@@ -43,6 +43,7 @@ pub mod power;
 pub mod power_loss;
 pub mod quantity;
 pub mod rng;
+pub mod ssd;
 mod storage;
 pub mod zns;
 mod zns_options;

@@ -1,0 +1,160 @@
+//! The pages of a closed superblock, packed: sorted, each as its distance from the one before, in
+//! Rice code. A distance is written as its quotient by `2^low` in unary and its remainder in binary,
+//! with the `low` for which that is shortest if the pages are spread evenly; then no list has more
+//! than `low + 3` bits a page.
+use super::Page;
+
+/// A packed list.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct PageList {
+    words: Box<[u64]>,
+    len: u32,
+    low: u8,
+}
+
+impl PageList {
+    /// Packs pages below `bound`, which are in ascending order without repetition.
+    pub(super) fn pack(pages: &[Page], bound: u32) -> Self {
+        let Ok(len @ 1..) = u32::try_from(pages.len()) else { return PageList::default() };
+        let low = (bound / len).max(1).ilog2();
+        let mut bits = Writer { words: Vec::new(), used: 64 };
+        // Room for the most that it may need would be too much for most lists.
+        bits.words.reserve(pages.len() * (low as usize + 2) / 64 + 1);
+        let mut next = 0;
+        for &page in pages {
+            let distance = page - next;
+            next = page + 1;
+            bits.unary(distance >> low);
+            bits.binary(u64::from(distance) & ((1 << low) - 1), low);
+        }
+        let low = u8::try_from(low).expect("a page has 32 bits");
+        PageList { words: bits.words.into(), len, low }
+    }
+
+    /// The pages, in ascending order.
+    pub(super) fn pages(&self) -> impl Iterator<Item = Page> + '_ {
+        let low = u32::from(self.low);
+        let mut bits = Reader { words: &self.words, at: 0 };
+        let mut next = 0;
+        (0..self.len).map(move |_| {
+            let quotient = bits.unary();
+            let page = next + (quotient << low | bits.binary(low));
+            next = page + 1;
+            page
+        })
+    }
+
+    /// Its size in bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+}
+
+/// Appends bits, the lowest of a word first.
+struct Writer {
+    words: Vec<u64>,
+    /// Bits of the last word that are in use.
+    used: u32,
+}
+
+impl Writer {
+    /// The lowest `len` bits of `value`; the others are 0.
+    #[inline]
+    fn binary(&mut self, value: u64, len: u32) {
+        if len == 0 {
+            return;
+        }
+        if self.used == 64 {
+            self.words.push(0);
+            self.used = 0;
+        }
+        let last = self.words.last_mut().expect("there is a word");
+        *last |= value << self.used;
+        let fits = 64 - self.used;
+        if len <= fits {
+            self.used += len;
+        } else {
+            self.words.push(value >> fits);
+            self.used = len - fits;
+        }
+    }
+
+    /// As many zeroes as `count`, and a one.
+    #[inline]
+    fn unary(&mut self, mut count: u32) {
+        while count >= 32 {
+            self.binary(0, 32);
+            count -= 32;
+        }
+        self.binary(1 << count, count + 1);
+    }
+}
+
+struct Reader<'a> {
+    words: &'a [u64],
+    /// The next bit.
+    at: usize,
+}
+
+impl Reader<'_> {
+    /// The bits from the next one on, at least those up to the end of a word.
+    #[inline]
+    fn ahead(&self) -> u64 {
+        let (word, bit) = (self.at / 64, self.at % 64);
+        let here = self.words.get(word).map_or(0, |word| word >> bit);
+        let next = self.words.get(word + 1).copied().unwrap_or(0);
+        if bit == 0 { here } else { here | next << (64 - bit) }
+    }
+
+    #[inline]
+    fn binary(&mut self, len: u32) -> u32 {
+        let value = self.ahead() & ((1 << len) - 1);
+        self.at += len as usize;
+        u32::try_from(value).expect("no more than 32 bits are read")
+    }
+
+    #[inline]
+    fn unary(&mut self) -> u32 {
+        let mut count = 0;
+        loop {
+            match self.ahead().trailing_zeros() {
+                64 => {
+                    self.at += 64;
+                    count += 64;
+                }
+                zeroes => {
+                    self.at += zeroes as usize + 1;
+                    return count + zeroes;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lists_are_unpacked_as_they_were_packed_and_stay_below_their_bound(
+            mut pages in prop::collection::btree_set(0..100_000_u32, 0..300),
+            last in prop::option::of(Just(u32::MAX - 2)),
+        ) {
+            pages.extend(last);
+            let pages: Vec<Page> = pages.into_iter().collect();
+            let bound = pages.last().map_or(1, |last| last + 1);
+            let list = PageList::pack(&pages, bound);
+            prop_assert_eq!(list.pages().collect::<Vec<_>>(), &pages[..]);
+            let bits = pages.len() * (usize::from(list.low) + 3) + 64;
+            prop_assert!(list.memory() * 8 <= bits, "{} bytes for {} bits", list.memory(), bits);
+        }
+    }
+
+    #[test]
+    fn pages_in_a_row_take_a_bit_each() {
+        let pages: Vec<Page> = (1000..1640).collect();
+        assert_eq!(PageList::pack(&pages, 1640).memory(), 640 * 2 / 8 + 64);
+    }
+}

@@ -1,0 +1,410 @@
+//! The translation layer of a flash drive, without time: where each logical page is, and which
+//! superblock is collected next.
+//!
+//! ```text
+//!   write(page, stream) --> frontier of the stream   --\
+//!                                                       +--> superblocks, filled page by page
+//!   collect: live pages --> frontier for collected   --/          |
+//!            of a victim                                          | erased
+//!                ^------------- victims <--- closed superblocks   v
+//!                                                            free superblocks
+//! ```
+//!
+//! A superblock is free, open (a frontier fills it), closed, or being collected. The caller says when
+//! a victim's pages are copied and when it has been erased, so that a drive can give these steps their
+//! times; [`Translation::overwrite`] does all of it immediately.
+//!
+//! Invariants: a logical page is in one place at most; the count of a superblock's valid pages is the
+//! number of logical pages that are in it; a host's write leaves a free superblock for the collection,
+//! which returns one for each that it takes.
+//!
+//! Memory: 4 bytes for each logical page, and a packed list of the pages of each closed superblock,
+//! of about `log2(logical pages / pages of a superblock) + 2` bits a page.
+mod lists;
+mod shape;
+mod victims;
+
+#[cfg(test)]
+mod tests;
+
+use lists::PageList;
+pub use shape::{Isolation, Policy, Shape, ShapeError};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use victims::Victims;
+
+/// A logical page, counted from 0.
+pub type Page = u32;
+
+/// No place, or no page. No superblock has this place: see [`Shape::validate`].
+const NONE: u32 = u32::MAX;
+
+/// Where a page is on the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The superblock.
+    pub superblock: u32,
+    /// Which of its pages, in the order in which they are written.
+    pub slot: u32,
+}
+
+/// A page that the collection moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The page.
+    pub page: Page,
+    /// Where it was.
+    pub from: Place,
+    /// Where it is.
+    pub to: Place,
+    /// The frontier that took it.
+    pub frontier: u16,
+}
+
+/// What has been written and erased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages that the host wrote.
+    pub host: u64,
+    /// Pages that the collection copied.
+    pub copied: u64,
+    /// Pages that the host discarded while they had data.
+    pub discarded: u64,
+    /// Superblocks that were erased.
+    pub erased: u64,
+}
+
+impl Counts {
+    /// Pages written to the flash for each that the host wrote; 1 before the first.
+    pub fn write_amplification(&self) -> f64 {
+        if self.host == 0 { 1.0 } else { (self.host + self.copied) as f64 / self.host as f64 }
+    }
+
+    /// What has been added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            host: self.host - earlier.host,
+            copied: self.copied - earlier.copied,
+            discarded: self.discarded - earlier.discarded,
+            erased: self.erased - earlier.erased,
+        }
+    }
+}
+
+/// A superblock that a frontier fills, and the pages that it was given, in order.
+#[derive(Debug)]
+struct Open {
+    superblock: u32,
+    pages: Vec<Page>,
+}
+
+/// A superblock that is being collected.
+#[derive(Debug)]
+struct Victim {
+    superblock: u32,
+    /// Of a victim that was filled through the frontier of a stream, the frontier that its pages go to.
+    frontier: u16,
+    /// The next slot to be looked at.
+    next: u32,
+}
+
+/// The translation layer.
+#[derive(Debug)]
+pub struct Translation {
+    shape: Shape,
+    /// A place is a superblock, shifted by this, and a slot.
+    shift: u32,
+    /// By logical page.
+    places: Box<[u32]>,
+    /// Valid pages by superblock, and which of the closed ones is collected next.
+    victims: Victims,
+    erases: Box<[u32]>,
+    /// By superblock, the stream that its pages are from.
+    streams: Box<[u16]>,
+    /// By superblock, the pages that it was given, unless it is open or free.
+    lists: Box<[PageList]>,
+    frontiers: Vec<Option<Open>>,
+    /// The superblock with the fewest erases is opened first.
+    free: BinaryHeap<Reverse<(u32, u32)>>,
+    collecting: Option<Victim>,
+    /// By slot of the superblock that is being collected, the page that may be there.
+    slots: Box<[Page]>,
+    mapped: u32,
+    counts: Counts,
+    /// The vectors of superblocks that were closed, kept for their capacity.
+    spare: Vec<Vec<Page>>,
+}
+
+impl Translation {
+    /// A layer without data.
+    ///
+    /// # Errors
+    /// The first rule that the shape breaks.
+    pub fn new(shape: Shape) -> Result<Self, ShapeError> {
+        shape.validate()?;
+        let superblocks = shape.superblocks as usize;
+        Ok(Translation {
+            shift: shape.slot_bits(),
+            places: vec![NONE; shape.logical_pages as usize].into(),
+            victims: Victims::new(&shape),
+            erases: vec![0; superblocks].into(),
+            streams: vec![0; superblocks].into(),
+            lists: (0..superblocks).map(|_| PageList::default()).collect(),
+            frontiers: (0..shape.frontiers()).map(|_| None).collect(),
+            free: (0..shape.superblocks).map(|superblock| Reverse((0, superblock))).collect(),
+            collecting: None,
+            slots: vec![NONE; shape.superblock_pages as usize].into(),
+            mapped: 0,
+            counts: Counts::default(),
+            spare: Vec::new(),
+            shape,
+        })
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Logical pages that have data.
+    pub fn mapped(&self) -> u32 {
+        self.mapped
+    }
+
+    /// Superblocks that are erased and hold nothing.
+    pub fn free(&self) -> u32 {
+        u32::try_from(self.free.len()).expect("superblocks are counted in 32 bits")
+    }
+
+    /// Valid pages of a superblock.
+    pub fn valid(&self, superblock: u32) -> u32 {
+        self.victims.valid(superblock)
+    }
+
+    /// How often a superblock was erased.
+    pub fn erases(&self, superblock: u32) -> u32 {
+        self.erases[superblock as usize]
+    }
+
+    /// The superblock that is being collected.
+    pub fn collecting(&self) -> Option<u32> {
+        self.collecting.as_ref().map(|victim| victim.superblock)
+    }
+
+    /// Bytes of memory that grow with the number of pages.
+    pub fn memory(&self) -> usize {
+        let lists: usize = self.lists.iter().map(PageList::memory).sum();
+        let open = self.frontiers.iter().flatten().map(|open| open.pages.capacity());
+        let open: usize = open.chain(self.spare.iter().map(Vec::capacity)).sum();
+        4 * (self.places.len() + self.slots.len() + open) + lists
+    }
+
+    fn place(&self, at: u32) -> Place {
+        Place { superblock: at >> self.shift, slot: at & ((1 << self.shift) - 1) }
+    }
+
+    /// Where a page is; `None` if it has no data.
+    ///
+    /// # Panics
+    /// There is no such page.
+    #[inline]
+    pub fn find(&self, page: Page) -> Option<Place> {
+        let at = self.places[page as usize];
+        (at != NONE).then(|| self.place(at))
+    }
+
+    /// Whether the host can write to a stream; if not, it waits for the collection.
+    #[inline]
+    pub fn can_write(&self, stream: u16) -> bool {
+        match &self.frontiers[usize::from(stream)] {
+            None => self.free.len() > 1,
+            Some(_) if !self.free.is_empty() => true,
+            Some(open) => self.leaves_room(stream, open),
+        }
+    }
+
+    /// Whether a frontier, without another superblock to follow it, has room for one more page than
+    /// the collection still has to move there.
+    #[cold]
+    fn leaves_room(&self, frontier: u16, open: &Open) -> bool {
+        let left = self.slots.len() - open.pages.len();
+        let shares = self.collecting.as_ref().filter(|victim| victim.frontier == frontier);
+        shares.is_none_or(|victim| left > self.valid(victim.superblock) as usize)
+    }
+
+    /// Whether the drive has less in reserve than it wants to: a collection that has begun goes on up
+    /// to the upper watermark.
+    #[inline]
+    pub fn wants_collection(&self, has_begun: bool) -> bool {
+        let mark = if has_begun { self.shape.high } else { self.shape.low };
+        self.free.len() < mark as usize
+    }
+
+    /// The host writes a page to a stream. Returns where it is now.
+    ///
+    /// # Panics
+    /// There is no such page or stream, or [`Translation::can_write`] is false.
+    #[inline]
+    pub fn write(&mut self, page: Page, stream: u16) -> Place {
+        assert!(self.can_write(stream), "a host's write leaves a superblock to the collection");
+        self.counts.host += 1;
+        let at = self.append(page, stream, stream);
+        let old = std::mem::replace(&mut self.places[page as usize], at);
+        match old {
+            NONE => self.mapped += 1,
+            old => self.victims.remove_page(old >> self.shift),
+        }
+        self.place(at)
+    }
+
+    /// The host discards a page. Returns whether it had data.
+    ///
+    /// # Panics
+    /// There is no such page.
+    pub fn discard(&mut self, page: Page) -> bool {
+        let old = std::mem::replace(&mut self.places[page as usize], NONE);
+        if old == NONE {
+            return false;
+        }
+        self.victims.remove_page(old >> self.shift);
+        self.mapped -= 1;
+        self.counts.discarded += 1;
+        true
+    }
+
+    /// Places a page behind a frontier.
+    #[inline]
+    fn append(&mut self, page: Page, frontier: u16, stream: u16) -> u32 {
+        let number = usize::from(frontier);
+        let open = match &mut self.frontiers[number] {
+            Some(open) => open,
+            none => {
+                let Reverse((_, superblock)) = self.free.pop().expect("one is left in reserve");
+                let pages = self.spare.pop().unwrap_or_default();
+                self.streams[superblock as usize] = stream;
+                none.insert(Open { superblock, pages })
+            }
+        };
+        let superblock = open.superblock;
+        let slot = u32::try_from(open.pages.len()).expect("slots are counted in 32 bits");
+        if slot == 0 {
+            open.pages.reserve_exact(self.shape.superblock_pages as usize);
+        }
+        open.pages.push(page);
+        self.victims.add_page(superblock);
+        if slot + 1 == self.shape.superblock_pages {
+            self.close(number);
+        }
+        superblock << self.shift | slot
+    }
+
+    #[inline(never)]
+    fn close(&mut self, frontier: usize) {
+        let Open { superblock, mut pages } = self.frontiers[frontier].take().expect("it is open");
+        pages.sort_unstable();
+        pages.dedup();
+        self.lists[superblock as usize] = PageList::pack(&pages, self.shape.logical_pages);
+        pages.clear();
+        self.spare.push(pages);
+        self.victims.close(superblock);
+    }
+
+    /// Chooses a superblock and begins to collect it. `None` if one is being collected, or none has a
+    /// page that is not valid.
+    pub fn begin_collection(&mut self) -> Option<u32> {
+        if self.collecting.is_some() {
+            return None;
+        }
+        let superblock = self.victims.take()?;
+        let list = std::mem::take(&mut self.lists[superblock as usize]);
+        let shift = self.shift;
+        for page in list.pages() {
+            let at = self.places[page as usize];
+            if at >> shift == superblock {
+                self.slots[(at & ((1 << shift) - 1)) as usize] = page;
+            }
+        }
+        let frontier = self.shape.frontier_of_collected(self.streams[superblock as usize]);
+        self.collecting = Some(Victim { superblock, frontier, next: 0 });
+        Some(superblock)
+    }
+
+    /// Moves the next valid page of the superblock that is being collected, in the order in which they
+    /// are on the flash. After the last, the superblock holds nothing and waits to be erased.
+    ///
+    /// # Panics
+    /// No superblock is being collected.
+    #[inline]
+    pub fn copy(&mut self) -> Option<Copied> {
+        let Victim { superblock, frontier, mut next } =
+            *self.collecting.as_ref().expect("a superblock is being collected");
+        let found = loop {
+            let slot = next as usize;
+            if slot == self.slots.len() {
+                break None;
+            }
+            next += 1;
+            let page = std::mem::replace(&mut self.slots[slot], NONE);
+            let from = superblock << self.shift | (next - 1);
+            // It may have been overwritten since the collection began.
+            if page != NONE && self.places[page as usize] == from {
+                break Some((page, from));
+            }
+        };
+        self.collecting.as_mut().expect("it has not ended").next = next;
+        let (page, from) = found?;
+        let at = self.append(page, frontier, self.streams[superblock as usize]);
+        self.places[page as usize] = at;
+        self.victims.remove_page(superblock);
+        self.counts.copied += 1;
+        Some(Copied { page, from: self.place(from), to: self.place(at), frontier })
+    }
+
+    /// The superblock whose pages have all been moved is erased: it is free.
+    ///
+    /// # Panics
+    /// None is being collected, or it has valid pages.
+    pub fn erased(&mut self) {
+        let victim = self.collecting.take().expect("a superblock is being collected");
+        let superblock = victim.superblock;
+        assert_eq!(self.victims.valid(superblock), 0, "superblock {superblock} has valid pages");
+        self.victims.erased(superblock);
+        let erases = &mut self.erases[superblock as usize];
+        *erases += 1;
+        self.counts.erased += 1;
+        self.free.push(Reverse((*erases, superblock)));
+    }
+
+    /// Collects a superblock, all of it immediately. Returns false if there is none.
+    pub fn collect(&mut self) -> bool {
+        if self.collecting.is_none() && self.begin_collection().is_none() {
+            return false;
+        }
+        while self.copy().is_some() {}
+        self.erased();
+        true
+    }
+
+    /// Writes a page, after it has collected as much as that needs.
+    ///
+    /// # Panics
+    /// There is no such page or stream.
+    #[inline]
+    pub fn overwrite(&mut self, page: Page, stream: u16) -> Place {
+        if self.free.len() < self.shape.low as usize {
+            self.collect_to_high();
+        }
+        self.write(page, stream)
+    }
+
+    #[inline(never)]
+    fn collect_to_high(&mut self) {
+        while self.wants_collection(true) && self.collect() {}
+    }
+}

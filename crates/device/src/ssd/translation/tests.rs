@@ -1,0 +1,227 @@
+//! The layer against a model that keeps everything in plain maps, and its rules.
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn shape(logical_pages: u32, superblocks: u32, superblock_pages: u32) -> Shape {
+    Shape {
+        logical_pages,
+        superblocks,
+        superblock_pages,
+        streams: vec![Isolation::Initial],
+        separate: true,
+        policy: Policy::Greedy,
+        low: 2,
+        high: 2,
+    }
+}
+
+/// What the layer should hold: each page's place, and the superblocks that were given out.
+struct Model {
+    places: BTreeMap<Page, Place>,
+    layer: Translation,
+}
+
+impl Model {
+    fn new(shape: Shape) -> Self {
+        let layer = Translation::new(shape).expect("the shape is one that can collect");
+        Model { places: BTreeMap::new(), layer }
+    }
+
+    fn put(&mut self, page: Page, at: Place) {
+        assert!(!self.places.values().any(|&other| other == at), "{at:?} is taken");
+        self.places.insert(page, at);
+    }
+
+    fn write(&mut self, page: Page, stream: u16) {
+        let mut steps = 0;
+        while !self.layer.can_write(stream) {
+            self.collect_step();
+            steps += 1;
+            assert!(steps < 100_000, "the collection gains nothing");
+        }
+        let at = self.layer.write(page, stream);
+        self.put(page, at);
+    }
+
+    /// A page is copied, or a collection ends or begins.
+    fn collect_step(&mut self) {
+        if self.layer.collecting().is_none() {
+            self.layer.begin_collection();
+        } else if let Some(Copied { page, from, to, .. }) = self.layer.copy() {
+            assert_eq!(self.places.get(&page), Some(&from));
+            self.put(page, to);
+        } else {
+            self.layer.erased();
+        }
+    }
+
+    fn check(&self) {
+        let layer = &self.layer;
+        for page in 0..layer.shape().logical_pages {
+            assert_eq!(layer.find(page), self.places.get(&page).copied(), "page {page}");
+        }
+        let mut valid = vec![0; layer.shape().superblocks as usize];
+        for place in self.places.values() {
+            valid[place.superblock as usize] += 1;
+        }
+        for (superblock, valid) in (0..).zip(valid) {
+            assert_eq!(layer.valid(superblock), valid, "superblock {superblock}");
+        }
+        assert_eq!(layer.mapped() as usize, self.places.len());
+        let erases: u32 = (0..layer.shape().superblocks).map(|at| layer.erases(at)).sum();
+        assert_eq!(u64::from(erases), layer.counts().erased);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Page, u16),
+    Discard(Page),
+    Collect(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0..40_u32, 0..3_u16).prop_map(|(page, stream)| Step::Write(page, stream)),
+        1 => (0..40_u32).prop_map(Step::Discard),
+        2 => (1..6_u8).prop_map(Step::Collect),
+    ];
+    prop::collection::vec(step, 0..400)
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop_oneof![Just(Policy::Greedy), Just(Policy::CostBenefit), Just(Policy::Fifo)]
+}
+
+proptest! {
+    #[test]
+    fn each_page_is_where_it_was_put_last_whatever_is_collected_meanwhile(
+        steps in steps(),
+        policy in policies(),
+        separate: bool,
+        isolation in prop::collection::vec(
+            prop_oneof![Just(Isolation::Initial), Just(Isolation::Persistent)], 3),
+        spare in 0..4_u32,
+    ) {
+        let mut shape = Shape { policy, separate, streams: isolation, ..shape(40, 1, 4) };
+        shape.superblocks = u32::try_from(shape.min_superblocks()).unwrap() + spare;
+        let mut model = Model::new(shape);
+        for step in steps {
+            match step {
+                Step::Write(page, stream) => model.write(page, stream),
+                Step::Discard(page) => {
+                    let had = model.places.remove(&page).is_some();
+                    prop_assert_eq!(model.layer.discard(page), had);
+                }
+                Step::Collect(steps) => (0..steps).for_each(|_| model.collect_step()),
+            }
+            model.check();
+        }
+    }
+}
+
+#[test]
+fn layer_with_the_fewest_superblocks_goes_on_for_ever() {
+    for policy in [Policy::Greedy, Policy::CostBenefit, Policy::Fifo] {
+        for separate in [false, true] {
+            let mut shape = Shape { policy, separate, ..shape(64, 1, 8) };
+            shape.superblocks = u32::try_from(shape.min_superblocks()).unwrap();
+            let mut model = Model::new(shape);
+            for turn in 0..20 {
+                (0..64).for_each(|page| model.write((page * 29 + turn) % 64, 0));
+            }
+            model.check();
+        }
+    }
+}
+
+#[test]
+fn too_few_superblocks_are_refused_with_the_number_that_is_needed() {
+    let shape = Shape { high: 3, ..shape(64, 13, 8) };
+    let error = shape.validate().unwrap_err().to_string();
+    assert!(error.starts_with("13 superblocks of 8 pages for 64 logical pages"), "{error}");
+    assert!(error.contains("expected at least 14, so that beside the data there are 2"), "{error}");
+    assert_eq!(Shape { superblocks: 14, ..shape }.validate(), Ok(()));
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let good = shape(64, 20, 8);
+    for (bad, what) in [
+        (Shape { logical_pages: 0, ..good.clone() }, "logical pages"),
+        (Shape { streams: Vec::new(), ..good.clone() }, "streams"),
+        (Shape { superblock_pages: 1, ..good.clone() }, "pages of a superblock"),
+        (Shape { superblocks: 1 << 30, ..good.clone() }, "superblocks"),
+        (Shape { low: 1, ..good.clone() }, "lower watermark"),
+        (Shape { low: 3, high: 2, ..good.clone() }, "upper watermark"),
+    ] {
+        let error = bad.validate().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{what}: found ")), "{error}");
+    }
+}
+
+#[test]
+fn sequential_overwrites_and_discards_of_whole_superblocks_copy_nothing() {
+    let mut layer = Translation::new(shape(64, 13, 8)).unwrap();
+    for _ in 0..10 {
+        (0..64).for_each(|page| {
+            layer.overwrite(page, 0);
+        });
+    }
+    assert_eq!((layer.counts().host, layer.counts().copied), (640, 0));
+    for segment in [3, 0, 5, 3, 7, 1, 3, 0] {
+        let pages = segment * 8..segment * 8 + 8;
+        pages.clone().for_each(|page| assert!(layer.discard(page)));
+        pages.for_each(|page| {
+            layer.overwrite(page, 0);
+        });
+    }
+    assert_eq!(layer.counts().copied, 0);
+}
+
+#[test]
+fn superblocks_wear_evenly_under_even_writes() {
+    let mut layer = Translation::new(shape(64, 16, 8)).unwrap();
+    for turn in 0..4000_u32 {
+        layer.overwrite(turn.wrapping_mul(0x9e37_79b9) >> 26, 0);
+    }
+    let erases: Vec<u32> = (0..16).map(|at| layer.erases(at)).collect();
+    let (least, most) = (erases.iter().min().unwrap(), erases.iter().max().unwrap());
+    assert!(*least > 0 && most - least <= most / 3, "{erases:?}");
+}
+
+#[test]
+fn streams_share_no_superblock_and_collected_pages_go_where_their_isolation_says() {
+    use Isolation::{Initial, Persistent};
+    let streams = vec![Initial, Persistent, Initial, Persistent];
+    let shape = Shape { streams, ..shape(64, 24, 8) };
+    assert_eq!(shape.frontiers(), 7);
+    assert_eq!([0, 1, 2, 3].map(|stream| shape.frontier_of_collected(stream)), [4, 5, 4, 6]);
+    let mixed = Shape { separate: false, ..shape.clone() };
+    assert_eq!([0, 1, 2, 3].map(|stream| mixed.frontier_of_collected(stream)), [0, 1, 2, 3]);
+    let mut layer = Translation::new(shape).unwrap();
+    for page in 0..32_u32 {
+        layer.overwrite(page, (page % 4).try_into().unwrap());
+    }
+    for page in 0..32_u32 {
+        assert_eq!(layer.find(page).unwrap().superblock, page % 4);
+    }
+}
+
+#[test]
+fn memory_is_below_six_bytes_for_each_logical_page() {
+    let logical_pages = 1 << 16;
+    for percent in [7_u64, 12, 28] {
+        let pages = u64::from(logical_pages) * (100 + percent) / 100;
+        let superblocks = u32::try_from(pages / 128).unwrap();
+        let mut layer = Translation::new(shape(logical_pages, superblocks, 128)).unwrap();
+        let mut page = 0_u32;
+        for _ in 0..3 * logical_pages {
+            page = page.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
+            layer.overwrite(page >> 16, 0);
+        }
+        let each = layer.memory() as f64 / f64::from(logical_pages);
+        assert!(each < 6.0, "{each:.2} bytes with over-provisioning of {percent} %");
+    }
+}
