@@ -163,3 +163,8 @@ fn nothing_generated_is_kept() {
 fn no_folder_is_named_as_tools_name_theirs() {
     none(check::folders(&file_names()));
 }
+
+#[test]
+fn faults_of_linux_have_tests_or_reasons() {
+    none(links::untested_faults(&read("docs/reliability.md"), &rust_files()));
+}

@@ -123,6 +123,41 @@ pub fn unknown_tests(page: &str, sources: &[(String, String)]) -> Vec<String> {
     faults
 }
 
+/// The header of the table of Linux's faults.
+const FAULTS: &str = "| # | Fault of Linux | Kernel | Zonal: tests, or why it cannot happen |";
+
+/// Rows of the table of Linux's faults that are out of sequence, name a test that the sources do not
+/// have, or name none and do not begin with `n/a:` and a reason.
+pub fn untested_faults(page: &str, sources: &[(String, String)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let table = outside_code(page).skip_while(|(_, line)| *line != FAULTS).skip(2);
+    let mut number = 0;
+    for (line, row) in table.take_while(|(_, line)| line.starts_with("| ")) {
+        let mut fault = |what: String| faults.push(format!("docs/reliability.md:{line}: {what}"));
+        number += 1;
+        let mut columns = row.split('|').skip(1).map(str::trim);
+        if columns.next() != Some(&number.to_string()) {
+            fault(format!("expected row {number}"));
+        }
+        let answer = columns.nth(2).unwrap_or_default();
+        let names = answer.split('`').skip(1).step_by(2);
+        let tests: Vec<&str> = names.filter(|name| name.matches('_').count() > 1).collect();
+        if tests.is_empty() && answer.strip_prefix("n/a: ").is_none_or(str::is_empty) {
+            fault("expected a test, or `n/a: ` and a reason".to_owned());
+        }
+        for test in tests {
+            let function = format!("fn {test}(");
+            if !sources.iter().any(|(_, text)| text.contains(&function)) {
+                fault(format!("no test {test}"));
+            }
+        }
+    }
+    if number == 0 {
+        faults.push(format!("docs/reliability.md: no table {FAULTS}"));
+    }
+    faults
+}
+
 /// A path relative to a page's folder, from the root.
 fn resolve(page: &str, target: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
@@ -185,5 +220,21 @@ mod tests {
         assert!(unknown_tests(&page("`it_works`"), &sources).is_empty());
         assert_eq!(unknown_tests(&page("`it`"), &sources).len(), 1);
         assert_eq!(unknown_tests(&page(""), &sources).len(), 1);
+    }
+    #[test]
+    fn fault_of_linux_without_a_test_or_a_reason_is_found() {
+        let sources = [("tests/a.rs".to_owned(), "#[test]\nfn it_does_work() {}".to_owned())];
+        let check = |number: u32, answer: &str| {
+            let page =
+                format!("{FAULTS}\n|---|---|---|---|\n| {number} | hangs | 6.10 | {answer} |\n");
+            untested_faults(&page, &sources).len()
+        };
+        assert_eq!(check(1, "`it_does_work`, with `Off`"), 0);
+        assert_eq!(check(1, "n/a: there is no worker"), 0);
+        for bad in ["", "`Off`", "n/a: ", "there is no worker", "`it_does_work`, `it_is_no_test`"] {
+            assert_eq!(check(1, bad), 1, "{bad}");
+        }
+        assert_eq!(check(2, "`it_does_work`"), 1, "row 1 is missing");
+        assert_eq!(untested_faults("no table", &sources).len(), 1);
     }
 }

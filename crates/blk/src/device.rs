@@ -26,6 +26,10 @@ pub trait Device: Send + Sync {
     /// Appends the descriptors of up to `max` zones from `first` on to `zones`. By default there are
     /// none.
     ///
+    /// Answers without the layer and without [`HwQueue::poll`]: the layer asks after a failed write, in
+    /// [`Channel::poll`](crate::Channel::poll), with the zone's plug locked, whether or not the queue is
+    /// frozen and a tag is left.
+    ///
     /// # Errors
     /// The status with which the device refused the report.
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {

@@ -606,6 +606,9 @@ impl Queue {
         if plug::passes_through(op) {
             return plugs.enter(now, request, policy == ZoneWrite::Qd1, aborted);
         }
+        if matches!(op, Op::ZoneOpen | Op::ZoneClose) && plugs.is_conventional(request.zone()) {
+            return PlugResult::Failed(request, Status::IoError);
+        }
         if op == Op::ZoneResetAll
             && let Err(status) = plugs.begin_reset_all()
         {

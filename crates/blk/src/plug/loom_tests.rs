@@ -29,6 +29,9 @@ struct Strict {
     limits: Limits,
     zones: Mutex<Vec<Zone>>,
     writing: Vec<AtomicU32>,
+    /// Fails the first write, which it executes, and is busy then: its queues and its reports share a
+    /// lock.
+    fails: Option<loom::sync::Mutex<bool>>,
 }
 
 impl Device for Strict {
@@ -37,6 +40,7 @@ impl Device for Strict {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        let _busy = self.fails.as_ref().map(|fails| fails.lock().unwrap());
         zones.extend(self.zones.lock().unwrap().iter().skip(first.index()).take(max));
         Ok(())
     }
@@ -76,7 +80,15 @@ impl Strict {
             zones: Mutex::new(sequential_zones(&limits)),
             writing: (0..zones).map(|_| AtomicU32::new(0)).collect(),
             limits,
+            fails: None,
         })
+    }
+
+    /// One zone, and a first write that fails.
+    fn failing() -> Arc<Self> {
+        let mut device = Arc::into_inner(Strict::new(1)).expect("it is new");
+        device.fails = Some(loom::sync::Mutex::new(true));
+        Arc::new(device)
     }
 
     fn execute(&self, request: &mut Request) {
@@ -86,7 +98,11 @@ impl Strict {
             let others = self.writing[zone].fetch_add(1, Ordering::Relaxed);
             assert_eq!(others, 0, "one write in flight per zone");
         }
-        request.set_status(self.judge(request));
+        let mut fails = self.fails.as_ref().map(|fails| fails.lock().unwrap());
+        let failed = fails.as_mut().is_some_and(|fails| std::mem::take(&mut **fails) && writes);
+        let status = self.judge(request);
+        request.set_status(if failed { Status::IoError } else { status });
+        drop(fails);
         if writes {
             self.writing[zone].fetch_sub(1, Ordering::Relaxed);
         }
@@ -428,6 +444,40 @@ fn loom_policy_changes_while_a_channel_writes() {
         assert!(!channel.has_held_bios() && channel.is_idle());
         assert_eq!(queue.dump_plugs(true)[0].references, 1);
     });
+}
+
+/// A write fails while another channel's write waits behind it, the queue is being frozen, and the
+/// device's report needs a lock that its queues take: Linux's CVE-2024-55642. Loom reports a deadlock.
+#[test]
+fn loom_write_fails_while_the_queue_is_frozen() {
+    for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {
+        loom::model(move || {
+            let options =
+                QueueOptions { zone_write: Some(policy), merge: false, ..Default::default() };
+            let queue = Queue::attach(Strict::failing(), options).unwrap();
+            let (mut here, mut there) = (queue.channel().unwrap(), queue.channel().unwrap());
+            there.submit(Nanos(0), Bio::new(Op::ZoneAppend, Sector(0), 1, 0));
+            here.submit(Nanos(0), Bio::new(Op::ZoneAppend, Sector(0), 1, 1));
+            let thread = threads::spawn(move || {
+                let mut done = Vec::new();
+                while there.outstanding() > 0 {
+                    there.poll(Nanos(0), &mut done);
+                    threads::yield_now();
+                }
+                assert_eq!(done[0].status, Status::IoError);
+            });
+            queue.freeze();
+            let mut done = Vec::new();
+            while !queue.is_quiescent() {
+                here.poll(Nanos(0), &mut done);
+                threads::yield_now();
+            }
+            queue.unfreeze();
+            assert_eq!(done[0].status, Status::IoError, "aborted");
+            thread.join().unwrap();
+            assert_eq!(queue.dump_plugs(true)[0].references, 1, "a block was written");
+        });
+    }
 }
 
 #[test]

@@ -537,6 +537,11 @@ impl ZonePlugs {
         self.slots.peek(zone.index()).map(|slot| slot.0.lock())
     }
 
+    /// Whether a zone has no write pointer. Such a zone has had its plug since the queue was attached.
+    pub(crate) fn is_conventional(&self, zone: ZoneNo) -> bool {
+        self.lock_used(zone).is_some_and(|plug| plug.state() == ZoneState::Conventional)
+    }
+
     fn start(&self, zone: ZoneNo) -> Sector {
         Sector(u64::from(zone.0) * self.zone_size.0)
     }

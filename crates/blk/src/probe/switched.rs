@@ -66,6 +66,8 @@ probes! {
     /// Rare paths, to be marked when they are reached.
     Mark {
         ErrorRecovery = "after a failed write the device was asked for the write pointer",
+        RecoveredWhileFrozen = "a frozen queue asked for the write pointer after a failed write",
+        RecoveredWithoutTag = "the layer asked for a write pointer while all other tags were taken",
         RecoveryDeferred = "after a failed write the write pointer stayed unknown",
         ReportRefused = "the device refused a zone report that the layer needed",
         AppendAfterError = "an append made the layer ask for an unknown write pointer",

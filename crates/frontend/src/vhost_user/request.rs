@@ -14,6 +14,7 @@ use zonal_blk::{
     Bio, BioFlags, BufPool, Completion, Limits, Op, Sector, Status, Zone, ZoneKind, ZoneNo,
     ZoneRefusal,
 };
+use zonal_os::blk_zone::BlkZone;
 
 /// Bytes of a request's header.
 const HEADER: u64 = size_of::<RequestHeader>() as u64;
@@ -352,15 +353,14 @@ impl Requests<'_> {
     }
 }
 
+/// A zone without a write pointer has that of the kernel's reports, its end: a driver that trusts it
+/// writes nothing.
 fn descriptor(zone: &Zone) -> ZoneDescriptor {
-    let kind = match zone.kind {
-        ZoneKind::Conventional => 1,
-        ZoneKind::SequentialRequired => 2,
-    };
+    let BlkZone { wp, kind, .. } = BlkZone::from(zone);
     ZoneDescriptor {
         capacity: zone.capacity.0.into(),
         start: zone.start.0.into(),
-        wp: zone.wp.0.into(),
+        wp: wp.into(),
         kind,
         state: zone.cond as u8,
         ..ZoneDescriptor::new_zeroed()

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use zonal_backend::nvme_tcp::{Address, ConnectError, NvmeTcpDevice, open};
-use zonal_blk::{Bio, Buf, Clock, Completion, Nanos, QueueOptions, Sector, Status};
+use zonal_blk::{
+    Bio, Buf, Clock, Completion, Nanos, QueueOptions, Sector, Status, ZoneCondition, ZoneNo,
+};
 use zonal_device::control::DeviceControl;
+use zonal_device::device_spec;
 use zonal_frontend::nvme_tcp::{Server, ServerConfig};
 use zonal_os::{Notify, RealClock};
 
@@ -89,6 +92,43 @@ fn writes_go_on_over_the_other_path_when_a_server_stops() {
             let sector = zone * ZONE + block * 8;
             assert_eq!(host.read(sector, 8).buf.as_deref(), Some(&pattern(4096, sector)[..]));
         }
+    }
+}
+
+/// A write fails with the queue frozen, all tags taken and one of the paths gone: what Linux no longer
+/// reports zones for, because it would wait for itself.
+#[test]
+fn failed_write_is_reported_while_the_queue_is_frozen_with_all_tags_taken() {
+    for gone in [None, Some(0), Some(1)] {
+        let drive = device_spec::build(&device_spec::parse(ZONED).expect("a spec"));
+        let drive = drive.expect("a device");
+        let served = Served::over(Arc::clone(&drive) as _, ServerConfig::default());
+        let mut servers = [Some(served.another()), Some(served.another())];
+        let both = servers.each_ref().map(|server| server.as_ref().expect("it serves"));
+        let options = format!("{QUICK}&iopolicy=round-robin");
+        let device = connect(&both, &options, &Heard::default());
+        let mut host = Host::over(device, QueueOptions::default());
+        let queue = Arc::clone(host.channel.queue());
+        queue.freeze();
+        queue.set_nr_requests(2).expect("nothing is inside");
+        queue.unfreeze();
+        drive.set_condition(ZoneNo(0), ZoneCondition::ReadOnly).expect("a zone");
+        // Two are sent, and the others wait for the zone or for a tag.
+        for (id, sector) in (0..).zip([0, 8, ZONE, ZONE + 8, 2 * ZONE, 3 * ZONE]) {
+            host.submit(write(sector, id));
+        }
+        queue.freeze();
+        if let Some(gone) = gone {
+            drop(servers[gone].take());
+        }
+        let done = statuses(&host.finish());
+        let [fails, fits] = [Status::IoError, Status::Ok];
+        // A write that is lost with its path is in doubt: no report of a read-only zone tells.
+        assert!(done[0] == fails || gone.is_some() && done[0] == Status::Transport, "{done:?}");
+        assert_eq!(done[1..], [fails, fits, fits, fits, fits], "path {gone:?} gone");
+        assert!(queue.is_quiescent());
+        queue.unfreeze();
+        assert_eq!(host.write(8, &pattern(4096, 0)).status, fails, "known to be read-only");
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use tempfile::TempDir;
-use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions};
+use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions, ZoneCondition, ZoneNo};
 use zonal_device::{NullConfig, NullDevice};
 use zonal_frontend::vhost_user::{Server, ServerConfig};
 use zonal_os::RealClock;
@@ -52,8 +52,7 @@ fn zoned(latency: Nanos) -> NullConfig {
     }
 }
 
-fn attach(config: &NullConfig) -> Arc<Queue> {
-    let device = Arc::new(NullDevice::new(config).expect("a device"));
+fn attach(device: Arc<NullDevice>) -> Arc<Queue> {
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     Queue::attach(device as Arc<dyn Device>, options).expect("a queue")
 }
@@ -70,8 +69,12 @@ fn server(path: &Path, queue: &Arc<Queue>) -> Server {
 
 impl Served {
     fn new(config: &NullConfig) -> Self {
+        Served::over(Arc::new(NullDevice::new(config).expect("a device")))
+    }
+
+    fn over(device: Arc<NullDevice>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let queue = attach(config);
+        let queue = attach(device);
         let server = server(&dir.path().join("socket"), &queue);
         Served { server, queue, _dir: dir }
     }
@@ -273,6 +276,32 @@ fn driver_that_knows_nothing_of_zones_reads_and_does_not_write() {
     assert_eq!(ring.io(0, &Request::write(0, &[0; 4096])).status, IO_ERROR);
     assert_eq!(ring.io(0, &Request::range(13, 0, 8, 0)).status, IO_ERROR);
     assert_eq!(ring.io(0, &Request { room: 256, ..Request::new(16, 0) }).status, UNSUPPORTED);
+    for management in [18, 20, 22, 24, 26] {
+        assert_eq!(ring.io(0, &Request::new(management, 0)).status, UNSUPPORTED, "{management}");
+    }
+}
+
+#[test]
+fn zones_without_a_write_pointer_report_their_end() {
+    let drive = Arc::new(NullDevice::new(&zoned(Nanos(0))).expect("a device"));
+    let served = Served::over(Arc::clone(&drive));
+    let mut guest = Guest::start(served.path(), 0);
+    let mut ring = guest.ring(0, 0);
+    let data = pattern(1, 4096);
+    // No more than three at a time can be active.
+    for zone in 4..8 {
+        assert_eq!(ring.io(0, &Request::write(zone * ZONE, &data)).status, OK);
+        match zone {
+            4 => assert_eq!(ring.io(0, &Request::new(22, 4 * ZONE)).status, OK, "finished"),
+            5 => drive.set_condition(ZoneNo(5), ZoneCondition::ReadOnly).expect("a zone"),
+            6 => drive.set_condition(ZoneNo(6), ZoneCondition::Offline).expect("a zone"),
+            _ => {}
+        }
+    }
+    let found: Vec<_> = report(&mut ring, 4 * ZONE, 64 * 5).iter().map(|z| (z.2, z.4)).collect();
+    let expected = [(5 * ZONE, 14), (6 * ZONE, 13), (7 * ZONE, 15), (7 * ZONE + 8, 2)];
+    assert_eq!(found, expected);
+    assert_eq!(report(&mut ring, 0, 128)[0].2, ZONE, "a conventional one");
 }
 
 #[test]

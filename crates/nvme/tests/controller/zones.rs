@@ -1,6 +1,6 @@
 //! Zone management: every action in every condition, reports, limits.
 use crate::support::{
-    CAPACITY, Ended, Host, Io, ZONE, ZONES, null, received, rw, zone_receive, zone_send,
+    CAPACITY, Ended, Host, Io, ZONE, ZONES, namespace, null, received, rw, zone_receive, zone_send,
 };
 use std::sync::Arc;
 use zonal_blk::ZoneCondition::{
@@ -269,6 +269,25 @@ fn select_all_selects_the_zones_that_the_action_applies_to() {
     assert_eq!(io.manage(0, CLOSE, ALL), NvmeStatus::SUCCESS, "nothing to close");
     assert_eq!(io.send(zone_send(0, RESET, ALL), &[]).fine().result, 0);
     assert_eq!(u32::from_le_bytes([RESET, ALL, 0, 0]), 0x104, "as Linux sends it");
+}
+
+#[test]
+fn select_all_selects_no_zone_of_another_namespace() {
+    let host = Host::new(&null());
+    host.subsystem.add(2, namespace(&null()).1).unwrap();
+    let mut io = host.io(1);
+    let mut to = |nsid: u32, sqe: Sqe, data: &[u8]| {
+        io.send(Sqe { nsid: nsid.into(), ..sqe }, data).fine();
+    };
+    for nsid in [1, 2] {
+        to(nsid, rw(IoOpcode::WRITE, 0, 1).into(), &BLOCK);
+        to(nsid, rw(IoOpcode::WRITE, ZONE, 1).into(), &BLOCK);
+    }
+    to(1, zone_send(0, RESET, ALL).into(), &[]);
+    // Write pointers are where they were, and the other namespace's are where the writes left them.
+    to(1, rw(IoOpcode::WRITE, 0, 1).into(), &BLOCK);
+    to(2, rw(IoOpcode::WRITE, 1, 1).into(), &BLOCK);
+    to(2, rw(IoOpcode::WRITE, ZONE + 1, 1).into(), &BLOCK);
 }
 
 #[test]

@@ -203,13 +203,17 @@ impl Model {
             return Ok(());
         }
         let manages = matches!(op, Op::ZoneReset | Op::ZoneFinish);
-        if !op.is_write() && !manages {
+        let opens = matches!(op, Op::ZoneOpen | Op::ZoneClose);
+        if !op.is_write() && !manages && !opens {
             return Ok(());
         }
         let zone = usize::try_from(part.sector.0 / self.limits.zone_size.0).expect("an index");
         if self.is_conventional(zone) {
             let writes = matches!(op, Op::Write | Op::WriteZeroes);
             return if writes { Ok(()) } else { self.part_completed(&part, Status::IoError) };
+        }
+        if opens {
+            return Ok(());
         }
         if manages {
             self.begin_management(zone);

@@ -307,6 +307,13 @@ impl Model {
         let slot = &mut self.device.commands[usize::from(queue)][usize::from(tag.0)];
         let command = slot.take().ok_or("the device completed a command that was not started")?;
         self.device.in_flight[usize::from(queue)] -= 1;
+        #[cfg(torture)]
+        if self.device.in_flight[usize::from(queue)] + 1 == self.nr_requests
+            && self.nr_requests > 1
+            && !self.reports.is_empty()
+        {
+            zonal_blk::probe::reach(zonal_blk::probe::Mark::RecoveredWithoutTag);
+        }
         let (status, faulty) =
             if command.aborted { (Status::Timeout, true) } else { (status, faulty) };
         let zone = command.zone;

@@ -302,6 +302,10 @@ impl Model {
             let unmanaged = self.plugs.zones[zone].has_no_management();
             let reports = unmanaged && !self.lazy_recovery;
             let report = if reports { self.expect_report(zone)? } else { None };
+            #[cfg(torture)]
+            if reports && self.is_frozen() {
+                zonal_blk::probe::reach(zonal_blk::probe::Mark::RecoveredWhileFrozen);
+            }
             let offline = report.is_some_and(|zone| zone.cond == ZoneCondition::Offline);
             self.abort(zone, if offline { Status::Offline } else { Status::IoError })?;
             self.plugs.zones[zone].sync(report.as_ref());

@@ -13,6 +13,14 @@ fn a26_reset_and_finish_of_a_conventional_zone_fail_without_reaching_the_device(
 }
 
 #[test]
+fn open_and_close_of_a_conventional_zone_fail_without_reaching_the_device() {
+    let mut rig = Setup::new().conventional(0).build();
+    let ids = [Op::ZoneOpen, Op::ZoneClose].map(|op| rig.submit(op, 0, 0));
+    assert_eq!(rig.poll(), ids.map(|id| (id, Status::IoError)));
+    assert_eq!(rig.started(), []);
+}
+
+#[test]
 fn a26_management_does_not_wait_for_writes() {
     let mut rig = Setup::new().build();
     rig.write(0, 8);

@@ -4,6 +4,7 @@ mod append;
 mod attach;
 mod channels;
 mod errors;
+mod faults;
 mod freeze;
 mod life_cycle;
 mod management;

@@ -93,6 +93,22 @@ fn a_job_is_blocked_until_the_zone_that_it_waits_for_is_released() {
 }
 
 #[test]
+fn zone_that_another_job_resets_after_it_was_chosen_is_written_from_its_start() {
+    for random in [false, true] {
+        let table = table("null:zones=1,zone_size=64k,max_open=0", 0);
+        let (mut a, mut b) = (job(&table, 0, false, 0..1), job(&table, 1, random, 0..1));
+        write(&mut a);
+        let second = io(a.next(DataDir::Write, BLOCK));
+        assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended, "it has chosen the zone");
+        assert_eq!(a.done(second.op, 0), None);
+        let trim = io(a.next(DataDir::Trim, BLOCK));
+        assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
+        assert_eq!(a.done(trim.op, 0), None);
+        assert_eq!(write(&mut b), 0, "not behind what was there when it chose");
+    }
+}
+
+#[test]
 fn random_jobs_that_waited_for_a_zone_go_elsewhere_when_it_is_full() {
     let table = table("null:zones=4096,zone_size=64k,max_open=0", 1);
     let (mut a, mut b) = (job(&table, 0, true, 0..4096), job(&table, 1, true, 0..4096));
