@@ -1,8 +1,8 @@
 //! What devices offer beyond I/O: a description and statistics for those who manage them, and access
 //! past the hardware queues for a fault simulator.
+use crate::flash::FlashTraceSink;
 use crate::hdd::{HeadState, HeadTraceSink};
 use crate::image::Superblock;
-use crate::zns::FlashTraceSink;
 use std::sync::Weak;
 use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
 

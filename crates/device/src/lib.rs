@@ -33,6 +33,7 @@
 pub mod config;
 pub mod control;
 pub mod device_spec;
+pub mod flash;
 pub mod hdd;
 pub mod image;
 pub mod inject;

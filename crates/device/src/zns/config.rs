@@ -2,6 +2,7 @@
 //! that contradict each other are refused.
 use super::ZnsDevice;
 use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
+use crate::flash::{Nand, Suspend, time_of};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::zns_options::{ZrwaOptions, validate_extension, validate_zrwa};
 use crate::zones::ZoneLayout;
@@ -121,6 +122,28 @@ impl ZnsConfig {
         Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
     }
 
+    /// The flash.
+    pub(super) fn nand(&self) -> Nand {
+        Nand {
+            dies: self.dies,
+            channels: self.channels,
+            planes: self.planes,
+            page: self.page,
+            cell_pages: self.cell_pages,
+            channel_rate: self.channel_rate,
+            page_read: self.page_read,
+            page_spread: self.page_spread,
+            transfer_time: self.transfer_time,
+            cache_read: self.cache_read,
+            program: self.program,
+            program_spread: self.program_spread,
+            erase: self.erase,
+            suspend: self
+                .suspend
+                .then_some(Suspend { cost: self.suspend_time, step: self.suspend_step }),
+        }
+    }
+
     /// The limit on active zones, or the number of zones without one.
     pub fn max_active_or_all(&self) -> u32 {
         match self.layout().active_limit() {
@@ -153,7 +176,7 @@ impl ZnsConfig {
     /// once, each page by page on its die.
     pub(super) fn read_ahead_rate(&self) -> Bytes {
         let row = self.page.0 * u64::from(self.planes);
-        let transfer = self.transfer_time + super::time_of(row, self.channel_rate);
+        let transfer = self.transfer_time + time_of(row, self.channel_rate);
         let shared = u64::from(self.dies.div_ceil(self.channels));
         let unit = u64::from(self.cell_pages) * (self.page_read.0 + shared * transfer.0);
         let bytes = u128::from(self.read_ahead_window().0) * 1_000_000_000;
@@ -162,7 +185,7 @@ impl ZnsConfig {
 
     /// Bytes per second that one zone takes in long writes, and what limits it.
     pub(super) fn sequential_rate(&self) -> (Bytes, &'static str) {
-        let cycle = self.program + super::time_of(self.unit().0, self.channel_rate);
+        let cycle = self.program + time_of(self.unit().0, self.channel_rate);
         let bytes = u128::from(self.unit().0) * u128::from(self.zone_dies) * 1_000_000_000;
         let dies = u64::try_from(bytes / u128::from(cycle.0)).unwrap_or(u64::MAX);
         let limits = [

@@ -14,16 +14,17 @@
 //!
 //! A command occupies the controller for the command's time and for the transfer of its data from
 //! the host. Data to the host use the other direction of the link meanwhile.
+use super::ZnsConfig;
 use super::aging::Aging;
 use super::buffer::Buffer;
-use super::event_queue::{CommandId, Event, EventQueue};
-use super::flash::{CODEWORD, DieOp, DieStep, Flash};
 use super::medium::{Effect, Medium};
-use super::slots::{Slot, Slots};
 use super::stream::{Stream, Streams};
 use super::stripe::{Piece, Stripe};
-use super::{FlashActivity, FlashEntry, FlashTraceSink, ZnsConfig, time_of};
 use crate::control::Lateness;
+use crate::flash::{
+    CODEWORD, CommandId, DieOp, DieStep, Event, EventQueue, Flash, FlashActivity, FlashEntry,
+    FlashTraceSink, Slot, Slots, Transfers, time_of,
+};
 use crate::rng::Rng;
 use crate::storage::Storage;
 use std::collections::VecDeque;
@@ -58,27 +59,6 @@ impl Command {
     fn place(&self) -> (u32, Tag) {
         let queue = u32::try_from(self.queue).expect("there are at most 2^16 queues");
         (queue, self.request().tag())
-    }
-}
-
-/// The times of transfers at a rate. Most are as long as the one before, and divisions are slow.
-struct Transfers {
-    rate: Bytes,
-    /// The length and the time of the last one.
-    last: (u64, Nanos),
-}
-
-impl Transfers {
-    fn at(rate: Bytes) -> Self {
-        Transfers { rate, last: (0, Nanos(0)) }
-    }
-
-    #[inline]
-    fn time(&mut self, bytes: u64) -> Nanos {
-        if bytes != self.last.0 {
-            self.last = (bytes, time_of(bytes, self.rate));
-        }
-        self.last.1
     }
 }
 
@@ -199,7 +179,7 @@ impl Drive {
             link_out: Nanos(0),
             ahead_at: Nanos(0),
             buffer: Buffer::new(config),
-            flash: Flash::new(config),
+            flash: Flash::new(&config.nand()),
             full: Vec::new(),
             queues: Vec::new(),
             trace: None,
@@ -940,18 +920,4 @@ fn note_age(aging: &mut Aging, medium: &Medium, (op, zone): (Op, ZoneNo), now: N
         return aging.note_all(zones, now);
     }
     aging.note(zone, zones.condition(zone), now);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_transfer_takes_the_time_of_its_own_length_whatever_the_last_one_had() {
-        let rate = Bytes(3_000_000_000);
-        let mut transfers = Transfers::at(rate);
-        for bytes in [0, 4096, 4096, 512, 0, 4096, 1 << 20] {
-            assert_eq!(transfers.time(bytes), time_of(bytes, rate), "{bytes} bytes");
-        }
-    }
 }

@@ -13,8 +13,8 @@
 //!                flash      dies that read, program and erase, and their channels
 //! ```
 //!
-//! The time of an event is known when its cause happens, so the drive is a queue of events to come
-//! (`event_queue`), and every call from a hardware queue first processes the events that are due.
+//! The time of an event is known when its cause happens, so the drive is a queue of events to come,
+//! and every call from a hardware queue first processes the events that are due.
 //! The hardware queues share the drive behind one lock, taken once per call: a spin lock, since it is
 //! held for a few hundred instructions.
 //!
@@ -23,19 +23,16 @@ mod aging;
 mod buffer;
 mod config;
 mod drive;
-mod event_queue;
-mod flash;
 mod kind;
 mod medium;
-mod slots;
 mod stream;
 mod stripe;
-mod trace;
 
 use crate::config::{ConfigError, rule};
 use crate::control::{
     CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, Level, MediumAccess,
 };
+use crate::flash::{FlashTraceSink, time_of};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 use crate::zones::Zones;
@@ -45,7 +42,6 @@ use drive::Drive;
 use medium::Medium;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{
     AgingLimits, Bytes, Device, HwQueue, Limits, Nanos, ReadBufs, Request, Status, Wake, Zone,
@@ -338,15 +334,4 @@ impl Stored for ZnsDevice {
     fn observe(&self, observer: Weak<dyn CommandObserver>) -> bool {
         self.medium.storage.set_observer(observer)
     }
-}
-
-/// The time that `bytes` take at `rate` bytes per second, rounded up.
-fn time_of(bytes: u64, rate: Bytes) -> Nanos {
-    const SECOND: u64 = 1_000_000_000;
-    // 18 GB, which no command has, fit into 64 bits; division of 128 bits is slow.
-    if let Some(scaled) = bytes.checked_mul(SECOND) {
-        return Nanos(scaled.div_ceil(rate.0));
-    }
-    let nanos = (u128::from(bytes) * u128::from(SECOND)).div_ceil(u128::from(rate.0));
-    Nanos(u64::try_from(nanos).expect("rates are at least 1 MB/s"))
 }

@@ -7,8 +7,8 @@ use super::lives::{Issued, Life};
 use super::{FlashEntry, HeadEntry, Traced};
 use std::collections::HashMap;
 use zonal_blk::{Nanos, Tag};
+use zonal_device::flash::FlashActivity;
 use zonal_device::hdd::HeadActivity;
-use zonal_device::zns::FlashActivity;
 
 /// What is known of the inside of a device.
 pub(super) enum Inside<'a> {

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zonal_backend::Stack;
 use zonal_blk::{Bytes, Nanos};
-use zonal_device::zns::FlashEntry;
+use zonal_device::flash::FlashEntry;
 
 /// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

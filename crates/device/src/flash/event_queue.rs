@@ -8,11 +8,11 @@ const SOON: usize = 8;
 
 /// A command in the drive's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CommandId(pub(super) u32);
+pub(crate) struct CommandId(pub(crate) u32);
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// The controller is free again.
     Controller,
     /// The flash operations of a command begin.
@@ -27,7 +27,7 @@ pub(super) enum Event {
 
 /// Pending events.
 #[derive(Debug, Default)]
-pub(super) struct EventQueue {
+pub(crate) struct EventQueue {
     /// Comes before those in `pending`, if there is one: with one command at a time its events come and
     /// go here.
     first: Option<(Nanos, Event)>,
@@ -37,7 +37,7 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     #[inline]
-    pub(super) fn add(&mut self, at: Nanos, event: Event) {
+    pub(crate) fn add(&mut self, at: Nanos, event: Event) {
         match self.next() {
             Some(first) if first <= at => self.insert(at, event),
             _ => {
@@ -59,13 +59,13 @@ impl EventQueue {
 
     /// The time of the next event.
     #[inline]
-    pub(super) fn next(&self) -> Option<Nanos> {
+    pub(crate) fn next(&self) -> Option<Nanos> {
         self.first.as_ref().or_else(|| self.pending.front()).map(|&(at, _)| at)
     }
 
     /// The next event, if there is only one.
     #[inline]
-    pub(super) fn only(&self) -> Option<(Nanos, Event)> {
+    pub(crate) fn only(&self) -> Option<(Nanos, Event)> {
         match &self.first {
             Some(first) if self.pending.is_empty() => Some(*first),
             None if self.pending.len() == 1 => self.pending.front().copied(),
@@ -75,7 +75,7 @@ impl EventQueue {
 
     /// Removes the next event if it is due by `now`.
     #[inline]
-    pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
+    pub(crate) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
         if self.next()? > now {
             return None;
         }

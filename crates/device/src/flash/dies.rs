@@ -1,4 +1,4 @@
-//! Flash dies and the channels that they share.
+//! Dies and the channels that they share.
 //!
 //! Invariants: a die does one operation at a time; a channel transfers the data of one die at a
 //! time; programs and erases of a die are done in the order in which they were queued.
@@ -15,9 +15,8 @@
 //! Reads overtake queued programs and erases, at most [`READS_IN_A_ROW`] of them. They wait for one
 //! that has begun unless the drive can suspend it; suspending takes time, and the operation resumes
 //! where it was after the reads.
-use super::ZnsConfig;
 use super::event_queue::{CommandId, Event, EventQueue};
-use super::{FlashActivity, time_of};
+use super::{FlashActivity, Nand, time_of};
 use crate::rng::mix;
 use std::collections::VecDeque;
 use zonal_blk::{Bytes, Nanos, ZoneNo};
@@ -26,14 +25,14 @@ use zonal_blk::{Bytes, Nanos, ZoneNo};
 const READS_IN_A_ROW: u32 = 8;
 
 /// What is read and corrected as a whole: no less is transferred from a die.
-pub(super) const CODEWORD: u64 = 4096;
+pub(crate) const CODEWORD: u64 = 4096;
 
 /// A page of the drive: the zone, and the number of the page in it.
 type PageNo = (ZoneNo, u64);
 
 /// An operation of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DieOp {
+pub(crate) enum DieOp {
     /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding.
     Program { zone: ZoneNo, bytes: u64, generation: u32 },
     /// Program units of padding, one at a time.
@@ -81,13 +80,13 @@ impl DieOp {
 
 /// A step of a die, for a trace.
 #[derive(Debug)]
-pub(super) struct DieStep {
-    pub(super) die: u32,
-    pub(super) activity: FlashActivity,
-    pub(super) command: Option<CommandId>,
-    pub(super) zone: Option<ZoneNo>,
-    pub(super) from: Nanos,
-    pub(super) to: Nanos,
+pub(crate) struct DieStep {
+    pub(crate) die: u32,
+    pub(crate) activity: FlashActivity,
+    pub(crate) command: Option<CommandId>,
+    pub(crate) zone: Option<ZoneNo>,
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
 }
 
 impl DieStep {
@@ -126,7 +125,7 @@ struct Die {
 
 /// All dies of a drive.
 #[derive(Debug)]
-pub(super) struct Flash {
+pub(crate) struct Flash {
     dies: Vec<Die>,
     /// When each channel is free.
     channels: Vec<Nanos>,
@@ -144,42 +143,40 @@ pub(super) struct Flash {
     erase: Nanos,
     suspend: Option<Suspend>,
     /// The steps that are over since they were last taken from here, of a drive that is traced.
-    pub(super) steps: Option<Vec<DieStep>>,
+    pub(crate) steps: Option<Vec<DieStep>>,
 }
 
 /// How a program or an erase is suspended.
 #[derive(Clone, Copy, Debug)]
-struct Suspend {
+pub(crate) struct Suspend {
     /// What it takes.
-    cost: Nanos,
+    pub(crate) cost: Nanos,
     /// It can be suspended each time that this much of it is done; 0 for any time.
-    step: Nanos,
+    pub(crate) step: Nanos,
 }
 
 impl Flash {
-    pub(super) fn new(config: &ZnsConfig) -> Self {
+    pub(crate) fn new(nand: &Nand) -> Self {
         Flash {
-            dies: (0..config.dies).map(|_| Die::new(config.planes)).collect(),
-            channels: vec![Nanos(0); config.channels as usize],
-            unit: config.unit(),
-            planes: config.planes.into(),
-            channel_rate: config.channel_rate,
-            page_read: config.page_read,
-            slow_page_read: Nanos(config.page_read.0 * u64::from(100 + config.page_spread) / 100),
-            transfer: config.transfer_time,
-            cache_read: config.cache_read,
-            program: config.program,
-            program_spread: config.program_spread,
-            erase: config.erase,
-            suspend: config
-                .suspend
-                .then_some(Suspend { cost: config.suspend_time, step: config.suspend_step }),
+            dies: (0..nand.dies).map(|_| Die::new(nand.planes)).collect(),
+            channels: vec![Nanos(0); nand.channels as usize],
+            unit: nand.unit(),
+            planes: nand.planes.into(),
+            channel_rate: nand.channel_rate,
+            page_read: nand.page_read,
+            slow_page_read: Nanos(nand.page_read.0 * u64::from(100 + nand.page_spread) / 100),
+            transfer: nand.transfer_time,
+            cache_read: nand.cache_read,
+            program: nand.program,
+            program_spread: nand.program_spread,
+            erase: nand.erase,
+            suspend: nand.suspend,
             steps: None,
         }
     }
 
     /// Queues an operation on a die.
-    pub(super) fn add(&mut self, now: Nanos, die: u32, op: DieOp, events: &mut EventQueue) {
+    pub(crate) fn add(&mut self, now: Nanos, die: u32, op: DieOp, events: &mut EventQueue) {
         let d = &mut self.dies[die as usize];
         if let DieOp::Read { .. } = op {
             d.reads.push_back(op);
@@ -195,7 +192,7 @@ impl Flash {
     }
 
     /// Whether the die has programs or erases pending.
-    pub(super) fn is_writing(&self, die: u32) -> bool {
+    pub(crate) fn is_writing(&self, die: u32) -> bool {
         let d = &self.dies[die as usize];
         let state =
             matches!(d.state, Some(DieState::Last(op)) if !matches!(op, DieOp::Read { .. }));
@@ -214,7 +211,7 @@ impl Flash {
 
     /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] that it
     /// reaches.
-    pub(super) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
+    pub(crate) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
         let nr_channels = self.channels.len();
         let d = &mut self.dies[die as usize];
         if d.state.is_some() {
@@ -258,14 +255,14 @@ impl Flash {
     }
 
     /// All pending operations are done, at `now`.
-    pub(super) fn drained(&mut self, now: Nanos) {
+    pub(crate) fn drained(&mut self, now: Nanos) {
         for free in &mut self.channels {
             *free = now.min(*free);
         }
     }
 
     /// Finishes a step of a die. Returns the operation that is done with it, if any.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         now: Nanos,
         die: u32,
@@ -386,7 +383,7 @@ mod tests {
 
     /// Two dies on one channel, where a codeword takes 8 ns and a unit 64 ns; programs of 100 ns.
     fn flash(suspend: bool) -> Flash {
-        let config = ZnsConfig {
+        Flash::new(&Nand {
             channels: 1,
             dies: 2,
             planes: 1,
@@ -394,13 +391,14 @@ mod tests {
             cell_pages: 2,
             channel_rate: Bytes(CODEWORD * 125_000_000),
             page_read: Nanos(20),
+            page_spread: 0,
+            transfer_time: Nanos(0),
+            cache_read: false,
             program: Nanos(100),
+            program_spread: 0,
             erase: Nanos(1000),
-            suspend,
-            suspend_time: Nanos(5),
-            ..ZnsConfig::default()
-        };
-        Flash::new(&config)
+            suspend: suspend.then_some(Suspend { cost: Nanos(5), step: Nanos(0) }),
+        })
     }
 
     const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// The place of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(crate) enum Slot {
     /// Free as soon as the read is done.
     #[default]
     Free,
@@ -16,7 +16,7 @@ pub(super) enum Slot {
 }
 
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     /// 0 for no limit.
     limit: u32,
     taken: u32,
@@ -27,16 +27,16 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(limit: u32) -> Self {
+    pub(crate) fn new(limit: u32) -> Self {
         Slots { limit, taken: 0, window: VecDeque::new(), oldest: 0 }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.limit > 0 && self.taken >= self.limit
     }
 
     /// Takes a place, in the window or not.
-    pub(super) fn take(&mut self, in_window: bool) -> Slot {
+    pub(crate) fn take(&mut self, in_window: bool) -> Slot {
         self.taken += 1;
         if !in_window {
             return Slot::Free;
@@ -46,7 +46,7 @@ impl Slots {
     }
 
     /// A read is done.
-    pub(super) fn done(&mut self, slot: Slot) {
+    pub(crate) fn done(&mut self, slot: Slot) {
         let Slot::Window(number) = slot else {
             self.taken -= 1;
             return;

@@ -1,0 +1,93 @@
+//! NAND flash, the same for drives with zones and for drives with a translation layer: dies that read,
+//! program and erase, their channels, and the events of a drive in the order of their times.
+mod dies;
+mod event_queue;
+mod slots;
+mod trace;
+
+pub(crate) use dies::{CODEWORD, DieOp, DieStep, Flash, Suspend};
+pub(crate) use event_queue::{CommandId, Event, EventQueue};
+pub(crate) use slots::{Slot, Slots};
+pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
+use zonal_blk::{Bytes, Nanos};
+
+/// The flash of a drive.
+#[derive(Clone, Debug)]
+pub(crate) struct Nand {
+    pub(crate) dies: u32,
+    /// Buses between controller and dies.
+    pub(crate) channels: u32,
+    /// Planes of a die, which work together.
+    pub(crate) planes: u32,
+    /// A page of a plane.
+    pub(crate) page: Bytes,
+    /// Pages of a plane that one program writes.
+    pub(crate) cell_pages: u32,
+    /// Of a channel, in bytes a second.
+    pub(crate) channel_rate: Bytes,
+    pub(crate) page_read: Nanos,
+    /// What the slowest page of a cell takes longer to sense, in percent.
+    pub(crate) page_spread: u32,
+    /// Of a transfer from a die, besides its data.
+    pub(crate) transfer_time: Nanos,
+    /// A die senses the next page of a read while it sends one.
+    pub(crate) cache_read: bool,
+    pub(crate) program: Nanos,
+    /// By how many percent, at most, a program takes more or less.
+    pub(crate) program_spread: u32,
+    pub(crate) erase: Nanos,
+    pub(crate) suspend: Option<Suspend>,
+}
+
+impl Nand {
+    /// What a die programs at once: a page of each bit of a cell, in all planes.
+    pub(crate) fn unit(&self) -> Bytes {
+        Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
+    }
+}
+
+/// The times of transfers at a rate. Most are as long as the one before, and divisions are slow.
+pub(crate) struct Transfers {
+    rate: Bytes,
+    /// The length and the time of the last one.
+    last: (u64, Nanos),
+}
+
+impl Transfers {
+    pub(crate) fn at(rate: Bytes) -> Self {
+        Transfers { rate, last: (0, Nanos(0)) }
+    }
+
+    #[inline]
+    pub(crate) fn time(&mut self, bytes: u64) -> Nanos {
+        if bytes != self.last.0 {
+            self.last = (bytes, time_of(bytes, self.rate));
+        }
+        self.last.1
+    }
+}
+
+/// The time that `bytes` take at `rate` bytes per second, rounded up.
+pub(crate) fn time_of(bytes: u64, rate: Bytes) -> Nanos {
+    const SECOND: u64 = 1_000_000_000;
+    // 18 GB, which no command has, fit into 64 bits; division of 128 bits is slow.
+    if let Some(scaled) = bytes.checked_mul(SECOND) {
+        return Nanos(scaled.div_ceil(rate.0));
+    }
+    let nanos = (u128::from(bytes) * u128::from(SECOND)).div_ceil(u128::from(rate.0));
+    Nanos(u64::try_from(nanos).expect("rates are at least 1 MB/s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_takes_the_time_of_its_own_length_whatever_the_last_one_had() {
+        let rate = Bytes(3_000_000_000);
+        let mut transfers = Transfers::at(rate);
+        for bytes in [0, 4096, 4096, 512, 0, 4096, 1 << 20] {
+            assert_eq!(transfers.time(bytes), time_of(bytes, rate), "{bytes} bytes");
+        }
+    }
+}
