@@ -52,6 +52,39 @@ pub const LOCAL_ATTACKS: [(&str, LocalAttack); 8] = [
     ("control connections without a word", silent_control),
 ];
 
+/// Sends bytes with descriptors.
+pub fn send_with(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room");
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// A part of a huge page that there most likely is not.
+pub fn huge_memory() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    let file = memfd_create("huge", flags)?;
+    ftruncate(&file, 2 << 20)?;
+    Ok(file)
+}
+
+/// Memory of small pages.
+pub fn memory(len: u64) -> io::Result<OwnedFd> {
+    let file = memfd_create("memory", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, len)?;
+    Ok(file)
+}
+
+/// An eventfd with room for nothing, which blocks.
+pub fn full_event() -> io::Result<OwnedFd> {
+    let event = eventfd(0, EventfdFlags::CLOEXEC)?;
+    rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes())?;
+    Ok(event)
+}
+
 /// A monitor.
 struct Monitor(UnixStream);
 
@@ -64,21 +97,11 @@ impl Monitor {
         Ok(monitor)
     }
 
-    fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() {
-            assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room");
-        }
-        sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
-        Ok(())
-    }
-
     /// Sends a command, and reads the header of the reply and its body.
     fn call(&mut self, command: u16, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let size = u32::try_from(16 + body.len()).expect("short").to_le_bytes();
         let message = [&[1, 0], &command.to_le_bytes()[..], &size, &[0; 8], body].concat();
-        self.send(&message, fds)?;
+        send_with(&self.0, &message, fds)?;
         let mut header = [0; 16];
         self.0.read_exact(&mut header)?;
         let len = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
@@ -121,17 +144,14 @@ pub fn is_served(victim: &LocalVictim) -> bool {
 
 /// Memory in a part of a huge page that there is not.
 fn huge_pages(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
-    let file = memfd_create("huge", flags)?;
-    ftruncate(&file, 2 << 20)?;
+    let file = huge_memory()?;
     let mut monitor = Monitor::connect(victim)?;
     monitor.map(0, 4096, &file)?;
     monitor.use_queues()
 }
 
 fn truncated_memory(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()> {
-    let file = memfd_create("memory", MemfdFlags::CLOEXEC)?;
-    ftruncate(&file, 1 << 20)?;
+    let file = memory(1 << 20)?;
     let mut monitor = Monitor::connect(victim)?;
     monitor.map(0, 1 << 20, &file)?;
     ftruncate(&file, 0)?;
@@ -139,8 +159,7 @@ fn truncated_memory(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result
 }
 
 fn full_eventfd(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()> {
-    let event = eventfd(0, EventfdFlags::CLOEXEC)?;
-    rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes())?;
+    let event = full_event()?;
     let mut monitor = Monitor::connect(victim)?;
     let irqs = |flags: u32| [20, flags, 2, 0, 1].map(u32::to_le_bytes).concat();
     // Trigger by eventfd, then now.
@@ -155,7 +174,7 @@ fn full_eventfd(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()>
 fn hidden_end(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()> {
     let socket = UnixStream::connect(&victim.vfio_user)?;
     let own = socket.try_clone()?;
-    Monitor(socket).send(&[1, 0, 1], &[own.as_fd()])
+    send_with(&socket, &[1, 0, 1], &[own.as_fd()])
 }
 
 fn unread_page(victim: &LocalVictim, hoard: &mut LocalHoard) -> io::Result<()> {

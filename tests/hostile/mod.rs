@@ -4,7 +4,8 @@
 //!  Target   where the server listens, and its NQN
 //!  Client   one connection: bytes, PDUs, Connect, commands; counts what the server answers
 //!  attacks  ways to misbehave, for load beside an honest host
-//!  local    the same at the other exports: virtual machines, pages, the control socket
+//!  local    the same at exports of several devices: virtual machines, pages, the control socket
+//!  single   the same at exports of one device: virtio disks, files, block devices
 //! ```
 //!
 //! Nothing here fails a test by itself: a server may refuse or close at any time, and that is an
@@ -12,6 +13,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 pub mod attacks;
 pub mod local;
+pub mod single;
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};

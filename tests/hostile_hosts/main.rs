@@ -5,9 +5,10 @@ mod server;
 mod soak;
 
 use hostile::attacks::{ATTACKS, Hoard, Victim};
-use hostile::local::{LOCAL_ATTACKS, LocalHoard, is_served};
+use hostile::local::{self, LOCAL_ATTACKS, LocalHoard};
+use hostile::single::{self, SINGLE_ATTACKS, SingleHoard};
 use hostile::{Client, Connect, Target, is};
-use server::{HOST, NULL, Server, wait_until};
+use server::{HOST, NULL, Privileged, Server, wait_until};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::Sgl;
 use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
@@ -151,8 +152,8 @@ fn hostile_hosts_disturb_nobody() {
 }
 
 #[test]
-fn clients_of_all_exports_disturb_nobody() {
-    let (server, victim) = Server::with_all_exports(ZONED, &[]);
+fn clients_of_shared_exports_disturb_nobody() {
+    let (server, victim) = Server::with_shared_exports(ZONED, &[]);
     let mut hoard = LocalHoard::default();
     for round in 0..3 {
         for (name, attack) in LOCAL_ATTACKS {
@@ -164,13 +165,37 @@ fn clients_of_all_exports_disturb_nobody() {
         hoard = LocalHoard::default();
     }
     // What hides its own end has the virtual machine for a while.
-    let served = || wait_until("a monitor is served", || is_served(&victim));
+    let served = || wait_until("a monitor is served", || local::is_served(&victim));
     served();
-    let mappings = server.idle_usage().mappings;
-    for _ in 0..100 {
-        let _ = LOCAL_ATTACKS[0].1(&victim, &mut hoard);
+    leaves_no_mappings(&server, || {
+        let _ = LOCAL_ATTACKS[0].1(&victim, &mut LocalHoard::default());
         served();
+    });
+}
+
+#[test]
+fn clients_of_single_exports_disturb_nobody() {
+    let (server, victim) = Server::with_single_exports(Privileged::default());
+    for round in 0..3 {
+        for (name, attack) in SINGLE_ATTACKS {
+            let ended = attack(&victim, &mut SingleHoard::default());
+            server.assert_serves("");
+            println!("{round} {name}: {ended:?}");
+            wait_until("a monitor is served", || single::is_served(&victim));
+        }
     }
+    let (_, huge_pages) = SINGLE_ATTACKS[2];
+    leaves_no_mappings(&server, || {
+        let _ = huge_pages(&victim, &mut SingleHoard::default());
+        wait_until("a monitor is served", || single::is_served(&victim));
+    });
+}
+
+/// Repeats an attack with parts of huge pages.
+#[track_caller]
+fn leaves_no_mappings(server: &Server, mut attack: impl FnMut()) {
+    let mappings = server.idle_usage().mappings;
+    (0..100).for_each(|_| attack());
     let grown = server.idle_usage().mappings.saturating_sub(mappings);
     assert!(grown < 50, "{grown} mappings more after 100 clients with a part of a huge page");
 }

@@ -1,7 +1,9 @@
 //! `zonal serve` in a process of its own.
 use crate::hostile::Target;
 use crate::hostile::local::LocalVictim;
+use crate::hostile::single::SingleVictim;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -19,6 +21,17 @@ pub struct Server {
     out: BufReader<ChildStdout>,
     pub target: Target,
     dir: TempDir,
+    /// Where it has mounted files.
+    files: Option<PathBuf>,
+}
+
+/// The exports to serve that the machine may not have, or not for this user.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Privileged {
+    /// Files, with /dev/fuse.
+    pub files: bool,
+    /// A block device, with the ublk driver.
+    pub block: bool,
 }
 
 /// What a process uses.
@@ -47,23 +60,18 @@ impl Server {
         let (mut out, mut line) = (BufReader::new(out), String::new());
         out.read_line(&mut line).expect("a line");
         let target = Target::parse(line.trim_end());
-        Server { child: child.expect("it has started"), out, target, dir }
+        Server { child: child.expect("it has started"), out, target, dir, files: None }
     }
 
-    /// On an image like this device, and others, with all exports that need no privilege.
-    pub fn with_all_exports(profile: &str, others: &[&str]) -> (Self, LocalVictim) {
+    /// On an image like this device, and others, with all exports that several devices can have.
+    pub fn with_shared_exports(profile: &str, others: &[&str]) -> (Self, LocalVictim) {
         let exports = ["--vfio-user", "vm", "--ctl", "ctl"];
         let pages = ["--web", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
         let mut server = Server::on_image(profile, &[others, &exports, &pages].concat());
-        let mut urls = Vec::new();
-        while urls.len() < 2 {
-            let mut line = String::new();
-            assert!(server.out.read_line(&mut line).expect("a line") > 0, "it has ended");
-            urls.extend(line.trim_end().strip_prefix("http://").map(str::to_owned));
-        }
-        let (metrics, web): (Vec<_>, Vec<_>) =
-            urls.iter().partition(|url| url.ends_with("/metrics"));
-        let address = |urls: &[&String]| {
+        let places = server.places(4);
+        let urls = places.iter().filter_map(|line| line.strip_prefix("http://"));
+        let (metrics, web): (Vec<_>, Vec<_>) = urls.partition(|url| url.ends_with("/metrics"));
+        let address = |urls: &[&str]| {
             let url = urls.first().expect("one of each");
             url.split('/').next().expect("an address").to_owned()
         };
@@ -77,12 +85,45 @@ impl Server {
         (server, victim)
     }
 
+    /// On an image of 96 zones of 1 MiB, with the exports of one device: virtio, and those of `exports`
+    /// that need privileges.
+    pub fn with_single_exports(exports: Privileged) -> (Self, SingleVictim) {
+        let profile = "null:zones=96,zone_size=1M,lba=4096,max_open=16";
+        let mut options = vec!["--vhost-user", "vm"];
+        options.extend(exports.files.then_some(["--fuse", "files"]).into_iter().flatten());
+        options.extend(exports.block.then_some("--ublk"));
+        let mut server = Server::on_image(profile, &options);
+        let places = server.places(1 + usize::from(exports.files) + usize::from(exports.block));
+        server.files = exports.files.then(|| server.dir.path().join("files"));
+        let block = places.iter().find(|place| place.starts_with("/dev/ublkb")).map(PathBuf::from);
+        assert_eq!(block.is_some(), exports.block, "{places:?}");
+        let victim = SingleVictim {
+            vhost_user: server.dir.path().join("vm"),
+            files: server.files.clone(),
+            block,
+            zones: 64..96,
+            zone_size: 1 << 20,
+        };
+        (server, victim)
+    }
+
+    /// The next lines, of which it prints one for each export.
+    fn places(&mut self, count: usize) -> Vec<String> {
+        let next = |_| {
+            let mut line = String::new();
+            assert!(self.out.read_line(&mut line).expect("a line") > 0, "it has ended");
+            line.trim_end().to_owned()
+        };
+        (0..count).map(next).collect()
+    }
+
     /// On an image like this device, and others.
     pub fn on_image(profile: &str, others: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
         command.args(["create", "disk.img", "--profile", profile]).current_dir(dir.path());
         assert!(command.status().expect("the program starts").success());
+        std::fs::create_dir(dir.path().join("files")).expect("a directory");
         Server::start_in(dir, &[&["disk.img"], others].concat())
     }
 
@@ -155,6 +196,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(files) = &self.files {
+            let _ = Command::new("umount").arg("-l").arg(files).status();
+        }
     }
 }
 

@@ -1,15 +1,18 @@
-//! An honest host that writes, reads back and verifies, alone and then beside every attack on every export.
+//! Honest hosts that write, read back and verify, alone and beside every attack on every export, in turns.
 //!
-//! 20 seconds, which look for errors and growth. For half an hour, which looks at latency too, on a
-//! machine without other work:
+//! 20 seconds, which look for errors and growth, without the exports that need privileges. For half an
+//! hour, with all, which looks at latency too, on a machine without other work:
 //!
 //! ```text
-//! ZONAL_SOAK_SECONDS=1800 cargo test --release --test hostile_hosts soak -- --nocapture
+//! ZONAL_SOAK_SECONDS=1800 cargo test --release --features fuse --test hostile_hosts soak -- --nocapture
 //! ```
+//!
+//! `ZONAL_SOAK_WITHOUT=fuse,ublk` leaves out what the machine does not have.
 use crate::hostile::Answers;
 use crate::hostile::attacks::{ATTACKS, Hoard, Victim};
-use crate::hostile::local::{LOCAL_ATTACKS, LocalHoard};
-use crate::server::{HOST, Server};
+use crate::hostile::local::{LOCAL_ATTACKS, LocalHoard, LocalVictim};
+use crate::hostile::single::{SINGLE_ATTACKS, SingleHoard, SingleVictim};
+use crate::server::{HOST, Privileged, Server, Usage};
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -22,13 +25,15 @@ const ATTACKED: &str = "null:zones=16,zone_size=256M,lba=4096,max_open=4";
 const LATENCY_COUNTS: Duration = Duration::from_secs(60);
 /// Between two attacks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How much more memory the server may use after the last third of the attacks than after the first.
+/// Each is a quarter without attacks and three with them.
+const TURNS: u32 = 3;
+/// How much more memory a server may use after the last turn than after the first.
 const MAX_GROWTH_KIB: u64 = 16 << 10;
 /// How many more descriptors, mappings and threads: threads end a moment after their connections, and
 /// leave the memory of their stacks to the next.
 const MAX_GROWTH: usize = 64;
 
-/// The honest host: a job in a process of its own.
+/// An honest host: a job in a process of its own, on the zones that nobody attacks.
 struct Job(Child);
 
 /// How a job ended.
@@ -46,10 +51,12 @@ impl Job {
         command.args(["run", "--eta", "never", "--output-format", "json", "--name=honest"]);
         command.args(["--device", &server.device("&nsid=1"), "--zonemode=zbd", "--rw=randwrite"]);
         command.args(["--bs=4k", "--iodepth=8", "--verify=crc32c", "--verify_backlog=64"]);
+        command.args(["--size=64M", "--max_open_zones=8"]);
         command.args(["--time_based", &format!("--runtime={}", runtime.as_secs())]);
         Job(command.stdout(Stdio::piped()).spawn().expect("the program starts"))
     }
 
+    #[track_caller]
     fn end(self) -> Report {
         let output = self.0.wait_with_output().expect("it ends");
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -61,64 +68,143 @@ impl Job {
             ios: number(&job["read"]["total_ios"]) + number(&job["write"]["total_ios"]),
             p99: ["read", "write"].map(p99),
         };
-        assert!(output.status.success(), "{report:?}");
+        assert!(output.status.success() && report.errors == 0 && report.ios > 0, "{report:?}");
         report
     }
 }
 
-#[test]
-fn soak_with_an_honest_host_beside_hostile_ones() {
-    let seconds = std::env::var("ZONAL_SOAK_SECONDS").ok();
-    let seconds = seconds.map_or(20, |text| text.parse().expect("ZONAL_SOAK_SECONDS: a number"));
-    let (alone, attacked) =
-        (Duration::from_secs(seconds / 4), Duration::from_secs(seconds * 3 / 4));
-    let (server, local) = Server::with_all_exports(HONEST, &[ATTACKED]);
-    let undisturbed = Job::start(&server, alone).end();
-    let start = server.usage();
+/// The servers: one with the exports that several devices can have, one with those of a single device.
+struct Servers {
+    shared: (Server, Victim, LocalVictim),
+    single: (Server, SingleVictim),
+}
 
-    let target = server.target.clone();
-    let victim = Victim { target, hostnqn: HOST.to_owned(), nsid: 2 };
-    let (mut answers, mut rounds, mut peak, begin) = (Answers::default(), 0, 0, Instant::now());
-    let job = Job::start(&server, attacked);
-    // What the server uses after each third, when the hostile hosts have gone.
-    let usages = [1, 2, 3].map(|third| {
+/// What has been attacked, and answered.
+#[derive(Debug, Default)]
+struct Attacked {
+    rounds: usize,
+    answers: Answers,
+    peak_kib: [u64; 2],
+}
+
+impl Servers {
+    fn start(exports: Privileged) -> Self {
+        let (server, local) = Server::with_shared_exports(HONEST, &[ATTACKED]);
+        let target = server.target.clone();
+        let victim = Victim { target, hostnqn: HOST.to_owned(), nsid: 2 };
+        Servers { shared: (server, victim, local), single: Server::with_single_exports(exports) }
+    }
+
+    fn all(&self) -> [&Server; 2] {
+        [&self.shared.0, &self.single.0]
+    }
+
+    fn jobs(&self, runtime: Duration) -> [Job; 2] {
+        self.all().map(|server| Job::start(server, runtime))
+    }
+
+    /// Attacks all exports for a time. The servers may answer as they like, and end connections.
+    fn attack(&self, time: Duration, attacked: &mut Attacked) {
+        let (_, victim, local) = &self.shared;
+        let (_, single) = &self.single;
         let (mut hoard, mut local_hoard) = (Hoard::default(), LocalHoard::default());
-        while begin.elapsed() < attacked * third / 3 {
-            let (_, attack) = ATTACKS[rounds % ATTACKS.len()];
-            // The server may answer as it likes, and end the connection.
-            let _ = attack(&victim, &mut hoard);
-            let (_, attack) = LOCAL_ATTACKS[rounds % LOCAL_ATTACKS.len()];
-            let _ = attack(&local, &mut local_hoard);
-            rounds += 1;
-            peak = server.usage().resident_kib.max(peak);
+        let (mut single_hoard, begin) = (SingleHoard::default(), Instant::now());
+        while begin.elapsed() < time {
+            let round = attacked.rounds;
+            let _ = ATTACKS[round % ATTACKS.len()].1(victim, &mut hoard);
+            let _ = LOCAL_ATTACKS[round % LOCAL_ATTACKS.len()].1(local, &mut local_hoard);
+            let _ = SINGLE_ATTACKS[round % SINGLE_ATTACKS.len()].1(single, &mut single_hoard);
+            attacked.rounds += 1;
+            for (peak, server) in attacked.peak_kib.iter_mut().zip(self.all()) {
+                *peak = server.usage().resident_kib.max(*peak);
+            }
             std::thread::sleep(PAUSE);
         }
-        answers.add(&hoard.answers);
-        drop((hoard, local_hoard));
-        server.idle_usage()
-    });
-    let disturbed = job.end();
-    println!("undisturbed: {undisturbed:?}\ndisturbed: {disturbed:?}");
-    println!("{rounds} attacks, answers: {answers:?}");
-    println!("resident: {peak} KiB at most\nat first {start:?}\nbetween attacks {usages:#?}");
-    assert_eq!((undisturbed.errors, disturbed.errors), (0, 0));
-    assert!(undisturbed.ios > 0 && disturbed.ios > 0 && rounds >= ATTACKS.len());
-    let [first, _, last] = usages;
+        attacked.answers.add(&hoard.answers);
+    }
+}
+
+/// The exports that need privileges: those that were not left out.
+fn privileged(long: bool) -> Privileged {
+    let without = std::env::var("ZONAL_SOAK_WITHOUT").unwrap_or_default();
+    let mut exports = Privileged { files: long, block: long };
+    for name in without.split(',').filter(|name| !name.is_empty()) {
+        match name {
+            "fuse" => exports.files = false,
+            "ublk" => exports.block = false,
+            _ => panic!("ZONAL_SOAK_WITHOUT: found `{name}`, expected fuse or ublk"),
+        }
+    }
+    for (wanted, device, name) in
+        [(exports.files, "/dev/fuse", "fuse"), (exports.block, "/dev/ublk-control", "ublk")]
+    {
+        let there = std::path::Path::new(device).exists();
+        assert!(
+            !wanted || there,
+            "there is no {device}: ZONAL_SOAK_WITHOUT={name} leaves the export out"
+        );
+    }
+    assert!(
+        !exports.files || cfg!(feature = "fuse"),
+        "this program is without the feature fuse: ZONAL_SOAK_WITHOUT=fuse leaves the export out"
+    );
+    exports
+}
+
+#[test]
+fn soak_with_honest_hosts_beside_hostile_ones() {
+    let seconds = std::env::var("ZONAL_SOAK_SECONDS").ok();
+    let exports = privileged(seconds.is_some());
+    let seconds = seconds.map_or(20, |text| text.parse().expect("ZONAL_SOAK_SECONDS: a number"));
+    let time = Duration::from_secs(seconds) / TURNS;
+    let (alone, beside) = (time / 4, time * 3 / 4);
+    let servers = Servers::start(exports);
+    let mut attacked = Attacked::default();
+    let turns: Vec<_> = (0..TURNS)
+        .map(|turn| {
+            let undisturbed = servers.jobs(alone).map(Job::end);
+            let jobs = servers.jobs(beside);
+            servers.attack(beside, &mut attacked);
+            let disturbed = jobs.map(Job::end);
+            let usage = servers.all().map(Server::idle_usage);
+            println!("{turn}: alone {undisturbed:?}\nattacked {disturbed:?}\nthen {usage:?}");
+            (undisturbed, disturbed, usage)
+        })
+        .collect();
+    println!("{exports:?}, {attacked:?}");
+    assert!(attacked.rounds >= ATTACKS.len());
+    for server in 0..2 {
+        let usages: Vec<Usage> = turns.iter().map(|(_, _, usage)| usage[server]).collect();
+        assert_flat(usages[0], usages[usages.len() - 1]);
+        if seconds < LATENCY_COUNTS.as_secs() {
+            continue;
+        }
+        for kind in 0..2 {
+            let undisturbed = median(turns.iter().map(|(alone, ..)| alone[server].p99[kind]));
+            let disturbed = median(turns.iter().map(|(_, beside, _)| beside[server].p99[kind]));
+            println!("server {server}, {kind}: p99 {undisturbed} ns, attacked {disturbed} ns");
+            assert!(disturbed <= 3 * undisturbed, "p99 of {disturbed} ns, {undisturbed} ns alone");
+        }
+    }
+}
+
+/// Fails if a server uses more at last than at first.
+#[track_caller]
+fn assert_flat(first: Usage, last: Usage) {
     let grown = last.resident_kib.saturating_sub(first.resident_kib);
-    assert!(grown <= MAX_GROWTH_KIB, "{grown} KiB more after the last third than after the first");
+    assert!(grown <= MAX_GROWTH_KIB, "{grown} KiB more after the last turn than after the first");
     for (what, last, first) in [
         ("descriptors", last.descriptors, first.descriptors),
         ("mappings", last.mappings, first.mappings),
         ("threads", last.threads, first.threads),
     ] {
-        assert!(
-            last <= first + MAX_GROWTH,
-            "{what}: {first} after the first third, {last} at last"
-        );
+        assert!(last <= first + MAX_GROWTH, "{what}: {first} after the first turn, {last} at last");
     }
-    if seconds >= LATENCY_COUNTS.as_secs() {
-        for (disturbed, undisturbed) in disturbed.p99.into_iter().zip(undisturbed.p99) {
-            assert!(disturbed <= 3 * undisturbed, "p99 of {disturbed} ns, {undisturbed} alone");
-        }
-    }
+}
+
+/// The middle one: work of others on the machine falls into one turn more than another.
+fn median(values: impl Iterator<Item = u64>) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values[values.len() / 2]
 }

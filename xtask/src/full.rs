@@ -28,6 +28,10 @@ const PACKAGES: &str = "packaging/build target/full/packages && \
                         tests/packages/run target/full/packages && \
                         tests/packages/image target/full/packages";
 
+/// With the variable `ZONAL_SOAK_WITHOUT=ublk`, or `fuse`, without what the machine does not have.
+const SOAK: &str =
+    "cargo test --release --locked --features fuse --test hostile_hosts soak -- --nocapture";
+
 /// Draws other jobs each time.
 const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo build --release --locked && \
@@ -53,10 +57,10 @@ const CHECKS: [Check; 22] = [
     ),
     Check {
         name: "soak",
-        what: "an honest host beside hostile ones for half an hour",
+        what: "honest hosts beside hostile clients of all exports for half an hour; FUSE, ublk",
         minutes: 40,
         variables: &[("ZONAL_SOAK_SECONDS", "1800")],
-        command: &["cargo", "test", "--release", "--locked", "--test", "hostile_hosts", "soak"],
+        command: &["bash", "-c", SOAK],
     },
     check(
         "address",
