@@ -2,11 +2,11 @@
 use crate::args::{ZoneWriteArg, seconds};
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::StepBar;
+use crate::terminal::{StepBar, stdout};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
@@ -115,7 +115,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         AdviceFormat::Json => advise::json(&advice),
         AdviceFormat::Html => page::with_command(&advise::html(&advice)?, std::env::args().skip(1)),
     };
-    io::stdout().write_all(text.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     let interrupted = advice.interrupted.and_then(|_| exit_code());
     Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
 }

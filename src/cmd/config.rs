@@ -1,9 +1,10 @@
 //! `zonal config`: what the configuration file says.
 use crate::config::{self, Config, OptionDefault};
+use crate::terminal::stdout;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Options of `zonal config`.
@@ -21,7 +22,7 @@ pub struct ConfigArgs {
 pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let none = Config::default();
     let config = config::get().unwrap_or(&none);
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{:#}", as_json(config))?;
         return Ok(ExitCode::SUCCESS);

@@ -1,5 +1,5 @@
 //! `zonal ctl`: monitors and controls devices that `zonal serve` exports.
-use crate::terminal::shown;
+use crate::terminal::stdout;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
@@ -76,11 +76,11 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode> {
         Ok(answer) => answer,
         Err(error) => bail!("{error}"),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{answer}")?;
     } else {
-        out.write_all(shown(format_value(&answer, 0)).as_bytes())?;
+        out.write_all(format_value(&answer, 0).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
 //! `zonal doctor`: what of this machine Zonal can use.
-use crate::terminal::print_error;
+use crate::terminal::{print_error, stdout};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let is_wanted =
         |check: &Check| args.parts.is_empty() || args.parts.iter().any(|part| part == check.name);
     let checks: Vec<Check> = doctor::examine().into_iter().filter(is_wanted).collect();
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&checks)?)?;
     } else {

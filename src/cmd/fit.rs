@@ -2,10 +2,10 @@
 use super::measured::MeasuredArgs;
 use crate::args::{ReportFormat, seconds};
 use crate::config;
-use crate::terminal::StepBar;
+use crate::terminal::{StepBar, stdout};
 use anyhow::{Context, Result};
 use clap::Args;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -79,6 +79,6 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
             .with_context(|| format!("{}: cannot write", path.display()))?;
     }
     let text = args.format.show(|| fit::text(&fitted, &cells), || fit::html(&fitted, &cells))?;
-    io::stdout().write_all(text.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

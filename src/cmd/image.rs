@@ -1,10 +1,10 @@
 //! `zonal create` and `zonal check`: images in files.
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{StepBar, notices, shown};
+use crate::terminal::{StepBar, notices, stdout};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -89,7 +89,7 @@ pub fn create(args: &CreateArgs) -> Result<ExitCode> {
     };
     let name = ImageName::of_path(&args.image.to_string_lossy());
     writeln!(
-        io::stdout(),
+        stdout(),
         "{name}: {}, UUID {}",
         superblock.geometry.summary(),
         uuid::format(&superblock.uuid)
@@ -150,7 +150,7 @@ fn profile(args: &CreateArgs) -> Result<Profile> {
 /// The file cannot be read or is not an image.
 pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     let path = args.image.as_path();
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.repair {
         repair(path, &mut out)?;
     }
@@ -168,7 +168,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     bar.finish();
     match inspected {
         Ok((superblock, recovered, findings)) => {
-            writeln!(out, "{}: {}", path.display(), shown(superblock.geometry.summary()))?;
+            writeln!(out, "{}: {}", path.display(), superblock.geometry.summary())?;
             writeln!(out, "UUID {}", uuid::format(&superblock.uuid))?;
             writeln!(out, "generation {}: {}", recovered.generation, recovered.summary())?;
             if !args.data {
@@ -176,15 +176,15 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
             }
             for finding in &findings {
                 match finding {
-                    Finding::Note(what) => writeln!(out, "note: {}", shown(what))?,
-                    Finding::Damage(what) => writeln!(out, "damage: {}", shown(what))?,
+                    Finding::Note(what) => writeln!(out, "note: {}", what)?,
+                    Finding::Damage(what) => writeln!(out, "damage: {}", what)?,
                 }
             }
             let damaged = findings.iter().any(|found| matches!(found, Finding::Damage(_)));
             Ok(if damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) if is_damage(&error) => {
-            writeln!(out, "{}: {}", path.display(), shown(error))?;
+            writeln!(out, "{}: {}", path.display(), error)?;
             Ok(ExitCode::FAILURE)
         }
         Err(error) => Err(error).with_context(|| format!("image {}", path.display())),

@@ -2,10 +2,10 @@
 //! options.
 use crate::args::{ReportFormat, seconds};
 use crate::config;
-use crate::terminal::shown;
+use crate::terminal::stdout;
 use anyhow::Result;
 use clap::Args;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use zonal_fio::options;
 use zonal_lab::device_check::{self, CheckOptions};
@@ -36,20 +36,20 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
         seconds: args.time,
         io_cost: args.io_cost,
     })?;
-    let text = args.format.show(|| shown(&check), || check.html())?;
-    io::stdout().write_all(text.as_bytes())?;
+    let text = args.format.show(|| check.to_string(), || check.html())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(if check.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Explains device specs.
 pub fn devices() -> Result<ExitCode> {
-    io::stdout().write_all(zonal_device::device_spec::help().as_bytes())?;
+    stdout().write_all(zonal_device::device_spec::help().as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Explains the job options, as Markdown or for a terminal.
 pub fn options(markdown: bool) -> Result<ExitCode> {
     let text = if markdown { options::markdown() } else { options::help_text() };
-    io::stdout().write_all(text.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,10 @@
 //! `zonal layout`: the memory layout of hot structures, in the format of pahole(1).
 //!
 //! Prints offsets, sizes, holes and cache line boundaries.
+use crate::terminal::stdout;
 use anyhow::Result;
 use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 use zonal_blk::layout::{CACHE_LINE, StructLayout};
 
@@ -27,7 +28,7 @@ pub fn run(name: Option<&str>) -> Result<ExitCode> {
         "no structure is called `{}`; `zonal layout` shows all",
         name.unwrap_or_default()
     );
-    io::stdout().write_all(text.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,9 +1,10 @@
 //! `zonal pattern`: generates pattern files, and summarizes patterns and traces.
 use crate::config;
+use crate::terminal::stdout;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zonal_backend::Stack;
@@ -159,7 +160,7 @@ fn write(args: &GenerateArgs, origin: &str, requests: &[Request]) -> Result<()> 
         Some(path) => {
             std::fs::write(path, text).with_context(|| format!("--output {}", path.display()))
         }
-        None => Ok(io::stdout().lock().write_all(text.as_bytes())?),
+        None => Ok(stdout().write_all(text.as_bytes())?),
     }
 }
 
@@ -167,7 +168,7 @@ fn show(path: &Path) -> Result<()> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
     let (format, trace) = trace::read(&name, &mut BufReader::new(file), BlkparseAction::Queue)?;
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{name}: {format}")?;
     for (file, line) in &trace.files {
         writeln!(out, "  line {line}: {file}")?;

@@ -1,11 +1,11 @@
 //! `zonal reproduce`.
 use crate::args::{ClockArg, seconds};
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::StepBar;
+use crate::terminal::{StepBar, stdout};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub enum TableFormat {
 /// interrupt what was measured by then is printed.
 pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let tables = selected(&args.tables)?;
-    let mut out = io::stdout();
+    let mut out = stdout();
     if args.commands {
         for table in &tables {
             let commands = reproduce::commands(table, &settings(table, args));

@@ -6,7 +6,7 @@ use super::traced::{self, TraceArgs};
 use crate::args::{ClockArg, Eta, ZoneWriteArg, address};
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{JobLine, notices, print_error};
+use crate::terminal::{JobLine, notices, print_error, stdout};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, Args};
 use fio::FioArgs;
@@ -157,7 +157,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let mut notices = set.notices(args.allow_unsupported)?;
     let JobSet { jobs, global_options, .. } = set;
     if let Some(words) = command_line {
-        writeln!(io::stdout(), "zonal run {}", words?)?;
+        writeln!(stdout(), "zonal run {}", words?)?;
         return Ok(ExitCode::SUCCESS);
     }
     if jobs.is_empty() {
@@ -288,7 +288,7 @@ fn explain(option: &str) -> Result<ExitCode> {
             format!("--cmdhelp: unknown option {option:?}{}", nearest.unwrap_or_default())
         })?,
     };
-    write!(io::stdout(), "{text}")?;
+    write!(stdout(), "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -358,7 +358,7 @@ fn write_to(output: &Output, text: &str) -> io::Result<()> {
 
 fn open_output(args: &RunArgs) -> Result<Box<dyn Write + Send>> {
     Ok(match &args.output {
-        None => Box::new(io::stdout()),
+        None => Box::new(stdout()),
         Some(path) => {
             Box::new(File::create(path).with_context(|| format!("--output {}", path.display()))?)
         }
@@ -413,7 +413,7 @@ fn report_findings(finished: &[FinishedTask], devices: &Devices) -> Result<()> {
 }
 
 fn dump_plugs(devices: &Devices) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     for device in devices.iter() {
         let live = device.queue.live_plugs();
         writeln!(out, "{}: {live} zone write plugs live", device.name)?;

@@ -6,7 +6,7 @@ pub mod args;
 
 use super::traced;
 use crate::interrupt::end_on_interrupt;
-use crate::terminal::notices;
+use crate::terminal::{notices, stdout};
 use anyhow::{Error, Result, anyhow, ensure};
 pub use args::ServeArgs;
 use std::io::Write;
@@ -42,7 +42,7 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     let running = server.start().map_err(of_options)?;
     // One write: a script may read the first line, and close the pipe.
     let locations: String = running.locations().iter().map(|place| place.clone() + "\n").collect();
-    std::io::stdout().lock().write_all(locations.as_bytes())?;
+    stdout().write_all(locations.as_bytes())?;
     let mut code = ExitCode::SUCCESS;
     if let Err(error) = running.wait() {
         tracing::error!("{error}");

@@ -1,7 +1,8 @@
 //! What a package installs beside the program: `zonal completions` and `zonal man`.
+use crate::terminal::stdout;
 use anyhow::{Context, Result};
 use clap_complete::Shell;
-use std::io;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 pub fn completions(mut command: clap::Command, shell: Shell) -> Result<ExitCode> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "zonal", &mut text);
-    io::Write::write_all(&mut io::stdout().lock(), &text)?;
+    stdout().write_all(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,11 +4,11 @@ use crate::args::{ClockArg, ZoneWriteArg, seconds};
 use crate::cmd::reproduce::TableFormat;
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{StepBar, notices};
+use crate::terminal::{StepBar, notices, stdout};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub fn run(args: &SweepArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         TableFormat::Csv => sweep::csv(&sweep),
         TableFormat::Html => page::with_command(&sweep::html(&sweep)?, std::env::args().skip(1)),
     };
-    io::stdout().write_all(text.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     let failed = sweep.points.iter().any(|point| point.failure.is_some());
     Ok(match sweep.is_interrupted.then(exit_code).flatten() {
         Some(interrupted) => interrupted,

@@ -12,6 +12,7 @@ mod draw;
 mod keys;
 mod screen;
 
+use crate::terminal::stdout;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use client::{Client, Execute, News};
@@ -220,7 +221,7 @@ fn once(mut execute: Execute, screen: &mut Screen) -> Result<ExitCode> {
         screen.update(range, view);
     }
     terminal.draw(|frame| draw::draw(frame, screen))?;
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     let buffer = terminal.backend().buffer();
     for row in buffer.content.chunks(usize::from(buffer.area.width)) {
         let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();

@@ -3,6 +3,7 @@
 mod probes;
 
 use crate::args::Eta;
+use crate::terminal::stdout;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -94,7 +95,7 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     let mut tally = Tally::default();
     let found = search(args, &mut tally)?;
     let found = found.map(|(history, failure)| torture::shrink(&history, &failure, SHRINK_TRIES));
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         let mut report = tally.report(args);
         if let Some((history, failure)) = found {
@@ -129,7 +130,7 @@ fn merge(args: &TortureArgs) -> Result<ExitCode> {
         let merged = all.merge(read(file)?);
         merged.map_err(|error| anyhow!("{}: {error}", file.display()))?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
     } else {
@@ -244,7 +245,7 @@ fn replay(args: &TortureArgs, file: &Path) -> Result<ExitCode> {
     let history: History =
         serde_json::from_str(&text).with_context(|| format!("{name}: expected a history"))?;
     let outcome = torture::run(&history).map_err(|error| anyhow!("{name}: {error}"))?;
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     match outcome.failure {
         Some(failure) => {
             report(&mut out, args, &history, &failure)?;

@@ -3,10 +3,10 @@ use super::measured::MeasuredArgs;
 use super::reproduce::{prepare, write_plots};
 use crate::args::seconds;
 use crate::config;
-use crate::terminal::StepBar;
+use crate::terminal::{StepBar, stdout};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -82,6 +82,6 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
         Format::Json => validate::json(&validation),
         Format::Html => page::with_command(&validate::html(&validation)?, std::env::args().skip(1)),
     };
-    io::stdout().write_all(text.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

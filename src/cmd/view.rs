@@ -1,6 +1,7 @@
 //! `zonal view`: recordings of runs as a page, side by side.
 use crate::args::address;
 use crate::interrupt::{exit_code, set_on_interrupt};
+use crate::terminal::stdout;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs;
@@ -55,7 +56,7 @@ pub fn run(args: &ViewArgs) -> Result<ExitCode> {
     set_on_interrupt(&stop)?;
     let server =
         WebServer::replay(args.web, recordings).with_context(|| format!("--web {}", args.web))?;
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{}", server.url())?;
     out.flush()?;
     while !stop.load(Ordering::Relaxed) {

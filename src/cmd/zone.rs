@@ -7,12 +7,12 @@ mod range;
 mod report;
 mod script;
 
-use crate::terminal::{notices, print_error};
+use crate::terminal::{notices, print_error, stdout};
 use anyhow::{Context, Result, bail};
 pub use args::ZoneCommand;
 use args::{ActionArgs, RangeArgs};
 use range::{PartialZone, Range};
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::ops;
 use std::process::ExitCode;
 use zonal_backend::{OpenOptions, Stack};
@@ -22,7 +22,7 @@ use zonal_lab::zone::{OpError, Step, SyncChannel};
 
 /// Runs a `zonal zone` command. Exits with 1 if the device fails an operation.
 pub fn run(command: &ZoneCommand) -> Result<ExitCode> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let result = run_command(command, &mut out);
     out.flush()?;
     match result {

@@ -105,6 +105,22 @@ pub fn pure(text: &str) -> Vec<Fault> {
     })
 }
 
+/// Standard output and standard error, through which control characters reach a terminal.
+pub fn outputs(text: &str) -> Vec<Fault> {
+    let calls = ["io::stdout()", "io::stderr()", "print!(", "println!(", "eprint!(", "eprintln!("];
+    let code = text.split("\nmod tests {").next().unwrap_or_default();
+    each_line(code, |line| {
+        let line = without_comment(line).replace("().is_terminal()", "");
+        let call = calls.into_iter().find(|call| has_call(&line, call))?;
+        Some(format!("{call}: print with stdout or print_error of src/terminal.rs, which escape"))
+    })
+}
+
+/// Whether a line calls this, and not something whose name ends like it.
+fn has_call(line: &str, call: &str) -> bool {
+    line.match_indices(call).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric()))
+}
+
 /// The crates that run in real time, and may wait in `os/poll` only.
 const REAL_TIME: [&str; 5] = ["os", "backend", "frontend", "serve", "lab"];
 
@@ -269,6 +285,16 @@ mod tests {
             "println!(\"x\");",
         ] {
             assert_eq!(lines(pure(&format!("//! Doc.\n{bad} // reason\n"))), [2], "{bad}");
+        }
+    }
+
+    #[test]
+    fn prints_that_escape_nothing_are_found() {
+        let good = "if !io::stdout().is_terminal() {}\nlet mut out = stdout(); // io::stdout()\n\
+                    #[cfg(test)]\nmod tests {\nfn f() { println!(); }\n}\n";
+        assert!(outputs(good).is_empty());
+        for bad in ["let out = io::stdout().lock();", "std::io::stderr()", "eprintln!(\"x\");"] {
+            assert_eq!(lines(outputs(&format!("//! Doc.\n{bad} // reason\n"))), [2], "{bad}");
         }
     }
 

@@ -94,6 +94,18 @@ fn time_threads_and_files_stay_out_of_the_pure_crates() {
 }
 
 #[test]
+fn everything_printed_is_escaped() {
+    every_file(check::outputs, |path| {
+        let inside = path.starts_with("src/") || path.starts_with("crates/");
+        let printer = path.starts_with("src/terminal");
+        // Its lines are escaped where they are made.
+        let log = path == "crates/serve/src/control/log/mod.rs";
+        let tests = path.contains("/tests") || path.contains("/testing");
+        inside && !printer && !log && !tests && path.contains("src/")
+    });
+}
+
+#[test]
 fn threads_sleep_in_os_poll_only() {
     none(check::waits(&rust_files()));
 }

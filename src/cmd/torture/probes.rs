@@ -1,6 +1,7 @@
 //! What only a build with `--cfg torture` has: mutants, bugs that can be switched on and have to be
 //! found, and coverage marks on rare paths of the layer.
 use super::TortureArgs;
+use crate::terminal::stdout;
 use anyhow::{Result, anyhow, bail};
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
     if args.json {
         return find_as_json(args, &wanted, limit);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let mut missed = 0;
     let start = Instant::now();
     for &&(mutant, meaning) in &wanted {
@@ -73,7 +74,7 @@ fn find_as_json(
     }
     switch_on(None);
     report.seconds = start.elapsed().as_secs_f64();
-    writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&report)?)?;
+    writeln!(stdout(), "{}", serde_json::to_string_pretty(&report)?)?;
     Ok(super::exit_code(args, &report))
 }
 
