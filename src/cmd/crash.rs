@@ -1,11 +1,11 @@
 //! `zonal crash`: the states that a loss of power may leave, from a recording.
 use crate::args::{seconds, sectors};
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{StepBar, print_error, shown};
+use crate::terminal::{StepBar, print_error, stdout};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::fs;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,6 +25,7 @@ use zonal_lab::crash_page;
 use zonal_lab::fio_verify::FioVerifyOracle;
 use zonal_lab::page;
 use zonal_lab::progress::StepProgress;
+use zonal_os::output_file::refuse_fifo;
 
 /// Options of `zonal crash`.
 #[derive(Args, Debug)]
@@ -172,11 +173,12 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
     if let (Some(to), Some(size)) = (&args.import, args.size) {
         return import(&args.log, Sector(size), to).with_context(|| format!("{name}"));
     }
+    refuse_fifos(args)?;
     let log = Log::open(&args.log).with_context(|| format!("{name}"))?;
     if let Some(judge) = judge(args, &log)? {
         return check(args, judge, log);
     }
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if args.events {
         let mut events = log.events();
         list_events(&mut events, &log, &mut out)?;
@@ -207,7 +209,7 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
         }
         if !args.list {
             let header = log.header();
-            writeln!(out, "{name}: {}, {}", shown(&header.device), shown(header.summary()))?;
+            writeln!(out, "{name}: {}, {}", header.device, header.summary())?;
             writeln!(out, "{} events, {count} states", states.events())?;
         }
         warn_if_truncated(args, states.end(), states.events());
@@ -219,7 +221,7 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
 /// Imports a log of dm-log-writes.
 fn import(from: &Path, size: Sector, to: &Path) -> Result<ExitCode> {
     ensure!(!to.exists(), "--import {}: the file exists; expected a new one", to.display());
-    let file = fs::File::open(from).context("cannot read it")?;
+    let file = refuse_fifo(from).and_then(|()| fs::File::open(from)).context("cannot read it")?;
     let mut log = DmLog::open(BufReader::new(file))?;
     let header = Header::of_disk(&from.to_string_lossy(), size, 512).context("--size")?;
     let found = import_log(&mut log, &header, to);
@@ -236,7 +238,7 @@ fn import(from: &Path, size: Sector, to: &Path) -> Result<ExitCode> {
             found.expected
         ));
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{}: {} entries, {} events", to.display(), found.entries, found.totals.events)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -284,7 +286,7 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
         max_failures: args.max_failures,
         work: args.work.clone(),
     };
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if let Some(state) = &args.state {
         let verdict = check.replay(state)?;
         report::verdict(&mut out, &verdict)?;
@@ -317,6 +319,16 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
         Some(interrupted) => Ok(interrupted),
         None => Ok(ExitCode::from(u8::from(results.failures().next().is_some()))),
     }
+}
+
+/// None of the files keeps the program waiting for its other end.
+fn refuse_fifos(args: &CrashArgs) -> Result<()> {
+    let named = [("--base", &args.base), ("--resume", &args.resume)];
+    let named = named.into_iter().filter_map(|(option, file)| Some((option, file.as_ref()?)));
+    for (option, file) in named.chain(reports(args)) {
+        refuse_fifo(file).with_context(|| format!("{option} {}", file.display()))?;
+    }
+    refuse_fifo(&args.log).with_context(|| args.log.display().to_string())
 }
 
 /// The files that the results go to, with their options.
@@ -369,7 +381,7 @@ fn list_events(events: &mut Events, log: &Log, out: &mut impl Write) -> Result<(
             Event::Ended { id, status, landed } => {
                 writeln!(out, "{number} end {id} at sector {landed}: {status}")?;
             }
-            Event::Mark(text) => writeln!(out, "{number} mark {}", shown(text))?,
+            Event::Mark(text) => writeln!(out, "{number} mark {text}")?,
         }
     }
     Ok(())

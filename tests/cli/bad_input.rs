@@ -89,6 +89,15 @@ fn files_that_may_never_end_are_refused() {
             format!("device fifo.toml: fifo.toml: {cannot_read}: found a FIFO, {regular}"),
         ),
         (&["fit", "zns-1t", "fifo"], format!("fifo: cannot read: found a FIFO, {regular}")),
+        (
+            &["run", SMALL, "--trace=fifo", "ok.fio"],
+            format!("--trace fifo: found a FIFO, {regular}"),
+        ),
+        (&["crash", "fifo", "--events"], format!("fifo: found a FIFO, {regular}")),
+        (
+            &["crash", "none", "--check=true {image}", "--resume=fifo"],
+            format!("--resume fifo: found a FIFO, {regular}"),
+        ),
         (&["torture", "--replay", "fifo"], format!("fifo: found a FIFO, {regular}")),
         (
             &["check", "fifo"],
@@ -105,6 +114,33 @@ fn files_that_may_never_end_are_refused() {
     ] {
         expect_error(dir.zonal(args), &format!("zonal: {message}\n"));
     }
+    let kept = "--device=null:zones=8,zone_size=1M,memory=true";
+    let ran = dir.zonal(&["run", kept, "--record-all=fifo", "ok.fio"]);
+    let message =
+        format!("zonal: --record-all: fifo: cannot write the log: found a FIFO, {regular}\n");
+    assert_eq!((ran.code, ran.err), (2, message));
+}
+
+#[test]
+fn terminal_executes_nothing_of_what_files_say() {
+    let evil = "[\u{1b}[2Jtitle\u{7}]\nrw=write\nzonemode=zbd\nbs=4k\nsize=1z\n";
+    let dir = TestDir::new().with("evil.fio", evil).with("bad.fio", "[a]\n\u{9b}2J=1\n");
+    let show = |args: &[&str]| {
+        let ran = dir.zonal(args);
+        for text in [&ran.out, &ran.err] {
+            let executed = |c: char| c.is_control() && c != '\n' && c != '\t';
+            assert!(!text.contains(executed), "{args:?}: {text:?}");
+        }
+        ran
+    };
+    for format in ["normal", "terse", "json"] {
+        let ran = show(&["run", SMALL, "--clock=virtual", "--output-format", format, "evil.fio"]);
+        assert!(ran.code == 0 && ran.out.contains("\\u001b[2Jtitle\\u0007"), "{ran:?}");
+    }
+    let ran = show(&["run", SMALL, "bad.fio"]);
+    assert!(ran.code == 2 && ran.err.contains("\\u{9b}2J"), "{ran:?}");
+    let ran = show(&["crash", "no\u{1b}[2Jfile", "--events"]);
+    assert!(ran.code == 2 && ran.err.contains("\\u001b[2J"), "{ran:?}");
 }
 
 #[test]

@@ -12,9 +12,6 @@ use std::path::Path;
 /// # Errors
 /// It cannot be created or opened, or is a FIFO or a socket.
 pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
-    let refused = |found: &str| {
-        io::Error::new(ErrorKind::InvalidInput, format!("found {found}, expected a regular file"))
-    };
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut options = OpenOptions::new();
     let opened = options.write(true).create(true).truncate(true).custom_flags(flags).open(path);
@@ -31,6 +28,23 @@ pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
     Ok(file)
 }
 
+/// Refuses what is there already and would keep the program waiting for its other end, for files that are
+/// opened in another way.
+///
+/// # Errors
+/// It is a FIFO or a socket.
+pub fn refuse_fifo(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path).map(|found| found.file_type()) {
+        Ok(kind) if kind.is_fifo() => Err(refused("a FIFO")),
+        Ok(kind) if kind.is_socket() => Err(refused("a socket")),
+        _ => Ok(()),
+    }
+}
+
+fn refused(found: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, format!("found {found}, expected a regular file"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,10 +57,12 @@ mod tests {
         let path = directory.path().join("fifo");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
         create(&path).expect_err("nobody reads it");
+        refuse_fifo(&path).expect_err("nobody reads it");
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let reader = OpenOptions::new().read(true).custom_flags(flags).open(&path);
         create(&path).expect_err("it may stop reading");
         drop(reader.expect("the FIFO"));
+        refuse_fifo(&directory.path().join("new")).expect("there is nothing yet");
         for name in ["new", "new", "/dev/null"] {
             let mut file = create(directory.path().join(name)).expect("a file");
             file.write_all(b"text").expect("room");

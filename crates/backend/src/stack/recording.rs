@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tempfile::TempPath;
 use zonal_crash::Recorder;
 use zonal_crash::log::Header;
+use zonal_os::output_file::refuse_fifo;
 
 /// The log cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +34,9 @@ impl Recording {
     /// # Errors
     /// The file cannot be written.
     pub fn start(&self) -> Result<(), RecordingError> {
-        self.recorder.start(&self.log, &self.header).map_err(|source| self.failed(source))
+        let started =
+            refuse_fifo(&self.log).and_then(|()| self.recorder.start(&self.log, &self.header));
+        started.map_err(|source| self.failed(source))
     }
 
     /// Records what follows to a file beside the log, which [`UnnamedLog::keep`] makes the log.
@@ -42,14 +45,15 @@ impl Recording {
     /// The file cannot be written.
     pub fn start_unnamed(&self) -> Result<UnnamedLog, RecordingError> {
         let dir = self.log.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let started = tempfile::Builder::new()
-            .prefix(".zonal-record-")
-            .tempfile_in(dir.unwrap_or(Path::new(".")))
-            .and_then(|file| {
-                let path = file.into_temp_path();
-                self.recorder.start(&path, &self.header)?;
-                Ok(UnnamedLog { path, log: self.log.clone() })
-            });
+        let file = || {
+            let mut named = tempfile::Builder::new();
+            named.prefix(".zonal-record-").tempfile_in(dir.unwrap_or(Path::new(".")))
+        };
+        let started = refuse_fifo(&self.log).and_then(|()| file()).and_then(|file| {
+            let path = file.into_temp_path();
+            self.recorder.start(&path, &self.header)?;
+            Ok(UnnamedLog { path, log: self.log.clone() })
+        });
         started.map_err(|source| self.failed(source))
     }
 

@@ -25,6 +25,7 @@ impl Journal {
     /// The file cannot be read or written, or is something else.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
+        zonal_os::output_file::refuse_fifo(path).with_context(|| name.clone())?;
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)

@@ -41,6 +41,7 @@ impl StateFile {
 
     /// Opens a file, or creates it.
     pub fn open(path: &Path, spec: &DeviceSpec, options: &RunOptions) -> Result<Self> {
+        zonal_os::output_file::refuse_fifo(path)?;
         let mut opened = OpenOptions::new();
         let mut file = opened.read(true).write(true).create(true).truncate(false).open(path)?;
         let mut text = String::new();
