@@ -98,10 +98,12 @@ fn scratch() -> Result<tempfile::TempDir> {
         .context("cannot create a directory")
 }
 
-/// A command that is ended after this many seconds.
+/// A command that is ended after this many seconds. The processes of fio's jobs have sessions of their
+/// own, which signals do not reach: those that go on are ended by their limit of processor time.
 fn timed(program: &Path, seconds: u32) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=2", &seconds.to_string()]).arg(program);
+    command.args(["--kill-after=2", &seconds.to_string(), "prlimit", &format!("--cpu={seconds}")]);
+    command.arg(program);
     command
 }
 
@@ -109,7 +111,7 @@ fn run(mut command: Command, place: &Path) -> Result<End> {
     let errors = File::create(place.join("errors"))?;
     command.current_dir(place).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     let status = command.status().context("cannot run `timeout`")?;
-    ensure!(status.code() != Some(127), "cannot run {:?}", command.get_args().nth(2));
+    ensure!(status.code() != Some(127), "cannot run {:?}", command.get_args().nth(4));
     Ok(match status.code() {
         Some(TIMED_OUT) => End::Hung,
         code => End::Code(code.unwrap_or(-1)),
