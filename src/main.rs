@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         if error.chain().any(is_broken_pipe) {
             return ExitCode::from(EXIT_BROKEN_PIPE);
         }
-        print_error(format_args!("zonal: {}{}", describe(&error), meant(&error)));
+        print_error(format_args!("zonal: {}{}", describe(&error), option_hint(&error)));
         ExitCode::from(EXIT_BAD_INPUT)
     })
 }
@@ -86,7 +86,7 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
 }
 
 /// The option of the command that was meant where none is known to the job parser.
-fn meant(error: &anyhow::Error) -> String {
+fn option_hint(error: &anyhow::Error) -> String {
     let job_error = error.downcast_ref::<JobError>();
     let Some(JobError::UnknownOption { origin: Origin::CommandLine, name, nearest: None }) =
         job_error

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use zonal_blk::{Limits, Sector, ZoneNo};
 use zonal_crash::log::{Event, Header};
-use zonal_crash::{Drive, Outcome, State, Step};
+use zonal_crash::{Drive, Outcome, State, ReplayStep};
 use zonal_device::image::{ImageGeometry, Profile, Superblock};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -19,9 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
         let step = match event {
             Event::Started { command, .. } if command.nr_sectors > 64 => continue,
             Event::Started { command, .. } if command.blocks.iter().any(|run| run.len > 64) => continue,
-            Event::Started { id, command } => Step::Started(id, command, Outcome::Unknown),
-            Event::Ended { id, landed, .. } => Step::Ended(id, Outcome::Done(landed)),
-            Event::Mark(text) => Step::Mark(text),
+            Event::Started { id, command } => ReplayStep::Started(id, command, Outcome::Unknown),
+            Event::Ended { id, landed, .. } => ReplayStep::Ended(id, Outcome::Done(landed)),
+            Event::Mark(text) => ReplayStep::Mark(text),
         };
         drive.advance(&step, &mut settled);
         for choice in drive.choices(1) {

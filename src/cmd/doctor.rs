@@ -25,8 +25,8 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     for part in &args.parts {
         if !doctor::NAMES.contains(&part.as_str()) {
             let names = doctor::NAMES;
-            let meant = zonal_blk::did_you_mean(part, names);
-            bail!("unknown part `{part}`, expected one of {}{meant}", names.join(", "));
+            let hint = zonal_blk::did_you_mean(part, names);
+            bail!("unknown part `{part}`, expected one of {}{hint}", names.join(", "));
         }
     }
     let is_wanted =

@@ -15,7 +15,7 @@ mod screen;
 use crate::terminal::stdout;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use client::{Client, Execute, News};
+use client::{Client, Execute, Response};
 use keys::Keys;
 use ratatui::backend::TestBackend;
 use ratatui::{DefaultTerminal, Terminal};
@@ -31,8 +31,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zonal_serve::control::{ControlClient, DeviceManager};
 
-/// How soon a view is drawn once it has come.
-const NEWS_INTERVAL: Duration = Duration::from_millis(50);
+/// How soon a response is drawn once it has come.
+const RESPONSE_INTERVAL: Duration = Duration::from_millis(50);
 /// Updates a second unless it is said otherwise.
 const RATE: u8 = 4;
 
@@ -178,22 +178,22 @@ fn show(
             terminal.draw(|frame| draw::draw(frame, screen))?;
         }
         if !asked && Instant::now() >= due {
-            client.ask(screen.device, screen.range());
+            client.request_view(screen.device, screen.range());
             (asked, due) = (true, Instant::now() + interval);
         }
-        while let Some(news) = client.news()? {
+        while let Some(response) = client.response()? {
             changed = true;
-            match news {
-                News::View(device, range, view) => {
+            match response {
+                Response::View(device, range, view) => {
                     if device == screen.device {
                         screen.update(range, *view);
                     }
                     asked = false;
                 }
-                News::Done(result) => screen.done(result),
+                Response::Done(result) => screen.done(result),
             }
         }
-        let wait = if changed { Duration::ZERO } else { NEWS_INTERVAL };
+        let wait = if changed { Duration::ZERO } else { RESPONSE_INTERVAL };
         for event in keys.during(wait)? {
             changed = true;
             let Some(key) = event.as_key_press_event() else { continue };

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use zonal_backend::{OpenOptions, Stack};
 use zonal_blk::{Bytes, Op, QueueOptions, Sector, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::quantity::format_size;
-use zonal_lab::zone::{OpError, Step, SyncChannel};
+use zonal_lab::zone::{OpError, ScriptStep, SyncChannel};
 
 /// Runs a `zonal zone` command. Exits with 1 if the device fails an operation.
 pub fn run(command: &ZoneCommand) -> Result<ExitCode> {
@@ -70,7 +70,7 @@ fn open(args: &RangeArgs, partial: PartialZone) -> Result<Opened> {
     }
     let range = Range::new(args, partial, device.queue.limits())?;
     let script = args.after.iter().map(|text| script::parse(text).context("--after"));
-    let script: Vec<Vec<Step>> = script.collect::<Result<_>>()?;
+    let script: Vec<Vec<ScriptStep>> = script.collect::<Result<_>>()?;
     let mut channel = SyncChannel::new(&device)?;
     script.iter().flatten().try_for_each(|step| channel.run_step(step)).context("--after")?;
     Ok(Opened { channel, range, is_persistent: device.is_persistent })

@@ -39,9 +39,9 @@ impl<'a> Parser<'a> {
             } else {
                 let Some(command) = self.definition.find_subcommand(name) else {
                     let names = self.definition.get_subcommands().map(Command::get_name);
-                    let meant = zonal_blk::did_you_mean(name, names.chain([DEVICES]));
+                    let hint = zonal_blk::did_you_mean(name, names.chain([DEVICES]));
                     let what = format!("unknown table [{name}], expected [{DEVICES}] or a command");
-                    return Err(self.error(key.span(), what + &meant));
+                    return Err(self.error(key.span(), what + &hint));
                 };
                 self.command(vec![name.to_owned()], command, table)?;
             }
@@ -90,8 +90,8 @@ impl<'a> Parser<'a> {
             let mut options = command.get_arguments().filter(|arg| arg.get_long().is_some());
             let Some(option) = options.find(|arg| arg.get_long() == Some(name)) else {
                 let names = command.get_arguments().filter_map(Arg::get_long);
-                let meant = zonal_blk::did_you_mean(name, names);
-                let what = format!("`zonal {}` has no option `{name}`{meant}", words.join(" "));
+                let hint = zonal_blk::did_you_mean(name, names);
+                let what = format!("`zonal {}` has no option `{name}`{hint}", words.join(" "));
                 return Err(self.error(key.span(), what));
             };
             let values = values(option, value)

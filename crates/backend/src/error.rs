@@ -51,9 +51,9 @@ pub enum OpenError {
 pub enum ProfileError {
     /// There is no such profile.
     #[error(
-        "unknown profile `{0}`, expected {names} or a file NAME.toml{meant}",
+        "unknown profile `{0}`, expected {names} or a file NAME.toml{hint}",
         names = device_spec::profile_names(),
-        meant = zonal_blk::did_you_mean(.0, device_spec::profile_names().split(", "))
+        hint = zonal_blk::did_you_mean(.0, device_spec::profile_names().split(", "))
     )]
     Unknown(String),
     /// The file cannot be read.

@@ -9,16 +9,16 @@ use zonal_blk::QueueOptions;
 use zonal_serve::{Running, Server, Stopper};
 
 /// A device that is being served.
-struct Served {
+struct ServedDevice {
     locations: Vec<String>,
     stopper: Stopper,
     /// `None` once it has been stopped.
     running: Mutex<Option<Running>>,
 }
 
-static SERVERS: Handles<Served> = Handles::new("server");
+static SERVERS: Handles<ServedDevice> = Handles::new("server");
 
-impl Served {
+impl ServedDevice {
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -33,8 +33,8 @@ fn exports(server: Server, text: &str) -> Result<Server> {
     for export in text.split(',').filter(|export| !export.is_empty()) {
         let wrong = |form: &str| {
             let name = export.split('=').next().unwrap_or_default();
-            let meant = zonal_blk::did_you_mean(name, EXPORTS);
-            Error::invalid(format_args!("export `{export}`: expected {form}{meant}"))
+            let hint = zonal_blk::did_you_mean(name, EXPORTS);
+            Error::invalid(format_args!("export `{export}`: expected {form}{hint}"))
         };
         server = match export.split_once('=') {
             Some(("nvme_tcp", address)) => {
@@ -64,7 +64,7 @@ fn serve(name: &str, options: &str, text: &str) -> Result<c_int> {
         stack = stack.inject(0, Vec::new());
     }
     let running = exports(Server::new([stack.attach(queue)?]), text)?.start()?;
-    SERVERS.add(Served {
+    SERVERS.add(ServedDevice {
         locations: running.locations(),
         stopper: running.stopper(),
         running: Mutex::new(Some(running)),

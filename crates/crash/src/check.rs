@@ -11,7 +11,7 @@ use crate::image::{ImageWriter, MakeError, copy_file, make_base, materialise};
 use crate::journal::Journal;
 use crate::judge::{Case, Judge};
 use crate::log::{End, Log};
-use crate::outcome::{Step, Steps};
+use crate::outcome::{ReplayStep, Steps};
 use crate::state::{State, ZoneFate};
 use crate::states::{Options, Progress, States};
 use crate::synced::{Synced, Tracker};
@@ -81,7 +81,7 @@ struct Job {
 }
 
 /// What the threads of a run share.
-struct Shared {
+struct CheckShared {
     jobs: Mutex<Receiver<Job>>,
     /// By the number of the state.
     verdicts: Mutex<Vec<(usize, Verdict)>>,
@@ -176,7 +176,7 @@ impl Check {
                 (Some(journal), known)
             }
         };
-        let shared = Shared {
+        let shared = CheckShared {
             jobs: Mutex::new(jobs),
             verdicts: Mutex::default(),
             failures: AtomicBool::new(false),
@@ -218,7 +218,7 @@ impl Check {
         &self,
         dir: &Path,
         known: &mut Vec<Verdict>,
-        shared: &Shared,
+        shared: &CheckShared,
         progress: &mut dyn FnMut(usize),
         send: impl Fn(Job) -> bool,
     ) -> Result<(Option<End>, u64), CheckError> {
@@ -251,7 +251,7 @@ impl Check {
         Ok((states.end().cloned(), states.events()))
     }
 
-    fn is_over(&self, shared: &Shared) -> bool {
+    fn is_over(&self, shared: &CheckShared) -> bool {
         let failed = || lock(&shared.verdicts).iter().filter(|(_, v)| v.failure.is_some()).count();
         self.stop.load(Ordering::Relaxed)
             || lock(&shared.error).is_some()
@@ -261,7 +261,7 @@ impl Check {
     }
 
     /// A thread that makes and checks states.
-    fn work(&self, shared: &Shared) {
+    fn work(&self, shared: &CheckShared) {
         let mut blocks = self.log.blocks();
         loop {
             let next = lock(&shared.jobs).recv();
@@ -373,7 +373,7 @@ impl Check {
             drive.advance(&step, &mut settled);
             tracker.advance(&step, &drive);
             settled.clear();
-            if let Step::Mark(text) = &step {
+            if let ReplayStep::Mark(text) = &step {
                 mark(text)?;
             }
         }

@@ -3,7 +3,7 @@
 //! Data are numbers of blocks of the log. What becomes durable is handed on as [`Effect`]s, so memory
 //! is bounded by the size of the cache, not by the length of the log.
 use crate::log::{Command, Header};
-use crate::outcome::{Outcome, Step};
+use crate::outcome::{Outcome, ReplayStep};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use zonal_blk::{BioFlags, Op, Sector, ZoneCondition, ZoneNo};
 use zonal_device::power_loss::{FlushPoint, WriteCache};
@@ -181,11 +181,11 @@ impl Drive {
     }
 
     /// Replays a step; what becomes durable goes to `settled`.
-    pub fn advance(&mut self, step: &Step, settled: &mut Vec<Effect>) {
+    pub fn advance(&mut self, step: &ReplayStep, settled: &mut Vec<Effect>) {
         self.events += 1;
         match step {
-            Step::Mark(_) => self.marks += 1,
-            Step::Started(id, command, outcome) => {
+            ReplayStep::Mark(_) => self.marks += 1,
+            ReplayStep::Started(id, command, outcome) => {
                 if !matches!(command.op, Op::ZoneOpen | Op::ZoneClose) {
                     let (command, mut outcome) = (command.clone(), *outcome);
                     let landed = match outcome {
@@ -200,7 +200,7 @@ impl Drive {
                     self.in_flight.insert(*id, started);
                 }
             }
-            Step::Ended(id, outcome) => {
+            ReplayStep::Ended(id, outcome) => {
                 if let Some(ended) = self.in_flight.remove(id)
                     && let Outcome::Done(landed) = outcome
                     && self.is_sound(&ended.command, *landed)

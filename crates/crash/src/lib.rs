@@ -35,7 +35,7 @@ mod verdict;
 pub use choices::Choice;
 pub use drive::{Drive, Effect};
 pub use journal::JournalError;
-pub use outcome::{Outcome, Step, Steps};
+pub use outcome::{Outcome, ReplayStep, Steps};
 pub use process::{CheckProcess, ProcessError};
 pub use record::{RecordDevice, Recorder};
 pub use script::{MarksOracle, ScriptError};

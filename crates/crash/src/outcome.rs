@@ -19,7 +19,7 @@ pub enum Outcome {
 
 /// An event with what is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ReplayStep {
     /// A command was started, which will end so.
     Started(u64, Command, Outcome),
     /// A command completed so.
@@ -69,22 +69,22 @@ impl Steps {
 }
 
 impl Iterator for Steps {
-    type Item = Step;
+    type Item = ReplayStep;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<ReplayStep> {
         if self.ahead.is_empty() && !self.read_ahead() {
             return None;
         }
         Some(match self.ahead.pop_front()? {
             Event::Started { id, command } => {
                 let outcome = self.outcome(id);
-                Step::Started(id, command, outcome)
+                ReplayStep::Started(id, command, outcome)
             }
             Event::Ended { id, .. } => {
                 let outcome = self.outcomes.remove(&id);
-                Step::Ended(id, outcome.unwrap_or(Outcome::Unknown))
+                ReplayStep::Ended(id, outcome.unwrap_or(Outcome::Unknown))
             }
-            Event::Mark(text) => Step::Mark(text),
+            Event::Mark(text) => ReplayStep::Mark(text),
         })
     }
 }

@@ -6,7 +6,7 @@
 use crate::choices::Choice;
 use crate::drive::{Drive, Effect};
 use crate::log::{End, Log};
-use crate::outcome::{Step, Steps};
+use crate::outcome::{ReplayStep, Steps};
 use crate::state::State;
 use crate::synced::{Synced, Tracker};
 use std::collections::{HashSet, VecDeque};
@@ -244,7 +244,7 @@ impl Iterator for States {
             self.drive.advance(&step, &mut settled);
             self.tracker.advance(&step, &self.drive);
             self.look();
-            if let Step::Mark(text) = step {
+            if let ReplayStep::Mark(text) = step {
                 return Some(Progress::Mark(text));
             }
             if !settled.is_empty() {

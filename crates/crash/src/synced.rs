@@ -6,7 +6,7 @@ use crate::content::{Content, data_end};
 use crate::drive::Drive;
 use crate::image::MakeError;
 use crate::log::Blocks;
-use crate::outcome::{Outcome, Step};
+use crate::outcome::{Outcome, ReplayStep};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::{Op, Sector, Zone, ZoneKind};
@@ -78,30 +78,32 @@ pub struct Synced {
 
 impl Tracker {
     /// Follows a step, which the drive has replayed.
-    pub(crate) fn advance(&mut self, step: &Step, drive: &Drive) {
+    pub(crate) fn advance(&mut self, step: &ReplayStep, drive: &Drive) {
         match step {
             // Marks that are none were refused before.
-            Step::Mark(text) => {
+            ReplayStep::Mark(text) => {
                 if let Ok(Some(mark)) = SyncMark::parse(text) {
                     self.synced(mark, drive);
                 }
             }
-            Step::Started(_, command, outcome) if *outcome != Outcome::Failed => match command.op {
-                Op::ZoneReset => {
-                    if let Some(zone) = drive.zone_of(command.sector) {
-                        self.forget(zone);
+            ReplayStep::Started(_, command, outcome) if *outcome != Outcome::Failed => {
+                match command.op {
+                    Op::ZoneReset => {
+                        if let Some(zone) = drive.zone_of(command.sector) {
+                            self.forget(zone);
+                        }
                     }
+                    Op::ZoneResetAll => {
+                        (0..).zip(&drive.zones).for_each(|(zone, _)| self.forget(zone));
+                    }
+                    Op::Write | Op::WriteZeroes | Op::Discard if !self.0.blocks.is_empty() => {
+                        let first = command.sector.0 / drive.lba_sectors;
+                        self.may_hold(first, command.block_numbers());
+                    }
+                    _ => {}
                 }
-                Op::ZoneResetAll => {
-                    (0..).zip(&drive.zones).for_each(|(zone, _)| self.forget(zone));
-                }
-                Op::Write | Op::WriteZeroes | Op::Discard if !self.0.blocks.is_empty() => {
-                    let first = command.sector.0 / drive.lba_sectors;
-                    self.may_hold(first, command.block_numbers());
-                }
-                _ => {}
-            },
-            Step::Started(..) | Step::Ended(..) => {}
+            }
+            ReplayStep::Started(..) | ReplayStep::Ended(..) => {}
         }
     }
 
@@ -126,15 +128,15 @@ impl Tracker {
     fn synced(&mut self, mark: SyncMark, drive: &Drive) {
         let marked = Arc::make_mut(&mut self.0);
         marked.zones.resize(drive.zones.len(), 0);
-        let meant = |zone: u32| mark.zone.is_none_or(|only| only == zone);
+        let is_synced = |zone: u32| mark.zone.is_none_or(|only| only == zone);
         for (zone, model) in (0..).zip(&drive.zones) {
-            if model.sequential && meant(zone) && !drive.is_being_reset(zone) {
+            if model.sequential && is_synced(zone) && !drive.is_being_reset(zone) {
                 let bytes = |bytes: u64| bytes.div_ceil(drive.lba_sectors * 512);
                 marked.zones[zone as usize] = mark.bytes.map_or(model.end(), bytes);
             }
         }
         for part in drive.cache.unordered() {
-            let Some(zone) = drive.zone_of(part.sector).filter(|&zone| meant(zone)) else {
+            let Some(zone) = drive.zone_of(part.sector).filter(|&zone| is_synced(zone)) else {
                 continue;
             };
             let write = &drive.written[&part.number];

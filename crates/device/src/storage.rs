@@ -6,7 +6,7 @@
 //!
 //! The null device, the disk and the ZNS drive keep their data in memory, or not at all. An image
 //! applies commands with [`Deferred`] data and transfers them to or from its file afterwards.
-use crate::config::Written;
+use crate::config::WrittenZones;
 use crate::control::{CommandObserver, DeviceControl, FaultHooks};
 use crate::memory::Memory;
 use crate::zones::{ZoneLayout, Zones};
@@ -292,7 +292,7 @@ pub(crate) trait Stored: DeviceControl {
 /// The device with these zones finished, as if they had been written.
 pub(crate) fn with_written(
     device: impl Stored + 'static,
-    written: &Written,
+    written: &WrittenZones,
 ) -> Arc<dyn DeviceControl> {
     if let Ok(zones) = device.storage().and_then(Storage::zones) {
         for zone in written.zones(zones.nr_zones()) {

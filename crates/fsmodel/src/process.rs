@@ -20,7 +20,7 @@ const PACE_STREAM: u64 = u64::MAX;
 
 /// An operation and its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct ProcessStep {
     pub(super) file: FileId,
     pub(super) op: FileOp,
 }
@@ -158,7 +158,7 @@ struct OpenFile {
 #[derive(Clone, Copy)]
 struct Slot {
     started: Nanos,
-    step: Step,
+    step: ProcessStep,
 }
 
 /// A process.
@@ -238,7 +238,7 @@ impl Process {
 
     /// The next operation to start, with its slot; `None` until one in flight completes or the pace
     /// allows it.
-    pub(super) fn next(&mut self, now: Nanos) -> Option<(u32, Step)> {
+    pub(super) fn next(&mut self, now: Nanos) -> Option<(u32, ProcessStep)> {
         let &Reverse(slot) = self.free.peek()?;
         if !self.pace.may_submit(now) {
             return None;
@@ -253,7 +253,7 @@ impl Process {
                         DataDir::Write => FileOp::Write { offset, len },
                         _ => FileOp::Read { offset, len },
                     };
-                    Some(Step { file, op })
+                    Some(ProcessStep { file, op })
                 }
                 _ => None,
             },
@@ -325,14 +325,14 @@ fn accounted(op: FileOp) -> Option<(DataDir, u64)> {
 }
 
 impl Files {
-    fn next(&mut self, spec: &ProcessSpec) -> Option<Step> {
+    fn next(&mut self, spec: &ProcessSpec) -> Option<ProcessStep> {
         let job = &spec.job;
         let owner = spec.owner();
         let file = |number| FileId { owner, number };
         let done = |open: &OpenFile| open.offset >= open.size && open.in_flight == 0;
         if let Some(index) = self.open.iter().position(done) {
             let open = self.open.remove(index).expect("a valid index");
-            return Some(Step { file: file(open.number), op: FileOp::Close });
+            return Some(ProcessStep { file: file(open.number), op: FileOp::Close });
         }
         let nr_files = spec.nr_files();
         // More I/O than the files hold: start over.
@@ -347,7 +347,7 @@ impl Files {
             self.open.push_back(OpenFile { number, size, offset: 0, in_flight: 0 });
             if spec.dir() == DataDir::Write {
                 self.open.back_mut().expect("just added").in_flight = 1;
-                return Some(Step { file: file(number), op: FileOp::Create });
+                return Some(ProcessStep { file: file(number), op: FileOp::Create });
             }
         }
         let ready = |open: &OpenFile| open.offset < open.size;
@@ -361,7 +361,7 @@ impl Files {
             DataDir::Read => FileOp::Read { offset, len },
             _ => FileOp::Write { offset, len },
         };
-        let step = Step { file: file(open.number), op };
+        let step = ProcessStep { file: file(open.number), op };
         if job.fs.service == FileService::RoundRobin
             && let Some(open) = self.open.remove(index)
         {
@@ -370,7 +370,7 @@ impl Files {
         Some(step)
     }
 
-    fn completed(&mut self, step: Step) {
+    fn completed(&mut self, step: ProcessStep) {
         let of = |open: &&mut OpenFile| open.number == step.file.number;
         if step.op != FileOp::Close
             && let Some(open) = self.open.iter_mut().find(of)

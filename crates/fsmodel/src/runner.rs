@@ -13,7 +13,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Bio, Buf, Channel, Clock, Completion, Nanos, Op, Status};
 use zonal_fio::job::{DataDir, Job};
 use zonal_fio::logs::Logs;
-use zonal_fio::runner::{Outcome, Progress, Runner, Step, SteppedBy};
+use zonal_fio::runner::{ClockedRunner, Outcome, Progress, Runner, RunnerStep};
 use zonal_fio::stats::SAMPLE_PERIOD;
 use zonal_fio::verify::Findings;
 
@@ -280,7 +280,7 @@ impl FsRunner {
     }
 
     /// When to step again after a step without work.
-    fn wait(&mut self, now: Nanos) -> Step {
+    fn wait(&mut self, now: Nanos) -> RunnerStep {
         let disks = self.disks.iter_mut().filter_map(|disk| disk.channel.next_event().at());
         let depth = self.job.iodepth;
         let active = |process: &&Process| !process.is_idle;
@@ -292,8 +292,8 @@ impl FsRunner {
         });
         let at = disks.chain(paces).chain(self.fs.next_event()).min();
         match at {
-            Some(at) if at <= now => Step::NOTHING,
-            at => Step::Wait(at),
+            Some(at) if at <= now => RunnerStep::NOTHING,
+            at => RunnerStep::Wait(at),
         }
     }
 }
@@ -393,11 +393,11 @@ impl Runner for FsRunner {
     }
 }
 
-impl<C: Clock> SteppedBy<C> for FsRunner {
-    fn step(&mut self, clock: &C) -> Step {
+impl<C: Clock> ClockedRunner<C> for FsRunner {
+    fn step(&mut self, clock: &C) -> RunnerStep {
         let now = clock.now();
         if now < self.job.startdelay {
-            return Step::Wait(Some(self.job.startdelay));
+            return RunnerStep::Wait(Some(self.job.startdelay));
         }
         self.begin(now);
         let mut worked = self.reap_completions(now);
@@ -410,10 +410,10 @@ impl<C: Clock> SteppedBy<C> for FsRunner {
         worked |= self.submit(now);
         if worked {
             // The model includes the CPU time.
-            return Step::NOTHING;
+            return RunnerStep::NOTHING;
         }
         if self.stopped && self.disks.iter_mut().all(|disk| disk.channel.is_idle()) {
-            return Step::Done;
+            return RunnerStep::Done;
         }
         self.wait(now)
     }

@@ -13,7 +13,7 @@ use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::{Job, ZoneMode};
 use zonal_fio::logs::Logs;
 use zonal_fio::plan::{self, Task};
-use zonal_fio::runner::{Flow, FlowTotals, Outcome, SteppedBy};
+use zonal_fio::runner::{ClockedRunner, Flow, FlowTotals, Outcome};
 use zonal_fsmodel as fs;
 use zonal_os::RealClock;
 use zonal_sim::CostModel;
@@ -186,7 +186,7 @@ fn zbd_table(device: &dyn Device, jobs: &[&Job]) -> Result<ZbdTable, Status> {
 }
 
 /// What there is to see of runners that are about to run.
-fn phase_progress<C: Clock>(runners: &[Box<dyn SteppedBy<C>>], begin: Nanos) -> PhaseProgress {
+fn phase_progress<C: Clock>(runners: &[Box<dyn ClockedRunner<C>>], begin: Nanos) -> PhaseProgress {
     PhaseProgress {
         begin,
         jobs: runners.iter().map(|runner| runner.progress()).collect(),
@@ -205,11 +205,11 @@ fn make_runners<C: Clock>(
     phase: &[Task],
     devices: &Devices,
     seed: u64,
-) -> Result<Vec<Box<dyn SteppedBy<C>>>> {
+) -> Result<Vec<Box<dyn ClockedRunner<C>>>> {
     let mut tables: BTreeMap<&str, Arc<ZbdTable>> = BTreeMap::new();
     let mut flows: BTreeMap<u32, Arc<FlowTotals>> = BTreeMap::new();
     let standstill = Arc::default();
-    let mut runners: Vec<Box<dyn SteppedBy<C>>> = Vec::with_capacity(phase.len());
+    let mut runners: Vec<Box<dyn ClockedRunner<C>>> = Vec::with_capacity(phase.len());
     for (id, task) in (0..).zip(phase).filter(|(_, task)| leads(task)) {
         let device = devices.of(task);
         if task.job.fs.kind.is_some() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use zonal_blk::{Channel, Nanos, Wake};
-use zonal_fio::runner::{Outcome, Step, SteppedBy};
+use zonal_fio::runner::{ClockedRunner, Outcome, RunnerStep};
 use zonal_fio::stats::Usage;
 use zonal_os::RealClock;
 use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
@@ -26,7 +26,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// A runner and where it runs.
 pub struct JobThread {
     /// A clone of a job, or a file system with all clones of its job.
-    pub runner: Box<dyn SteppedBy<RealClock>>,
+    pub runner: Box<dyn ClockedRunner<RealClock>>,
     /// CPUs that the thread may use; empty for all.
     pub cpus: Vec<usize>,
     /// Its name, if it has one (`comm`).
@@ -93,7 +93,7 @@ fn allow_fds(threads: usize) {
 }
 
 fn run_job(
-    runner: Box<dyn SteppedBy<RealClock>>,
+    runner: Box<dyn ClockedRunner<RealClock>>,
     clock: &RealClock,
     stop: &AtomicBool,
     poller: &mut Poller,
@@ -145,7 +145,7 @@ fn usage() -> Usage {
 
 /// A runner as a frontend: its requests are those that it generates.
 struct RunningJob<'a> {
-    runner: Box<dyn SteppedBy<RealClock>>,
+    runner: Box<dyn ClockedRunner<RealClock>>,
     stop: &'a AtomicBool,
     steps: u32,
     /// When there is something to do, as of the last step.
@@ -164,14 +164,14 @@ impl Frontend for RunningJob<'_> {
             }
         }
         Ok(match self.runner.step(clock) {
-            Step::Busy { .. } => Progress::Worked,
+            RunnerStep::Busy { .. } => Progress::Worked,
             // Another job may release the zone at any moment.
-            Step::Wait(_) if self.runner.is_contended() => Progress::Contended,
-            Step::Wait(until) => {
+            RunnerStep::Wait(_) if self.runner.is_contended() => Progress::Contended,
+            RunnerStep::Wait(until) => {
                 self.next = until.map_or(Wake::External, Wake::At);
                 Progress::Idle
             }
-            Step::Done => Progress::Done,
+            RunnerStep::Done => Progress::Done,
         })
     }
 

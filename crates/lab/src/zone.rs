@@ -11,7 +11,7 @@ use zonal_blk::{
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ScriptStep {
     /// What to do.
     pub op: Op,
     /// The first sector.
@@ -21,7 +21,7 @@ pub struct Step {
     pub length: u64,
 }
 
-impl Step {
+impl ScriptStep {
     /// The operations by name, and whether they have a length.
     pub const NAMES: [(&'static str, Op, bool); 8] = [
         ("write", Op::Write, true),
@@ -35,9 +35,9 @@ impl Step {
     ];
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ScriptStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names = Step::NAMES.iter();
+        let mut names = ScriptStep::NAMES.iter();
         let name = names.find(|(_, op, _)| *op == self.op).map_or("", |(name, ..)| name);
         write!(f, "{name} {}", self.sector)?;
         let has_length = self.op.has_range() || self.op == Op::ZrwaFlush;
@@ -105,7 +105,7 @@ impl SyncChannel {
     ///
     /// # Errors
     /// The operation failed.
-    pub fn run_step(&mut self, step: &Step) -> Result<(), OpError> {
+    pub fn run_step(&mut self, step: &ScriptStep) -> Result<(), OpError> {
         let failed = |status, why| OpError { what: step.to_string(), status, why };
         let (mut sector, mut left) = (step.sector, step.length);
         loop {

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{Clock, Nanos};
-use zonal_fio::runner::{Drives, Outcome, Step, SteppedBy};
+use zonal_fio::runner::{ClockedRunner, DriverClock, Outcome, RunnerStep};
 
 /// Steps between two calls of a function that watches whether to stop.
 pub const STEPS_PER_WATCH: u64 = 4096;
@@ -34,7 +34,7 @@ impl std::fmt::Display for Deadlock {
 impl std::error::Error for Deadlock {}
 
 /// A runner that can be stepped in virtual time.
-pub type BoxedRunner = Box<dyn SteppedBy<VirtualClock>>;
+pub type BoxedRunner = Box<dyn ClockedRunner<VirtualClock>>;
 
 /// The virtual clock, which only [`run`] advances.
 pub struct VirtualClock(Cell<Nanos>);
@@ -81,10 +81,10 @@ pub struct AloneSteps {
     is_done: bool,
 }
 
-impl Drives for VirtualClock {
+impl DriverClock for VirtualClock {
     type Driver = AloneSteps;
 
-    fn drive<R: SteppedBy<Self> + ?Sized>(&self, runner: &mut R, steps: &mut AloneSteps) {
+    fn drive<R: ClockedRunner<Self> + ?Sized>(&self, runner: &mut R, steps: &mut AloneSteps) {
         while steps.left > 0
             && let Some(at) = steps.due
         {
@@ -274,7 +274,7 @@ impl Simulation {
     }
 }
 
-fn is_blocked(runner: &dyn SteppedBy<VirtualClock>) -> bool {
+fn is_blocked(runner: &dyn ClockedRunner<VirtualClock>) -> bool {
     runner.is_contended() || runner.is_waiting()
 }
 
@@ -366,7 +366,7 @@ impl SimThread {
 impl Timing {
     /// Steps the runner, or interrupts the busy thread.
     #[inline(always)]
-    fn step<R: SteppedBy<VirtualClock> + ?Sized>(
+    fn step<R: ClockedRunner<VirtualClock> + ?Sized>(
         &mut self,
         runner: &mut R,
         clock: &VirtualClock,
@@ -377,23 +377,27 @@ impl Timing {
             return Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false };
         }
         match runner.step(clock) {
-            Step::Busy { submitted, completed, bytes } => {
+            RunnerStep::Busy { submitted, completed, bytes } => {
                 self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
                 let worked = submitted + completed > 0;
                 Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false }
             }
-            Step::Wait(until) => {
+            RunnerStep::Wait(until) => {
                 let due = until.map(|until| until + self.cost.wake);
                 Stepped { due, worked: false, is_done: false }
             }
-            Step::Done => Stepped { due: None, worked: true, is_done: true },
+            RunnerStep::Done => Stepped { due: None, worked: true, is_done: true },
         }
     }
 
     /// When the thread's work is done or the device interrupts it. Immediate completions of a device
     /// without latency do not interrupt.
     #[inline(always)]
-    fn keep_busy<R: SteppedBy<VirtualClock> + ?Sized>(&self, runner: &mut R, now: Nanos) -> Nanos {
+    fn keep_busy<R: ClockedRunner<VirtualClock> + ?Sized>(
+        &self,
+        runner: &mut R,
+        now: Nanos,
+    ) -> Nanos {
         // Alone, with nothing in flight: there is nobody else's I/O, either.
         if self.busy_until <= now || self.is_alone && runner.is_idle() {
             return self.busy_until;

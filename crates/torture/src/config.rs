@@ -51,8 +51,8 @@ impl FromStr for Profile {
         let known = Profile::ALL.iter().find(|(name, _)| *name == found);
         known.map(|&(_, profile)| profile).ok_or_else(|| {
             let names = Profile::ALL.map(|(name, _)| name);
-            let meant = zonal_blk::did_you_mean(found, names);
-            format!("expected one of {}{meant}", names.join(", "))
+            let hint = zonal_blk::did_you_mean(found, names);
+            format!("expected one of {}{hint}", names.join(", "))
         })
     }
 }

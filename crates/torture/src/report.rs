@@ -23,7 +23,7 @@ pub struct Report {
     /// Seconds; those of several reports together are their sum.
     pub seconds: f64,
     /// Runs by kind of configuration.
-    pub kinds: BTreeMap<String, Kind>,
+    pub kinds: BTreeMap<String, KindCount>,
     /// Whether each coverage mark was reached. None are known without `--cfg torture`.
     pub marks: BTreeMap<String, bool>,
     /// The lowest seed that found each mutant that was looked for.
@@ -47,7 +47,7 @@ pub struct Seeds {
 /// What runs of one kind of configuration did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kind {
+pub struct KindCount {
     /// Runs.
     pub runs: u64,
     /// I/Os that were checked.
@@ -123,7 +123,7 @@ impl Report {
         self.ios += other.ios;
         self.faults += other.faults;
         self.seconds += other.seconds;
-        for (name, Kind { runs, ios }) in other.kinds {
+        for (name, KindCount { runs, ios }) in other.kinds {
             let kind = self.kinds.entry(name).or_default();
             kind.runs += runs;
             kind.ios += ios;
@@ -154,7 +154,7 @@ impl Report {
              {rate:.0} I/Os a second\n"
         );
         let mut line = |line: String| writeln!(text, "{line}").expect("a string");
-        for (name, Kind { runs, ios }) in &self.kinds {
+        for (name, KindCount { runs, ios }) in &self.kinds {
             line(format!("  {name:24} {runs:10} runs {ios:14} I/Os"));
         }
         let missed: Vec<&str> =

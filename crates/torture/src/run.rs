@@ -1,5 +1,5 @@
 //! Runs a history, and shrinks one that fails.
-use crate::step::{History, Step};
+use crate::step::{History, TortureStep};
 use crate::world::World;
 use std::any::Any;
 use std::cell::Cell;
@@ -155,7 +155,7 @@ impl Best {
         self.try_steps(self.history.steps[..end].to_vec());
     }
 
-    fn try_steps(&mut self, steps: Vec<Step>) -> bool {
+    fn try_steps(&mut self, steps: Vec<TortureStep>) -> bool {
         if self.tries == 0 {
             return false;
         }

@@ -16,13 +16,13 @@ pub struct History {
     /// The device, the queue and the channels.
     pub config: Config,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TortureStep>,
 }
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct TortureStep {
     /// Nanoseconds since the step before.
     pub after: u32,
     /// What is done.
@@ -403,10 +403,10 @@ impl StepGenerator {
         random: &mut Random,
         config: &Config,
         weights: &[(u32, ActionKind)],
-    ) -> Step {
+    ) -> TortureStep {
         let after = random.range(0, self.pace);
         if let Some(channel) = self.poll_next.take() {
-            return Step { after, action: Action::Poll { channel } };
+            return TortureStep { after, action: Action::Poll { channel } };
         }
         let draw = random.weighted(weights);
         let action = self.action(random, config, draw);
@@ -415,7 +415,7 @@ impl StepGenerator {
         {
             self.poll_next = Some(channel);
         }
-        Step { after, action }
+        TortureStep { after, action }
     }
 
     fn action(&mut self, random: &mut Random, config: &Config, draw: ActionKind) -> Action {

@@ -1,5 +1,4 @@
-//! What executes commands, in a thread of its own: they are executed one after the other, and a device
-//! may keep one waiting.
+//! Executes commands in a thread of its own, one after the other: a device may keep one waiting.
 use anyhow::{Result, bail};
 use serde_json::Value;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -23,16 +22,16 @@ pub fn local(manager: DeviceManager) -> Execute {
     })
 }
 
-/// What the thread is to do.
-enum Order {
+/// Work for the thread.
+enum Request {
     /// Get a view of a device with this part of the zones.
     View(usize, MapRange),
     /// Execute a command on a device.
     Command(usize, Vec<String>),
 }
 
-/// What has become of an order.
-pub enum News {
+/// The result of a request.
+pub enum Response {
     /// A view of a device, with the part of the zones that was asked for.
     View(usize, MapRange, Box<View>),
     /// A command was executed, or refused for a reason.
@@ -41,8 +40,8 @@ pub enum News {
 
 /// The thread. It ends with its owner, or with an error.
 pub struct Client {
-    orders: Sender<Order>,
-    news: Receiver<Result<News>>,
+    requests: Sender<Request>,
+    responses: Receiver<Result<Response>>,
 }
 
 impl Client {
@@ -51,47 +50,47 @@ impl Client {
     /// # Errors
     /// There is no memory for a thread.
     pub fn start(mut execute: Execute) -> Result<Self> {
-        let (orders, received) = mpsc::channel();
-        let (tell, news) = mpsc::channel();
+        let (requests, received) = mpsc::channel();
+        let (sender, responses) = mpsc::channel();
         let work = move || {
-            for order in received {
-                let done = match order {
-                    Order::View(device, range) => view(&mut execute, device, range)
-                        .map(|view| News::View(device, range, Box::new(view))),
-                    Order::Command(device, words) => execute(device, &words).map(News::Done),
+            for request in received {
+                let done = match request {
+                    Request::View(device, range) => view(&mut execute, device, range)
+                        .map(|view| Response::View(device, range, Box::new(view))),
+                    Request::Command(device, words) => execute(device, &words).map(Response::Done),
                 };
                 let failed = done.is_err();
-                if tell.send(done).is_err() || failed {
+                if sender.send(done).is_err() || failed {
                     return;
                 }
             }
         };
         thread::Builder::new().name("client".to_owned()).spawn(work)?;
-        Ok(Client { orders, news })
+        Ok(Client { requests, responses })
     }
 
-    /// Asks for a view of a device.
-    pub fn ask(&self, device: usize, range: MapRange) {
-        self.order(Order::View(device, range));
+    /// Requests a view of a device.
+    pub fn request_view(&self, device: usize, range: MapRange) {
+        self.request(Request::View(device, range));
     }
 
     /// Has a command executed on a device.
     pub fn send(&self, device: usize, command: Vec<String>) {
-        self.order(Order::Command(device, command));
+        self.request(Request::Command(device, command));
     }
 
-    fn order(&self, order: Order) {
-        // If the thread has ended, its last news say why.
-        let _ = self.orders.send(order);
+    fn request(&self, request: Request) {
+        // If the thread has ended, its last response says why.
+        let _ = self.requests.send(request);
     }
 
-    /// What has happened, if something has.
+    /// The next response, if one has come.
     ///
     /// # Errors
     /// The server has ended or refuses views.
-    pub fn news(&self) -> Result<Option<News>> {
-        match self.news.try_recv() {
-            Ok(news) => news.map(Some),
+    pub fn response(&self) -> Result<Option<Response>> {
+        match self.responses.try_recv() {
+            Ok(response) => response.map(Some),
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => bail!("the connection has ended"),
         }

@@ -2,22 +2,22 @@
 use super::args::sectors;
 use anyhow::{Context, Result, anyhow, bail};
 use zonal_blk::Sector;
-use zonal_lab::zone::Step;
+use zonal_lab::zone::ScriptStep;
 
 /// Parses operations separated by semicolons.
-pub fn parse(text: &str) -> Result<Vec<Step>> {
+pub fn parse(text: &str) -> Result<Vec<ScriptStep>> {
     let steps = text.split(';').map(str::trim).filter(|step| !step.is_empty());
     steps.map(|step| parse_step(step).with_context(|| format!("`{step}`"))).collect()
 }
 
-fn parse_step(text: &str) -> Result<Step> {
+fn parse_step(text: &str) -> Result<ScriptStep> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
-    let names = Step::NAMES.map(|(name, ..)| name);
-    let known = Step::NAMES.into_iter().find(|(known, ..)| *known == name);
+    let names = ScriptStep::NAMES.map(|(name, ..)| name);
+    let known = ScriptStep::NAMES.into_iter().find(|(known, ..)| *known == name);
     let (_, op, has_length) = known.ok_or_else(|| {
-        let meant = zonal_blk::did_you_mean(name, names);
-        anyhow!("found {name}, expected one of {}{meant}", names.join(", "))
+        let hint = zonal_blk::did_you_mean(name, names);
+        anyhow!("found {name}, expected one of {}{hint}", names.join(", "))
     })?;
     let mut number = |what: &str| {
         let word = words.next().ok_or_else(|| anyhow!("expected {what}"))?;
@@ -27,7 +27,7 @@ fn parse_step(text: &str) -> Result<Step> {
     let length = if has_length { number("the number of sectors")? } else { 0 };
     match words.next() {
         Some(word) => bail!("found {word}, expected nothing more"),
-        None => Ok(Step { op, sector, length }),
+        None => Ok(ScriptStep { op, sector, length }),
     }
 }
 
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn operations_are_parsed_in_order() {
-        let step = |op, sector, length| Step { op, sector: Sector(sector), length };
+        let step = |op, sector, length| ScriptStep { op, sector: Sector(sector), length };
         let expected = vec![
             step(Op::Write, 0, 2048),
             step(Op::ZoneFinish, 524_288, 0),

@@ -13,7 +13,7 @@ use zonal_blk::Status;
 
 /// The commands, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ChainStep {
     /// The pages become a fixed buffer of the ring.
     Register,
     /// The read or the write.
@@ -22,8 +22,9 @@ pub(super) enum Step {
     Unregister,
 }
 
-impl Step {
-    pub const ALL: [Step; 3] = [Step::Register, Step::Transfer, Step::Unregister];
+impl ChainStep {
+    pub const ALL: [ChainStep; 3] =
+        [ChainStep::Register, ChainStep::Transfer, ChainStep::Unregister];
 }
 
 /// How a transfer ended.
@@ -49,16 +50,20 @@ impl Chain {
     ///
     /// # Panics
     /// If there are more completions than commands.
-    pub fn on_completion(&mut self, step: Step, result: Result<u64, Failure>) -> Option<Outcome> {
+    pub fn on_completion(
+        &mut self,
+        step: ChainStep,
+        result: Result<u64, Failure>,
+    ) -> Option<Outcome> {
         match step {
-            Step::Register => self.refused = result.is_err(),
-            Step::Transfer => self.transferred = Some(result),
+            ChainStep::Register => self.refused = result.is_err(),
+            ChainStep::Transfer => self.transferred = Some(result),
             // It fails only if there is nothing to release.
-            Step::Unregister => {}
+            ChainStep::Unregister => {}
         }
         self.completed += 1;
-        assert!(usize::from(self.completed) <= Step::ALL.len(), "{step:?} completes once");
-        if usize::from(self.completed) < Step::ALL.len() {
+        assert!(usize::from(self.completed) <= ChainStep::ALL.len(), "{step:?} completes once");
+        if usize::from(self.completed) < ChainStep::ALL.len() {
             return None;
         }
         Some(match self.transferred.expect("each has completed once") {
@@ -71,7 +76,7 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
-    use super::Step::{Register, Transfer, Unregister};
+    use super::ChainStep::{Register, Transfer, Unregister};
     use super::*;
 
     #[test]

@@ -3,7 +3,7 @@
 //! Memory that the kernel may access stays with the queue until the kernel is done with it, also
 //! when the queue is dropped. External buffers are transferred in place, and copied if the kernel or
 //! the device cannot do that.
-use super::chain::{Chain, Outcome, Step};
+use super::chain::{Chain, ChainStep, Outcome};
 use super::failure::Failure;
 use crate::segments::{gather, scatter};
 use crate::tags::TagTable;
@@ -48,7 +48,7 @@ pub(super) unsafe trait Commands: Send {
     fn start(&self, request: &Request, data: *mut u8) -> Result<Self::Entry, Status>;
 
     /// The commands for a request with an external buffer that becomes fixed buffer `index` of the
-    /// ring: one for each [`Step`], linked so that a failed first cancels the others, and the last
+    /// ring: one for each [`ChainStep`], linked so that a failed first cancels the others, and the last
     /// runs in any other case. `None` if the kernel does not know the memory, or there is no such
     /// command.
     fn start_external(&self, request: &Request, index: u16) -> Option<[Self::Entry; 3]>;
@@ -77,7 +77,7 @@ pub(super) struct Queue<C: Commands> {
 
 impl<C: Commands> Queue<C> {
     pub fn new(commands: C, depth: u16) -> Self {
-        let entries = u32::from(depth) * u32::try_from(Step::ALL.len()).expect("three");
+        let entries = u32::from(depth) * u32::try_from(ChainStep::ALL.len()).expect("three");
         Queue {
             commands,
             ring: Uring::new(entries).ok(),
@@ -151,7 +151,8 @@ impl<C: Commands> Queue<C> {
         let mut entry = self.in_flight.remove(tag).expect("the command was in flight");
         let mut result = self.commands.result(&entry.request, completion);
         if let Some(chain) = &mut entry.chain {
-            let step = Step::ALL[usize::try_from(user_data >> 16).expect("the number of a step")];
+            let step =
+                ChainStep::ALL[usize::try_from(user_data >> 16).expect("the number of a step")];
             result = match chain.on_completion(step, result) {
                 None => return self.in_flight.insert(tag, entry),
                 Some(Outcome::Refused) => {

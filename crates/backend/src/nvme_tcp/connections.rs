@@ -20,7 +20,7 @@ const REMOVED: u32 = u32::MAX;
 pub(super) struct PathConnections {
     /// Odd while there are connections; incremented each time they come and go.
     generation: AtomicU32,
-    shared: Mutex<Shared>,
+    shared: Mutex<PoolShared>,
     changed: Condvar,
     /// An eventfd that is readable while connections of an older generation may have commands in
     /// flight, so that hardware queues that sleep give them up.
@@ -37,7 +37,7 @@ pub(super) struct PathConnections {
 }
 
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct PoolShared {
     /// The device is being dropped.
     pub stop: bool,
     /// Connections that no hardware queue has acquired.
@@ -132,7 +132,7 @@ impl PathConnections {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
     }
 
-    pub fn shared(&self) -> MutexGuard<'_, Shared> {
+    pub fn shared(&self) -> MutexGuard<'_, PoolShared> {
         self.shared.lock().expect("a thread panicked with the lock")
     }
 
@@ -140,8 +140,8 @@ impl PathConnections {
     pub fn wait_while(
         &self,
         timeout: Duration,
-        mut condition: impl FnMut(&Shared) -> bool,
-    ) -> MutexGuard<'_, Shared> {
+        mut condition: impl FnMut(&PoolShared) -> bool,
+    ) -> MutexGuard<'_, PoolShared> {
         let shared = self.shared();
         let waited = self.changed.wait_timeout_while(shared, timeout, |shared| condition(shared));
         waited.expect("a thread panicked with the lock").0

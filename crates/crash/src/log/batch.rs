@@ -1,7 +1,7 @@
 //! Batches: what the threads that do I/O hand over to the thread of the writer, which recognises blocks
 //! that were written before, numbers the others, and writes frames.
 use super::event::{BlockRun, Command, Event};
-use super::frame::{Compressor, Kind};
+use super::frame::{Compressor, FrameKind};
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -135,7 +135,7 @@ impl Frames {
             let _ended = used.send(batch.cleared());
         }
         let events = self.totals.events.to_le_bytes();
-        self.compressor.write(Kind::Footer, self.totals.blocks, 0, &events, &mut self.file)?;
+        self.compressor.write(FrameKind::Footer, self.totals.blocks, 0, &events, &mut self.file)?;
         self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         Ok(self.totals)
     }
@@ -171,7 +171,7 @@ impl Frames {
         let count = self.totals.blocks + 1 - first;
         if count > 0 {
             let blocks = &batch.data[..kept];
-            self.compressor.write(Kind::Blocks, first, count, blocks, &mut self.file)?;
+            self.compressor.write(FrameKind::Blocks, first, count, blocks, &mut self.file)?;
         }
         if !self.events.is_empty() {
             self.write_events()?;
@@ -196,7 +196,13 @@ impl Frames {
 
     fn write_events(&mut self) -> io::Result<()> {
         let (first, last) = (self.first_event, self.totals.events);
-        self.compressor.write(Kind::Events, first, last - first, &self.events, &mut self.file)?;
+        self.compressor.write(
+            FrameKind::Events,
+            first,
+            last - first,
+            &self.events,
+            &mut self.file,
+        )?;
         self.events.clear();
         self.first_event = last;
         Ok(())

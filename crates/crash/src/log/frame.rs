@@ -3,7 +3,7 @@ use std::io::{self, Write};
 
 /// What a frame has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     Blocks = 1,
     Events = 2,
     /// The last frame of a whole log.
@@ -26,7 +26,7 @@ pub(super) const MAX_RAW: u32 = 1 << 30;
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHeader {
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Number of the first block or event.
     pub first: u64,
     /// How many there are.
@@ -48,10 +48,10 @@ impl FrameHeader {
             return None;
         }
         let kind = match u32_at(4) {
-            1 => Kind::Blocks,
-            2 => Kind::Events,
-            3 => Kind::Footer,
-            4 => Kind::RawBlocks,
+            1 => FrameKind::Blocks,
+            2 => FrameKind::Events,
+            3 => FrameKind::Footer,
+            4 => FrameKind::RawBlocks,
             _ => return None,
         };
         let (count, raw, stored, payload_sum) = (u32_at(16), u32_at(20), u32_at(24), u32_at(28));
@@ -93,7 +93,7 @@ impl Compressor {
     /// Writes a frame, compressed if that is worth it.
     pub(super) fn write(
         &mut self,
-        kind: Kind,
+        kind: FrameKind,
         first: u64,
         count: u64,
         payload: &[u8],
@@ -101,7 +101,7 @@ impl Compressor {
     ) -> io::Result<()> {
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("frames are short");
         let (kind, stored) = match kind {
-            Kind::Blocks if !self.shortens(payload)? => (Kind::RawBlocks, payload),
+            FrameKind::Blocks if !self.shortens(payload)? => (FrameKind::RawBlocks, payload),
             kind => (kind, self.compressed(payload)?),
         };
         let header = FrameHeader {
@@ -142,7 +142,7 @@ pub(super) fn decompress(header: &FrameHeader, stored: &[u8]) -> Option<Vec<u8>>
         return None;
     }
     let payload = match header.kind {
-        Kind::RawBlocks => stored.to_vec(),
+        FrameKind::RawBlocks => stored.to_vec(),
         _ => zstd::bulk::decompress(stored, header.raw as usize).ok()?,
     };
     (payload.len() == header.raw as usize).then_some(payload)

@@ -1,7 +1,7 @@
 //! Reading a log: events in order, blocks by their number.
 use super::LogError;
 use super::event::Event;
-use super::frame::{self, FrameHeader, Kind};
+use super::frame::{self, FrameHeader, FrameKind};
 use super::header::Header;
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
@@ -136,12 +136,12 @@ impl Events {
             let at = self.at;
             self.at += frame::HEADER as u64 + u64::from(header.stored);
             match header.kind {
-                Kind::Blocks | Kind::RawBlocks => self.log.meet(header, at),
-                Kind::Footer => {
+                FrameKind::Blocks | FrameKind::RawBlocks => self.log.meet(header, at),
+                FrameKind::Footer => {
                     self.end = Some(End::Whole);
                     return false;
                 }
-                Kind::Events => {
+                FrameKind::Events => {
                     let Some(payload) = self.log.payload(&header, at) else {
                         self.at = at;
                         break;

@@ -36,13 +36,13 @@ impl Wrapper {
 }
 
 /// A kind of device.
-pub struct Kind {
+pub struct DeviceKind {
     pub name: &'static str,
     pub open: Box<dyn Fn() -> Arc<dyn DeviceControl>>,
 }
 
-pub fn kinds() -> Vec<Kind> {
-    let of_spec = |name, spec: &'static str| Kind {
+pub fn kinds() -> Vec<DeviceKind> {
+    let of_spec = |name, spec: &'static str| DeviceKind {
         name,
         open: Box::new(move || {
             let spec = device_spec::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
@@ -60,12 +60,12 @@ pub fn kinds() -> Vec<Kind> {
             "drive with data",
             "zns:zones=16,memory=true,descriptor_extension=128,zrwa=1M,reset_recommended=2s",
         ),
-        Kind { name: "image", open: Box::new(|| image(None)) },
-        Kind {
+        DeviceKind { name: "image", open: Box::new(|| image(None)) },
+        DeviceKind {
             name: "image with latency",
             open: Box::new(|| image(Some("null:zones=4,zone_size=16M,latency=10us"))),
         },
-        Kind { name: "all", open: Box::new(|| Arc::new(All::new())) },
+        DeviceKind { name: "all", open: Box::new(|| Arc::new(All::new())) },
     ]
 }
 

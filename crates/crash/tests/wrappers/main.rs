@@ -2,7 +2,7 @@
 //! wrapper, and in pairs of them.
 mod kinds;
 
-use kinds::{Kind, WRAPPERS, Wrapper, kinds};
+use kinds::{DeviceKind, WRAPPERS, Wrapper, kinds};
 use std::sync::Arc;
 use zonal_blk::{
     Abort, AgingLimits, Bio, Buf, Device, Limits, Nanos, Op, Queue, QueueOptions, ReadBufs, Sector,
@@ -86,7 +86,7 @@ impl Answers {
 }
 
 /// Has `check` look at every kind of device in no wrapper, in each, and in each pair.
-fn in_every_wrapper(check: impl Fn(&str, &Kind, &[Wrapper])) {
+fn in_every_wrapper(check: impl Fn(&str, &DeviceKind, &[Wrapper])) {
     let mut stacks = vec![Vec::new()];
     for outer in WRAPPERS {
         stacks.push(vec![outer]);
@@ -105,7 +105,7 @@ fn in_every_wrapper(check: impl Fn(&str, &Kind, &[Wrapper])) {
 }
 
 /// A device of a kind in wrappers, the innermost first.
-fn wrapped(kind: &Kind, stack: &[Wrapper]) -> Arc<dyn DeviceControl> {
+fn wrapped(kind: &DeviceKind, stack: &[Wrapper]) -> Arc<dyn DeviceControl> {
     stack.iter().fold((kind.open)(), |inner, wrapper| wrapper.around(inner))
 }
 

@@ -28,13 +28,13 @@ macro_rules! device_options {
             @all $device, $(#[$outer])* $config {
                 $($entries)*
                 Any memory: bool = Flag("false"), "whether data are kept, in memory";
-                Zoned written: $crate::config::Written = Zones("0%"),
+                Zoned written: $crate::config::WrittenZones = Zones("0%"),
                     "zones that are written to their end, such as 100% or 0-99+200";
             }
         }
     };
     (@kind $kind:literal: $device:ty, [$($profile:literal),*], $scopes:expr, $config:ident) => {
-        pub(crate) static KIND: $crate::config::Kind = $crate::config::Kind {
+        pub(crate) static KIND: $crate::config::DeviceKind = $crate::config::DeviceKind {
             name: $kind,
             options: $config::OPTIONS,
             profiles: &[$(($profile, include_str!(concat!("../../profiles/", $profile, ".toml")))),*],
@@ -87,7 +87,7 @@ macro_rules! device_options {
         }
 
         impl $crate::config::Options for $config {
-            fn kind(&self) -> &'static $crate::config::Kind {
+            fn kind(&self) -> &'static $crate::config::DeviceKind {
                 &KIND
             }
 
@@ -115,7 +115,7 @@ macro_rules! device_options {
                 self.memory
             }
 
-            fn written(&self) -> &$crate::config::Written {
+            fn written(&self) -> &$crate::config::WrittenZones {
                 &self.written
             }
 

@@ -1,6 +1,6 @@
 //! What a kind of device declares about itself: its options, its profiles, and how it is built.
 //!
-//! A kind is one folder. Its `config.rs` declares the [`Kind`], which `device_spec/kinds.rs` lists,
+//! A kind is one folder. Its `config.rs` declares the [`DeviceKind`], which `device_spec/kinds.rs` lists,
 //! and the options with `device_options!`, each once: name, type, unit, default, help, where it
 //! applies and the values that it may have; the text form, the help, the check of the range and the
 //! field all come from there. Its `kind.rs` implements [`DeviceConfig`].
@@ -19,12 +19,12 @@ pub(crate) use rules::Rules;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-pub use written::Written;
+pub use written::WrittenZones;
 use zonal_blk::{Bytes, Limits, ZoneCondition, ZoneNo};
 
 /// A kind of device.
 #[derive(Debug)]
-pub struct Kind {
+pub struct DeviceKind {
     /// Its name in a spec.
     pub name: &'static str,
     /// Its options, in the order of the help text.
@@ -37,7 +37,7 @@ pub struct Kind {
     pub default: fn() -> Box<dyn DeviceConfig>,
 }
 
-impl Kind {
+impl DeviceKind {
     /// The option of a name.
     pub fn option(&self, name: &str) -> Option<&'static OptionInfo> {
         self.options.iter().find(|option| option.name == name)
@@ -48,7 +48,7 @@ impl Kind {
 /// implements it.
 pub trait Options: Any + fmt::Debug + Send + Sync {
     /// The kind.
-    fn kind(&self) -> &'static Kind;
+    fn kind(&self) -> &'static DeviceKind;
 
     /// Sets an option from its text.
     ///
@@ -67,7 +67,7 @@ pub trait Options: Any + fmt::Debug + Send + Sync {
     fn keeps_data(&self) -> bool;
 
     /// The zones that a new device has written to their end.
-    fn written(&self) -> &Written;
+    fn written(&self) -> &WrittenZones;
 
     /// Checks the rules between options.
     ///

@@ -8,7 +8,7 @@ use zonal_blk::ZoneNo;
 
 /// The zones that are written to their end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written(Choice);
+pub struct WrittenZones(Choice);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Choice {
@@ -23,15 +23,15 @@ impl Default for Choice {
     }
 }
 
-impl Written {
+impl WrittenZones {
     /// All zones.
     pub fn all() -> Self {
-        Written(Choice::Share(100))
+        WrittenZones(Choice::Share(100))
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        *self == Written::default()
+        *self == WrittenZones::default()
     }
 
     /// Parses `100%`, or zones such as `0-99+200`.
@@ -42,7 +42,7 @@ impl Written {
                 .map(|share| Choice::Share(u8::try_from(share).expect("at most 100"))),
             None => text.split('+').map(range).collect::<Option<_>>().map(Choice::Zones),
         };
-        choice.map(Written)
+        choice.map(WrittenZones)
     }
 
     /// Checks that the zones exist.
@@ -64,11 +64,11 @@ impl Written {
     }
 }
 
-impl OptionValue for Written {
+impl OptionValue for WrittenZones {
     const MAX: u64 = 0;
 
     fn from_number(_number: u64) -> Self {
-        Written::default()
+        WrittenZones::default()
     }
 
     fn number(&self) -> Option<u64> {
@@ -76,11 +76,11 @@ impl OptionValue for Written {
     }
 
     fn parse(_unit: Unit, text: &str) -> Result<Self, ValueError> {
-        Written::from_text(text).ok_or(ValueError { max: None })
+        WrittenZones::from_text(text).ok_or(ValueError { max: None })
     }
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for WrittenZones {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Choice::Share(share) => write!(f, "{share}%"),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn zones(text: &str, nr_zones: u32) -> Vec<u32> {
-        let written = Written::from_text(text).expect(text);
+        let written = WrittenZones::from_text(text).expect(text);
         written.check(nr_zones).expect(text);
         written.zones(nr_zones).into_iter().map(|zone| zone.0).collect()
     }
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn other_texts_and_zones_that_do_not_exist_are_errors() {
         for text in ["", "all", "101%", "-1%", "3-1", "1+", "1,2", "+1"] {
-            assert_eq!(Written::from_text(text), None, "{text}");
+            assert_eq!(WrittenZones::from_text(text), None, "{text}");
         }
-        assert!(Written::from_text("0-8").unwrap().check(8).is_err());
+        assert!(WrittenZones::from_text("0-8").unwrap().check(8).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! The help text on devices, which `docs/devices.md` shows.
 use super::kinds::{kinds, names, profile_names};
-use crate::config::{Kind, OptionInfo, Scope};
+use crate::config::{DeviceKind, OptionInfo, Scope};
 
 /// The help text on devices: a line for each option.
 pub fn help() -> String {
@@ -23,7 +23,7 @@ pub fn help() -> String {
 }
 
 /// Adds a line for each option.
-fn add_options(help: &mut String, kind: &Kind) {
+fn add_options(help: &mut String, kind: &DeviceKind) {
     let width = |text: fn(&OptionInfo) -> &str| {
         let widths = kind.options.iter().map(|option| text(option).len());
         widths.max().unwrap_or(0)

@@ -1,17 +1,17 @@
 //! The kinds of device that a spec can name. A new kind is added to [`KINDS`].
-use crate::config::Kind;
+use crate::config::DeviceKind;
 use crate::{hdd, null, zns};
 
 /// In the order of the help text.
-static KINDS: [&Kind; 3] = [&null::KIND, &hdd::KIND, &zns::KIND];
+static KINDS: [&DeviceKind; 3] = [&null::KIND, &hdd::KIND, &zns::KIND];
 
 /// The kinds of device, in the order of the help text.
-pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+pub fn kinds() -> impl Iterator<Item = &'static DeviceKind> {
     KINDS.into_iter()
 }
 
 /// The kind of a name.
-pub(super) fn kind(name: &str) -> Option<&'static Kind> {
+pub(super) fn kind(name: &str) -> Option<&'static DeviceKind> {
     kinds().find(|kind| kind.name == name)
 }
 

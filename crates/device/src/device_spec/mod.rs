@@ -14,7 +14,7 @@ mod kinds;
 mod parser;
 
 use crate::config::{ConfigError, DeviceConfig, ZoneStates};
-pub use crate::config::{OptionInfo, Scope, Unit, Written};
+pub use crate::config::{OptionInfo, Scope, Unit, WrittenZones};
 use crate::control::DeviceControl;
 pub use help::help;
 pub use kinds::{kinds, profile_names, profile_text, profiles};
@@ -80,14 +80,14 @@ impl DeviceSpec {
     ///
     /// # Errors
     /// The device has no such zones.
-    pub fn with_written(mut self, written: &Written) -> Result<Self, SpecError> {
+    pub fn with_written(mut self, written: &WrittenZones) -> Result<Self, SpecError> {
         self.0.set("written", &written.to_string()).expect("zones are read as they are shown");
         self.0.validate()?;
         Ok(self)
     }
 
     /// The zones that are written.
-    pub fn written(&self) -> &Written {
+    pub fn written(&self) -> &WrittenZones {
         self.0.written()
     }
 

@@ -73,7 +73,7 @@ pub enum RuleError {
     #[error("fault `{0}`: expected time=TIME, such as time=20ms")]
     NoTime(String),
     /// An unknown option, or one of the other fault.
-    #[error("fault option `{0}`: expected {1}{meant}", meant = meant_option(.0, .1))]
+    #[error("fault option `{0}`: expected {1}{hint}", hint = nearest_option(.0, .1))]
     Unknown(String, &'static str),
     /// An invalid value of an option.
     #[error("fault option {0}={1}: expected {2}")]
@@ -99,7 +99,7 @@ impl Rule {
 }
 
 /// The option that was meant, of those that were expected.
-fn meant_option(found: &str, expected: &str) -> String {
+fn nearest_option(found: &str, expected: &str) -> String {
     let name = found.split('=').next().unwrap_or(found);
     zonal_blk::did_you_mean(
         name,
@@ -115,8 +115,8 @@ fn one_of<T: Copy>(
     let found = names.iter().find(|(name, _)| *name == value);
     found.map(|&(_, value)| value).ok_or_else(|| {
         let names: Vec<&str> = names.iter().map(|&(name, _)| name).collect();
-        let meant = zonal_blk::did_you_mean(value, names.iter().copied());
-        RuleError::Value(option, value.to_owned(), format!("{}{meant}", names.join(", ")))
+        let hint = zonal_blk::did_you_mean(value, names.iter().copied());
+        RuleError::Value(option, value.to_owned(), format!("{}{hint}", names.join(", ")))
     })
 }
 

@@ -117,7 +117,7 @@ pub enum ValueError {
         found: String,
     },
     /// The keyword is unknown.
-    #[error("expected one of {}, found {found:?}{}", .expected.join(", "), meant(.found, .expected))]
+    #[error("expected one of {}, found {found:?}{}", .expected.join(", "), hint(.found, .expected))]
     NotOneOf {
         /// The known keywords.
         expected: Vec<&'static str>,
@@ -336,7 +336,7 @@ impl ValueKind {
 }
 
 /// The keyword that was meant, if one is near. What follows a colon is no part of it.
-fn meant(found: &str, known: &[&'static str]) -> String {
+fn hint(found: &str, known: &[&'static str]) -> String {
     let word = found.split(':').next().unwrap_or(found);
     zonal_blk::did_you_mean(word, known.iter().copied())
 }

@@ -117,8 +117,8 @@ pub enum Format {
 /// Not the name of an output format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown output format '{0}': expected normal, terse, json or json+{meant}",
-    meant = zonal_blk::did_you_mean(.0, ["normal", "terse", "json", "json+"])
+    "unknown output format '{0}': expected normal, terse, json or json+{hint}",
+    hint = zonal_blk::did_you_mean(.0, ["normal", "terse", "json", "json+"])
 )]
 pub struct ParseFormatError(String);
 

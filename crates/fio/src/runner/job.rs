@@ -8,7 +8,7 @@ use super::run_state::RunState;
 use super::slots::{IoRole, NO_ZONE, Slot, Slots};
 use super::standstill::{Standstill, Waiter};
 use super::verdict::Verdict;
-use super::{Outcome, Progress, RunLimits, Runner, StatusReports, Step, SteppedBy};
+use super::{ClockedRunner, Outcome, Progress, RunLimits, Runner, RunnerStep, StatusReports};
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
 use crate::logs::{LoggedIo, Logs};
@@ -164,7 +164,7 @@ impl JobRunner {
 
     /// Start delay, ramp and samples; returns how to wait for the start.
     #[inline(always)]
-    fn begin(&mut self, now: Nanos, is_virtual: bool) -> Option<Step> {
+    fn begin(&mut self, now: Nanos, is_virtual: bool) -> Option<RunnerStep> {
         // The first sample is due from the beginning and starts the job.
         if now >= self.next_sample
             && let Some(wait) = self.begin_sample(now, is_virtual)
@@ -180,9 +180,9 @@ impl JobRunner {
 
     /// Takes the samples that are due, unless the job is still to start.
     #[cold]
-    fn begin_sample(&mut self, now: Nanos, is_virtual: bool) -> Option<Step> {
+    fn begin_sample(&mut self, now: Nanos, is_virtual: bool) -> Option<RunnerStep> {
         if now < self.pace.start_after() {
-            return Some(Step::Wait(Some(self.pace.start_after())));
+            return Some(RunnerStep::Wait(Some(self.pace.start_after())));
         }
         if self.waits_for_job() {
             if let Some(waiter) = &mut self.waiter {
@@ -190,7 +190,7 @@ impl JobRunner {
                 waiter.waits();
             }
             // In virtual time the end of that job wakes this one.
-            return Some(Step::Wait((!is_virtual).then_some(now + WAIT_FOR_PERIOD)));
+            return Some(RunnerStep::Wait((!is_virtual).then_some(now + WAIT_FOR_PERIOD)));
         }
         self.sample(now);
         None
@@ -221,7 +221,7 @@ impl JobRunner {
             logs.sample(now, || counts);
         }
         let verdict = self.limits().map(|limits| limits.sample(now, counts));
-        self.heed(now, verdict);
+        self.apply_verdict(now, verdict);
         if let Some(reports) =
             self.status_reports.as_ref().filter(|_| now >= self.next_status_report)
         {
@@ -260,7 +260,7 @@ impl JobRunner {
 
     /// Does what limits ask for.
     #[cold]
-    fn heed(&mut self, now: Nanos, verdict: Option<Verdict>) {
+    fn apply_verdict(&mut self, now: Nanos, verdict: Option<Verdict>) {
         match verdict.unwrap_or(Verdict::Continue) {
             Verdict::Continue => {}
             Verdict::Depth { depth, drains } => {
@@ -400,7 +400,7 @@ impl JobRunner {
         }
         let limits = run_state.limits.as_mut().filter(|_| is_logged);
         let verdict = limits.map(|limits| limits.completed(start, now, dir, now - start));
-        self.heed(now, verdict);
+        self.apply_verdict(now, verdict);
         status
     }
 
@@ -675,7 +675,7 @@ impl JobRunner {
     }
 
     /// When to step again after a step without work.
-    fn wait(&mut self, now: Nanos) -> Step {
+    fn wait(&mut self, now: Nanos) -> RunnerStep {
         let pace = if self.slots.in_use() > 0 {
             self.pace.opens(now)
         } else if self.contended || self.flow_waits {
@@ -690,7 +690,7 @@ impl JobRunner {
 
     /// The same for a job that waits for a zone in virtual time, until that is released, which wakes it.
     /// `None` if the device's events concern the job: samples are taken at the first of them that is due.
-    fn wait_for_zone(&mut self, now: Nanos) -> Option<Step> {
+    fn wait_for_zone(&mut self, now: Nanos) -> Option<RunnerStep> {
         let only_waits = self.contended
             && self.slots.in_use() == 0
             && self.run_state.is_none()
@@ -701,23 +701,23 @@ impl JobRunner {
         let others_poll = only_waits && !self.channel.has_scheduler() && self.channel.is_idle();
         let until = self.pace.deadline().map_or(self.next_sample, |end| end.min(self.next_sample));
         let until = Nanos(until.0.saturating_sub(BEFORE_SAMPLE.0));
-        (others_poll && until > now).then_some(Step::Wait(Some(until)))
+        (others_poll && until > now).then_some(RunnerStep::Wait(Some(until)))
     }
 
     /// When to step again: at the device's next event, or at this time.
     #[inline]
-    fn wait_for_device(&mut self, now: Nanos, or_at: Option<Nanos>) -> Step {
+    fn wait_for_device(&mut self, now: Nanos, or_at: Option<Nanos>) -> RunnerStep {
         let device = self.channel.next_event().at();
         let earlier = or_at.is_some_and(|at| device.is_none_or(|device| at < device));
         match if earlier { or_at } else { device } {
-            Some(at) if at <= now => Step::NOTHING,
-            at => Step::Wait(at),
+            Some(at) if at <= now => RunnerStep::NOTHING,
+            at => RunnerStep::Wait(at),
         }
     }
 
     /// The job has finished; plugged writes of other channels may still need this one.
     #[cold]
-    fn end(&mut self, now: Nanos) -> Step {
+    fn end(&mut self, now: Nanos) -> RunnerStep {
         if !self.draining {
             self.draining = true;
             if let Some(flow) = &mut self.flow {
@@ -743,11 +743,11 @@ impl JobRunner {
             }
         }
         if self.channel.is_idle() {
-            return Step::Done;
+            return RunnerStep::Done;
         }
         match self.channel.next_event().at() {
-            Some(at) if at <= now => Step::NOTHING,
-            at => Step::Wait(at),
+            Some(at) if at <= now => RunnerStep::NOTHING,
+            at => RunnerStep::Wait(at),
         }
     }
 }
@@ -867,11 +867,11 @@ impl Runner for JobRunner {
     }
 }
 
-impl<C: Clock> SteppedBy<C> for JobRunner {
+impl<C: Clock> ClockedRunner<C> for JobRunner {
     /// Reaps completions, then fills the queue. The latency of an I/O runs from the clock reading before
     /// its batch was prepared to the one after its completion.
     #[inline(always)]
-    fn step(&mut self, clock: &C) -> Step {
+    fn step(&mut self, clock: &C) -> RunnerStep {
         let now = clock.now();
         if let Some(wait) = self.begin(now, C::IS_VIRTUAL) {
             return wait;
@@ -889,7 +889,7 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
         }
         if C::IS_VIRTUAL && completed > 0 {
             self.filling = true;
-            return Step::Busy { submitted: 0, completed, bytes };
+            return RunnerStep::Busy { submitted: 0, completed, bytes };
         }
         if completed == 0 && !filling && self.only_waits() {
             return self.wait_for_device(now, self.pace.opens(now));
@@ -911,12 +911,12 @@ impl<C: Clock> SteppedBy<C> for JobRunner {
             if completed + submitted > 0 {
                 waiter.goes_on();
             } else if self.is_contended() && !self.keeps_waiting() {
-                return Step::NOTHING;
+                return RunnerStep::NOTHING;
             }
         }
         if completed + submitted > 0 || filling {
             let bytes = bytes + std::mem::take(&mut self.step_bytes);
-            return Step::Busy { submitted, completed, bytes };
+            return RunnerStep::Busy { submitted, completed, bytes };
         }
         let for_zone = if C::IS_VIRTUAL { self.wait_for_zone(now) } else { None };
         for_zone.unwrap_or_else(|| self.wait(now))

@@ -45,7 +45,7 @@ pub use steady_state::SteadyGroup;
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RunnerStep {
     /// Something was done: step again.
     Busy {
         /// I/Os submitted, which cost the thread time.
@@ -63,9 +63,9 @@ pub enum Step {
     Done,
 }
 
-impl Step {
+impl RunnerStep {
     /// Step again immediately, at no cost.
-    pub const NOTHING: Step = Step::Busy { submitted: 0, completed: 0, bytes: 0 };
+    pub const NOTHING: RunnerStep = RunnerStep::Busy { submitted: 0, completed: 0, bytes: 0 };
 }
 
 /// The progress of a job, to be read by other threads.
@@ -194,24 +194,24 @@ pub trait Runner: Send {
 }
 
 /// A runner that can be stepped with the clock `C`.
-pub trait SteppedBy<C: Clock>: Runner {
+pub trait ClockedRunner<C: Clock>: Runner {
     /// Does what is due at the clock's time.
-    fn step(&mut self, clock: &C) -> Step;
+    fn step(&mut self, clock: &C) -> RunnerStep;
 
     /// Has the clock take the steps of the runner, whose type it then knows.
     fn drive(&mut self, clock: &C, driver: &mut C::Driver)
     where
-        C: Drives,
+        C: DriverClock,
     {
         clock.drive(self, driver);
     }
 }
 
 /// A clock that steps a runner itself, in a loop that is compiled for each type of runner.
-pub trait Drives: Clock + Sized {
+pub trait DriverClock: Clock + Sized {
     /// What the loop goes by and leaves.
     type Driver;
 
     /// Steps the runner.
-    fn drive<R: SteppedBy<Self> + ?Sized>(&self, runner: &mut R, driver: &mut Self::Driver);
+    fn drive<R: ClockedRunner<Self> + ?Sized>(&self, runner: &mut R, driver: &mut Self::Driver);
 }

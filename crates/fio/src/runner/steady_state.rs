@@ -14,12 +14,12 @@ use zonal_blk::Nanos;
 /// The clones that are judged together.
 #[derive(Debug)]
 pub struct SteadyGroup {
-    shared: Mutex<Shared>,
+    shared: Mutex<SteadyShared>,
     is_attained: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SteadyShared {
     state: SteadyState,
     /// Clones that have not ended.
     members: usize,
@@ -33,11 +33,12 @@ impl SteadyGroup {
     /// A group of this many clones; `None` if they do not end at a steady state.
     pub fn new(options: &SteadyOptions, members: usize) -> Option<Arc<Self>> {
         let state = SteadyState::new(options.criterion?, options);
-        let shared = Mutex::new(Shared { state, members, first: 0, pending: VecDeque::new() });
+        let shared =
+            Mutex::new(SteadyShared { state, members, first: 0, pending: VecDeque::new() });
         Some(Arc::new(SteadyGroup { shared, is_attained: AtomicBool::new(false) }))
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn shared(&self) -> MutexGuard<'_, SteadyShared> {
         self.shared.lock().expect("steady state lock")
     }
 
@@ -63,7 +64,7 @@ impl SteadyGroup {
         }
     }
 
-    fn judge(&self, shared: &mut Shared) {
+    fn judge(&self, shared: &mut SteadyShared) {
         while let Some(&(count, ios, bytes)) = shared.pending.front()
             && count >= shared.members
         {

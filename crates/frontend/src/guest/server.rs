@@ -17,8 +17,8 @@ const MAX_LAST: usize = 1024;
 /// How long no client is accepted after an error.
 const RETRY_INTERVAL: Nanos = Nanos(50_000_000);
 
-/// What a client has.
-pub trait Served: Send + 'static {
+/// The controller or device that a client has.
+pub trait GuestEndpoint: Send + 'static {
     /// The protocol.
     const NAME: &'static str;
 
@@ -64,9 +64,9 @@ impl RunningServer {
     ///
     /// # Errors
     /// The path is in use, the socket cannot be created, or the system has no resources left.
-    pub fn start<S: Served>(
+    pub fn start<S: GuestEndpoint>(
         path: &Path,
-        served: S,
+        endpoint: S,
         clock: &RealClock,
         poller: Poller,
     ) -> io::Result<Self> {
@@ -75,7 +75,7 @@ impl RunningServer {
         let (waker, stopping) = (poller.waker(), Arc::new(AtomicBool::new(false)));
         let serving = Serving {
             clients: Clients { socket: Arc::clone(&socket), next: None, retry: None },
-            served,
+            endpoint,
             stopping: Arc::clone(&stopping),
         };
         let (thread, clock) = (thread::Builder::new().name(S::NAME.to_owned()), clock.clone());
@@ -100,7 +100,7 @@ impl Drop for RunningServer {
     }
 }
 
-/// Clients that want to be served.
+/// Clients that wait to be served.
 struct Clients {
     socket: Arc<BoundSocket>,
     /// One that waits until I/O of the last one has ended.
@@ -149,45 +149,45 @@ impl Clients {
 /// The thread of a server.
 struct Serving<S> {
     clients: Clients,
-    served: S,
+    endpoint: S,
     stopping: Arc<AtomicBool>,
 }
 
-impl<S: Served> Serving<S> {
+impl<S: GuestEndpoint> Serving<S> {
     fn run(mut self, clock: &RealClock, mut poller: Poller) {
         let Ok(()) = serve(&mut self, clock, &mut poller);
-        self.served.join();
+        self.endpoint.join();
     }
 
     /// Accepts a client, when I/O of the last one has ended. Returns whether there was one.
     fn accept(&mut self, now: Nanos) -> bool {
         let Some(socket) = self.clients.take(now) else { return false };
         // The last client may have gone before this one came, and what it sent is still there.
-        (0..MAX_LAST).any(|_| !self.served.poll_session(now));
-        if self.served.is_connected() {
+        (0..MAX_LAST).any(|_| !self.endpoint.poll_session(now));
+        if self.endpoint.is_connected() {
             tracing::warn!("{}: a second client was turned away", S::NAME);
-        } else if !self.served.is_quiescent() {
+        } else if !self.endpoint.is_quiescent() {
             self.clients.next = Some(socket);
             return false;
         } else {
             tracing::debug!("{}: a client has connected", S::NAME);
-            self.served.connect(socket);
+            self.endpoint.connect(socket);
         }
         true
     }
 }
 
-impl<S: Served> Frontend for Serving<S> {
+impl<S: GuestEndpoint> Frontend for Serving<S> {
     type Error = Infallible;
 
     fn poll(&mut self, clock: &RealClock) -> Result<Progress, Infallible> {
         let now = clock.now();
         if self.stopping.load(Ordering::Acquire) {
-            return Ok(if self.served.end(now) { Progress::Done } else { Progress::Idle });
+            return Ok(if self.endpoint.end(now) { Progress::Done } else { Progress::Idle });
         }
-        let mut worked = self.served.poll_session(now);
+        let mut worked = self.endpoint.poll_session(now);
         worked |= self.accept(now);
-        worked |= self.served.poll(now);
+        worked |= self.endpoint.poll(now);
         Ok(if worked { Progress::Worked } else { Progress::Idle })
     }
 
@@ -200,14 +200,14 @@ impl<S: Served> Frontend for Serving<S> {
     fn wait_fds(&mut self, set: &mut WaitSet) {
         // The end is not delayed by a thread that writes.
         if !self.stopping.load(Ordering::Acquire) {
-            self.served.wait_fds(set);
+            self.endpoint.wait_fds(set);
             self.clients.wait_fds(set);
         }
     }
 
     fn next_event(&mut self, _now: Nanos) -> Wake {
         let retry = self.clients.retry.map_or(Wake::Idle, Wake::At);
-        retry.min(self.served.next_event())
+        retry.min(self.endpoint.next_event())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! So a connection that never becomes a queue costs a socket and a small buffer. Their number is
 //! limited: one more takes the place of another, of the oldest of the address that has the most.
-use super::config::Shared;
+use super::config::TargetShared;
 use super::connection::Connection;
 use super::registry::to_evict;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ const RETRY_INTERVAL: Nanos = Nanos(50_000_000);
 /// The listening thread.
 pub(super) struct Acceptor {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<TargetShared>,
     /// Connections before Connect, the oldest first.
     pending: Vec<Connection>,
     /// The threads of the others.
@@ -32,7 +32,7 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    pub fn new(listener: TcpListener, shared: Arc<Shared>) -> Self {
+    pub fn new(listener: TcpListener, shared: Arc<TargetShared>) -> Self {
         let (pending, threads) = (Vec::new(), Vec::new());
         Acceptor { listener, shared, pending, threads, retry: None }
     }

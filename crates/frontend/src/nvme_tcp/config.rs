@@ -67,7 +67,7 @@ impl Default for ServerConfig {
 }
 
 /// Shared by all connections.
-pub(super) struct Shared {
+pub(super) struct TargetShared {
     pub config: ServerConfig,
     pub subsystem: Arc<Subsystem>,
     pub port: Arc<Port>,

@@ -3,7 +3,7 @@
 //!
 //! A host that breaks a rule is told so, as far as it takes that, and its connection is closed. I/O in
 //! flight is drained, also if the host is gone.
-use super::config::{ServerConfig, Shared};
+use super::config::{ServerConfig, TargetShared};
 use super::disconnect::DisconnectReason;
 use super::opening::{Opened, Opening, OpeningTimeouts};
 use super::registry::{Registration, RegistryError};
@@ -42,7 +42,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A connection that was accepted.
 pub(super) struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<TargetShared>,
     peer: SocketAddr,
     socket: Socket,
     /// As long as it is open whether the connection has TLS, and in its handshake.
@@ -56,7 +56,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) -> io::Result<Self> {
+    pub fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<TargetShared>) -> io::Result<Self> {
         let config = SessionConfig {
             tcp: TargetConfig { max_transfer: MAX_TRANSFER, ..TargetConfig::default() },
             io_queues: shared.config.io_queues,
@@ -233,14 +233,14 @@ impl Frontend for Connection {
     }
 }
 
-fn timeouts(shared: &Shared) -> OpeningTimeouts {
+fn timeouts(shared: &TargetShared) -> OpeningTimeouts {
     let ServerConfig { init_timeout, handshake_timeout, .. } = shared.config;
     OpeningTimeouts { init: init_timeout, handshake: handshake_timeout }
 }
 
 /// Who may connect to a server, and to what.
 struct ServerAdmission {
-    shared: Arc<Shared>,
+    shared: Arc<TargetShared>,
     stream: Arc<TcpStream>,
     /// From Connect on.
     registration: Option<Registration>,

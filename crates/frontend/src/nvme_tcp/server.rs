@@ -1,6 +1,6 @@
 //! A listening target, its limits and settings.
 use super::acceptor::Acceptor;
-use super::config::{ServerConfig, Shared};
+use super::config::{ServerConfig, TargetShared};
 use super::registry::{Limits, Registry};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,7 +16,7 @@ use zonal_os::poll::{Poller, WaitPolicy, Waker};
 /// A listening target. Dropping it closes all connections and waits for the I/O in flight.
 pub struct Server {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<TargetShared>,
     acceptor: Option<JoinHandle<()>>,
     waker: Arc<Waker>,
 }
@@ -41,7 +41,7 @@ impl Server {
             unauthenticated: config.max_unauthenticated,
         }));
         let (pending, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TargetShared {
             config,
             subsystem,
             port: Arc::default(),

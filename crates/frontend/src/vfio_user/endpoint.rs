@@ -2,7 +2,7 @@
 use super::super::guest::memory::GuestMemory;
 use super::super::guest::socket::{MessageSocket, SocketError};
 use super::messages::Disconnect;
-use super::session::{Device, Session, Shared};
+use super::session::{Device, FunctionShared, Session};
 use super::vectors::Vectors;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, RwLock};
@@ -13,7 +13,7 @@ use zonal_nvme::controller::pcie::{Function, IoWorker};
 /// The controller of a server.
 pub struct Endpoint {
     pub function: Function,
-    pub shared: Shared,
+    pub shared: FunctionShared,
     pub session: Option<Session>,
 }
 
@@ -22,7 +22,7 @@ impl Endpoint {
     /// many.
     pub fn new(now: Nanos, subsystem: &Arc<Subsystem>, io_queues: u16) -> Option<Self> {
         let function = Function::new(now, subsystem, io_queues)?;
-        let shared = Shared {
+        let shared = FunctionShared {
             memory: Arc::new(RwLock::new(GuestMemory::default())),
             vectors: Arc::new(Vectors::new(function.vectors())),
         };

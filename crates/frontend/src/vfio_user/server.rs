@@ -1,5 +1,5 @@
 //! A server: the thread that has the client, the registers and the admin queue, and those of I/O queues.
-use super::super::guest::server::{RunningServer, Served};
+use super::super::guest::server::{GuestEndpoint, RunningServer};
 use super::endpoint::Endpoint;
 use super::session::Session;
 use super::worker::Worker;
@@ -81,7 +81,7 @@ impl Threads {
     }
 }
 
-impl Served for Threads {
+impl GuestEndpoint for Threads {
     const NAME: &'static str = "vfio-user";
 
     fn is_connected(&self) -> bool {

@@ -17,7 +17,7 @@ type Reply = Result<Vec<u8>, Errno>;
 
 /// What the sessions of a server share with its workers.
 #[derive(Clone)]
-pub struct Shared {
+pub struct FunctionShared {
     pub memory: Arc<RwLock<GuestMemory>>,
     pub vectors: Arc<Vectors>,
 }
@@ -25,7 +25,7 @@ pub struct Shared {
 /// A connected client.
 pub struct Session {
     messages: MessageSocket<Header>,
-    shared: Shared,
+    shared: FunctionShared,
     negotiated: bool,
     /// A reset whose reply waits until I/O has ended.
     resetting: Option<Header>,
@@ -38,7 +38,7 @@ pub struct Device<'a> {
 }
 
 impl Session {
-    pub fn new(messages: MessageSocket<Header>, shared: Shared) -> Self {
+    pub fn new(messages: MessageSocket<Header>, shared: FunctionShared) -> Self {
         Session { messages, shared, negotiated: false, resetting: None }
     }
 

@@ -1,6 +1,6 @@
 //! The frontend of a completion queue.
 use super::super::guest::bus_error;
-use super::session::Shared;
+use super::session::FunctionShared;
 use std::convert::Infallible;
 use std::sync::Arc;
 use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
@@ -11,13 +11,13 @@ use zonal_os::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
 /// A completion queue and its submission queues.
 pub struct Worker {
     queue: IoWorker,
-    shared: Shared,
+    shared: FunctionShared,
     /// Of the thread that has the client.
     server: Arc<Waker>,
 }
 
 impl Worker {
-    pub fn new(queue: IoWorker, shared: Shared, server: Arc<Waker>) -> Self {
+    pub fn new(queue: IoWorker, shared: FunctionShared, server: Arc<Waker>) -> Self {
         Worker { queue, shared, server }
     }
 
@@ -29,7 +29,7 @@ impl Worker {
 }
 
 /// Polls a queue, and interrupts the guest.
-pub fn step(queue: &mut IoWorker, shared: &Shared, now: Nanos) -> Polled {
+pub fn step(queue: &mut IoWorker, shared: &FunctionShared, now: Nanos) -> Polled {
     // Held for the whole of a poll: memory that was unmapped is not accessed any more.
     let memory = shared.memory.read().expect("memory lock");
     let polled = queue.poll(now, &*memory);

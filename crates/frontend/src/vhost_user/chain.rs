@@ -74,17 +74,17 @@ impl From<DmaError> for RingError {
     }
 }
 
-/// Pieces of guest memory, one after the other.
+/// A scatter-gather list: segments of guest memory, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pieces {
-    pieces: Vec<(u64, u32)>,
+pub struct SgList {
+    segments: Vec<(u64, u32)>,
     len: u64,
 }
 
-impl Pieces {
+impl SgList {
     fn push(&mut self, address: u64, len: u32) {
         if len > 0 {
-            self.pieces.push((address, len));
+            self.segments.push((address, len));
             self.len += u64::from(len);
         }
     }
@@ -94,7 +94,7 @@ impl Pieces {
         self.len
     }
 
-    /// Visits the pieces of `len` bytes from byte `offset` on: address, and where in these bytes.
+    /// Visits the segments of `len` bytes from byte `offset` on: address, and where in these bytes.
     ///
     /// # Errors
     /// The errors of `visit`.
@@ -106,16 +106,16 @@ impl Pieces {
     ) -> Result<(), DmaError> {
         assert!(offset + len as u64 <= self.len, "{len} bytes from {offset} of {}", self.len);
         let mut done = 0;
-        for &(address, piece) in &self.pieces {
-            let piece = u64::from(piece);
+        for &(address, segment) in &self.segments {
+            let segment = u64::from(segment);
             if done == len {
                 break;
             }
-            if offset >= piece {
-                offset -= piece;
+            if offset >= segment {
+                offset -= segment;
                 continue;
             }
-            let here = usize::try_from(piece - offset).unwrap_or(usize::MAX).min(len - done);
+            let here = usize::try_from(segment - offset).unwrap_or(usize::MAX).min(len - done);
             // Beyond the last address there is no memory either.
             let at = address.checked_add(offset).ok_or(DmaError { address })?;
             visit(at, done..done + here)?;
@@ -146,8 +146,8 @@ impl Pieces {
 pub struct Chain {
     /// Its first descriptor.
     pub head: u16,
-    pub readable: Pieces,
-    pub writable: Pieces,
+    pub readable: SgList,
+    pub writable: SgList,
 }
 
 /// A descriptor table.
@@ -170,7 +170,7 @@ impl Chain {
         head: u16,
         indirect: bool,
     ) -> Result<Self, RingError> {
-        let mut chain = Chain { head, readable: Pieces::default(), writable: Pieces::default() };
+        let mut chain = Chain { head, readable: SgList::default(), writable: SgList::default() };
         let mut table = Table { address: table, entries: size, indirect: false };
         let mut next = Some(head);
         let mut count = 0;
@@ -193,14 +193,14 @@ impl Chain {
     }
 
     fn add(&mut self, descriptor: &Descriptor) -> Result<(), ChainError> {
-        let pieces = if descriptor.flags.get() & desc::WRITE != 0 {
+        let segments = if descriptor.flags.get() & desc::WRITE != 0 {
             &mut self.writable
-        } else if self.writable.pieces.is_empty() {
+        } else if self.writable.segments.is_empty() {
             &mut self.readable
         } else {
             return Err(ChainError::ReadableAfterWritable);
         };
-        pieces.push(descriptor.address.get(), descriptor.len.get());
+        segments.push(descriptor.address.get(), descriptor.len.get());
         Ok(())
     }
 }

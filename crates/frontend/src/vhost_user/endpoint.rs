@@ -1,10 +1,10 @@
 //! A device and the client that has it. It is polled by a thread of the server's, or in steps.
 use super::super::guest::memory::GuestMemory;
-use super::super::guest::server::Served;
+use super::super::guest::server::GuestEndpoint;
 use super::super::guest::socket::{MessageSocket, SocketError};
 use super::device::VirtioDevice;
 use super::messages::Disconnect;
-use super::session::{Session, Shared};
+use super::session::{DeviceShared, Session};
 use super::worker::{RunningWorker, StartWorker};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, RwLock};
@@ -13,7 +13,7 @@ use zonal_os::poll::WaitSet;
 
 /// The device of a server.
 pub struct Endpoint {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceShared>,
     session: Option<Session>,
     /// Of clients that are gone.
     workers: Vec<RunningWorker>,
@@ -23,7 +23,7 @@ impl Endpoint {
     /// A device without a client. `waker` wakes the thread that polls it, and `start` serves its rings.
     pub fn new(device: VirtioDevice, waker: Arc<dyn WakeUp>, start: StartWorker) -> Self {
         let memory = Arc::new(RwLock::new(GuestMemory::default()));
-        let shared = Arc::new(Shared { device: Arc::new(device), memory, waker, start });
+        let shared = Arc::new(DeviceShared { device: Arc::new(device), memory, waker, start });
         Endpoint { shared, session: None, workers: Vec::new() }
     }
 
@@ -33,7 +33,7 @@ impl Endpoint {
     }
 }
 
-impl Served for Endpoint {
+impl GuestEndpoint for Endpoint {
     const NAME: &'static str = "vhost-user";
 
     fn is_connected(&self) -> bool {

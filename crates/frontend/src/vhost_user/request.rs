@@ -4,7 +4,7 @@
 //! Data are copied between guest memory and the buffer of a bio. The last byte that a chain may write is
 //! the status, and an append has its sector in the first eight of them.
 use super::super::guest::memory::GuestMemory;
-use super::chain::{Chain, ChainError, Pieces, RingError};
+use super::chain::{Chain, ChainError, RingError, SgList};
 use super::device::{MAX_DATA, VirtioDevice};
 use super::wire::{
     BlkStatus, ID_LEN, Range, RequestHeader, UNMAP, ZoneDescriptor, ZoneReport, feature, kind,
@@ -25,7 +25,7 @@ const SECTOR: u64 = 512;
 #[derive(Debug)]
 pub struct Request {
     pub head: u16,
-    writable: Pieces,
+    writable: SgList,
     op: Op,
     nr_sectors: u32,
 }
@@ -101,7 +101,7 @@ impl Requests<'_> {
     }
 
     /// Writes the status. Returns how many bytes were written, without a gap.
-    fn finish(&self, writable: &Pieces, end: &End) -> Result<u32, RingError> {
+    fn finish(&self, writable: &SgList, end: &End) -> Result<u32, RingError> {
         let End(status, before) = *end;
         let last = writable.len() - 1;
         let written = writable.write(self.memory, last, &[status as u8]);
@@ -113,8 +113,8 @@ impl Requests<'_> {
     fn bio(
         &self,
         header: &RequestHeader,
-        readable: &Pieces,
-        writable: &Pieces,
+        readable: &SgList,
+        writable: &SgList,
         bufs: &mut BufPool,
     ) -> Result<Bio, BlkStatus> {
         let op = match header.kind.get() {
@@ -191,7 +191,7 @@ impl Requests<'_> {
     fn read(
         &self,
         sector: Sector,
-        writable: &Pieces,
+        writable: &SgList,
         bufs: &mut BufPool,
     ) -> Result<Bio, BlkStatus> {
         let nr_sectors = self.sectors(sector, writable.len() - 1)?;
@@ -204,7 +204,7 @@ impl Requests<'_> {
         &self,
         op: Op,
         sector: Sector,
-        readable: &Pieces,
+        readable: &SgList,
         bufs: &mut BufPool,
     ) -> Result<Bio, BlkStatus> {
         let nr_sectors = self.sectors(sector, readable.len() - HEADER)?;
@@ -217,7 +217,7 @@ impl Requests<'_> {
     }
 
     /// Discard and Write Zeroes, of one range.
-    fn range(&self, op: Op, readable: &Pieces) -> Result<Bio, BlkStatus> {
+    fn range(&self, op: Op, readable: &SgList) -> Result<Bio, BlkStatus> {
         let mut range = Range::new_zeroed();
         if readable.len() - HEADER != size_of::<Range>() as u64 {
             return Err(BlkStatus::IoErr);
@@ -234,7 +234,7 @@ impl Requests<'_> {
         Ok(Bio::new(op, Sector(range.sector.get()), sectors, 0))
     }
 
-    fn get_id(&self, writable: &Pieces) -> End {
+    fn get_id(&self, writable: &SgList) -> End {
         let len = (writable.len() - 1).min(ID_LEN as u64);
         let id = &self.device.id[..usize::try_from(len).expect("20 at most")];
         match writable.write(self.memory, 0, id) {
@@ -243,7 +243,7 @@ impl Requests<'_> {
         }
     }
 
-    fn report(&self, sector: u64, writable: &Pieces) -> End {
+    fn report(&self, sector: u64, writable: &SgList) -> End {
         if !self.has(feature::ZONED) {
             return End(BlkStatus::Unsupported, 0);
         }
@@ -252,7 +252,7 @@ impl Requests<'_> {
     }
 
     /// Writes a report of as many zones as there is room for. Returns its length.
-    fn write_report(&self, sector: Sector, writable: &Pieces) -> Result<u64, BlkStatus> {
+    fn write_report(&self, sector: Sector, writable: &SgList) -> Result<u64, BlkStatus> {
         let limits = self.limits();
         let room = (writable.len() - 1).min(MAX_DATA.into());
         let room = room.checked_sub(size_of::<ZoneReport>() as u64).ok_or(BlkStatus::IoErr)?;

@@ -24,7 +24,7 @@ use zonal_os::poll::WaitSet;
 const MAX_CONFIG: u32 = 256;
 
 /// What the sessions of a server share with it.
-pub struct Shared {
+pub struct DeviceShared {
     pub device: Arc<VirtioDevice>,
     pub memory: Arc<RwLock<GuestMemory>>,
     /// Of the thread that has the client.
@@ -82,7 +82,7 @@ enum Answer {
 /// A connected client.
 pub struct Session {
     messages: MessageSocket<Header>,
-    shared: Arc<Shared>,
+    shared: Arc<DeviceShared>,
     features: u64,
     protocol: u64,
     /// The client's addresses of its memory: first, size, guest address.
@@ -94,7 +94,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(messages: MessageSocket<Header>, shared: Arc<Shared>) -> Self {
+    pub fn new(messages: MessageSocket<Header>, shared: Arc<DeviceShared>) -> Self {
         let rings = (0..shared.device.config.queues.get()).map(|_| Vring::new()).collect();
         Session {
             messages,
@@ -443,7 +443,7 @@ impl Session {
         }
         let number = u16::try_from(index).expect("256 at most");
         let inflight = self.inflight.as_ref().and_then(|memory| memory.ring(number, size));
-        let Shared { device, memory, waker, start } = &*self.shared;
+        let DeviceShared { device, memory, waker, start } = &*self.shared;
         let channel = device.queue.channel().map_err(|e| Refusal::Thread(io::Error::other(e)))?;
         let served = Ring::new(&self.memory(), layout, base, self.features)?;
         let worker = Worker::new(NewWorker {

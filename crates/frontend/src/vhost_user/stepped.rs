@@ -1,5 +1,5 @@
 //! A server without a thread and without a path: its owner polls it. For tests and fuzzing.
-use super::super::guest::server::Served;
+use super::super::guest::server::GuestEndpoint;
 use super::device::{DeviceError, VirtioDevice};
 use super::endpoint::Endpoint;
 use super::worker::SteppedWorker;

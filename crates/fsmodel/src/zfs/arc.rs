@@ -23,7 +23,7 @@ const SAME_USE: Nanos = Nanos(62_000_000);
 
 /// What a block contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     /// A record of a file.
     Data,
     /// An indirect block.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 }
 
 /// A block: its kind, and its file and number.
-pub(super) type Block = (Kind, Record);
+pub(super) type Block = (BlockKind, Record);
 
 /// A list of blocks: those with data, and their ghosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,25 +145,25 @@ impl Arc {
     }
 
     /// Evicts blocks for a new one of a kind that goes to a list.
-    fn make_room(&mut self, kind: Kind, bytes: u64, to: List) {
+    fn make_room(&mut self, kind: BlockKind, bytes: u64, to: List) {
         let metadata = |arc: &Self| {
-            let of = |list: List| arc.lists[list as usize][Kind::Metadata as usize].bytes;
+            let of = |list: List| arc.lists[list as usize][BlockKind::Metadata as usize].bytes;
             of(List::Recent) + of(List::Frequent)
         };
-        while kind == Kind::Metadata && metadata(self) + bytes > self.metadata_limit {
+        while kind == BlockKind::Metadata && metadata(self) + bytes > self.metadata_limit {
             let from = self.victim(kind, bytes, to);
             if !self.evict(from, kind) {
                 break;
             }
         }
         while self.used() + bytes > self.size {
-            let first = self.victim(Kind::Data, bytes, to);
+            let first = self.victim(BlockKind::Data, bytes, to);
             let second = if first == List::Recent { List::Frequent } else { List::Recent };
             let data_first = [
-                (first, Kind::Data),
-                (second, Kind::Data),
-                (first, Kind::Metadata),
-                (second, Kind::Metadata),
+                (first, BlockKind::Data),
+                (second, BlockKind::Data),
+                (first, BlockKind::Metadata),
+                (second, BlockKind::Metadata),
             ];
             if !data_first.into_iter().any(|(list, kind)| self.evict(list, kind)) {
                 break;
@@ -172,7 +172,7 @@ impl Arc {
     }
 
     /// The list to evict from: that which exceeds its target, if there is enough of the kind in it.
-    fn victim(&self, kind: Kind, bytes: u64, to: List) -> List {
+    fn victim(&self, kind: BlockKind, bytes: u64, to: List) -> List {
         let has = |list: List| self.lists[list as usize][kind as usize].bytes >= bytes;
         let (preferred, other) = match to {
             List::Recent if self.target > self.total(List::Recent) => {
@@ -189,7 +189,7 @@ impl Arc {
 
     /// Makes a ghost of the least recently used block of a list and kind; returns whether there was
     /// one.
-    fn evict(&mut self, from: List, kind: Kind) -> bool {
+    fn evict(&mut self, from: List, kind: BlockKind) -> bool {
         let Some((_, &record)) = self.lists[from as usize][kind as usize].blocks.first_key_value()
         else {
             return false;
@@ -216,12 +216,13 @@ impl Arc {
     }
 
     fn forget(&mut self, ghosts: List) -> bool {
-        let oldest = |kind: Kind| {
+        let oldest = |kind: BlockKind| {
             let (&age, &record) =
                 self.lists[ghosts as usize][kind as usize].blocks.first_key_value()?;
             Some((age, (kind, record)))
         };
-        let Some((_, block)) = oldest(Kind::Data).into_iter().chain(oldest(Kind::Metadata)).min()
+        let Some((_, block)) =
+            oldest(BlockKind::Data).into_iter().chain(oldest(BlockKind::Metadata)).min()
         else {
             return false;
         };
@@ -249,7 +250,7 @@ impl Arc {
     }
 
     /// Takes a block with this entry off its list.
-    fn leave(&mut self, kind: Kind, Entry { list, age, .. }: Entry) {
+    fn leave(&mut self, kind: BlockKind, Entry { list, age, .. }: Entry) {
         let ages = &mut self.lists[list as usize][kind as usize];
         ages.blocks.remove(&age);
         ages.bytes -= self.bytes[kind as usize];
@@ -273,7 +274,7 @@ mod tests {
     const SECOND: Nanos = Nanos(1_000_000_000);
 
     fn data(number: u64) -> Block {
-        (Kind::Data, (FileId { owner: 0, number: 0 }, number))
+        (BlockKind::Data, (FileId { owner: 0, number: 0 }, number))
     }
 
     /// Reads blocks, a second apart; returns how many were cached.
@@ -327,7 +328,7 @@ mod tests {
         read(&mut arc, &mut now, 100..101);
         assert!(arc.target > before, "the recent list was too short");
         for number in 0..40 {
-            arc.insert(now, (Kind::Metadata, (FileId { owner: 0, number: 0 }, number)));
+            arc.insert(now, (BlockKind::Metadata, (FileId { owner: 0, number: 0 }, number)));
         }
         let metadata = arc.lists[0][1].bytes + arc.lists[1][1].bytes;
         assert_eq!((metadata, arc.used()), (25, 100));
@@ -341,7 +342,7 @@ mod tests {
             let mut arc = Arc::new(40, 12, [4, 1]);
             for (at, (number, metadata, what)) in (0..).zip(steps) {
                 let now = Nanos(at * 40_000_000);
-                let kind = if metadata { Kind::Metadata } else { Kind::Data };
+                let kind = if metadata { BlockKind::Metadata } else { BlockKind::Data };
                 let block = (kind, (FileId { owner: 0, number: 0 }, number));
                 match what {
                     0 => arc.write(now, block),

@@ -18,7 +18,7 @@ mod vdev;
 
 use super::cpu::{Cpu, EventQueue};
 use super::{BlockIo, Content, Effects, FileId, FileOp, FileSystem, Layout, OpId, Params};
-use arc::{Arc, Kind};
+use arc::{Arc, BlockKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use vdev::{AGGREGATION_LIMIT, Command, Priority, VdevQueue, Zio, ZioKind};
 use zonal_blk::{BioFlags, Completion, Limits, Nanos, Op, Sector, Status};
@@ -208,7 +208,7 @@ impl Zfs {
         }
         // The files have just been written: they are cached as far as they fit.
         for record in records.saturating_sub(self.params.memory / self.params.block)..records {
-            self.arc.write(Nanos(0), (Kind::Data, (file, record)));
+            self.arc.write(Nanos(0), (BlockKind::Data, (file, record)));
         }
         let last = size.div_ceil(self.params.block).div_ceil(RECORDS_PER_INDIRECT);
         let blocks: Vec<Record> = (0..last).map(|number| (file, number)).collect();
@@ -217,7 +217,7 @@ impl Zfs {
             self.place_indirect(blocks, dva);
         }
         for number in 0..last {
-            self.arc.write(Nanos(0), (Kind::Metadata, (file, number)));
+            self.arc.write(Nanos(0), (BlockKind::Metadata, (file, number)));
         }
         Some(())
     }
@@ -293,7 +293,7 @@ impl Zfs {
         let number = record / RECORDS_PER_INDIRECT;
         let known = self.indirect.get(&(file, number)).copied();
         if let Some(Dva { disk, at }) = known
-            && !self.arc.hit(now, (Kind::Metadata, (file, number)))
+            && !self.arc.hit(now, (BlockKind::Metadata, (file, number)))
         {
             let records = self.waiting.entry((file, number)).or_default();
             records.push((file, record));
@@ -329,7 +329,7 @@ impl Zfs {
             if self.open.contains(&key) || self.syncing.contains(&key) {
                 continue;
             }
-            if !self.reading.contains_key(&key) && self.arc.hit(now, (Kind::Data, key)) {
+            if !self.reading.contains_key(&key) && self.arc.hit(now, (BlockKind::Data, key)) {
                 continue;
             }
             if !self.dvas.contains_key(&key) {
@@ -357,7 +357,7 @@ impl Zfs {
                 }
                 for record in self.records(offset, len) {
                     self.open.insert((file, record));
-                    self.arc.write(now, (Kind::Data, (file, record)));
+                    self.arc.write(now, (BlockKind::Data, (file, record)));
                 }
                 if self.is_throttled() {
                     self.begin_sync(now, effects);
@@ -411,7 +411,7 @@ impl Zfs {
         let (file, record) = match zio.what {
             ZioKind::Record(file, record) => (file, record),
             ZioKind::Indirect(file, number) => {
-                self.arc.insert(now, (Kind::Metadata, (file, number)));
+                self.arc.insert(now, (BlockKind::Metadata, (file, number)));
                 for record in self.waiting.remove(&(file, number)).unwrap_or_default() {
                     self.read_known(now, record);
                 }
@@ -426,7 +426,7 @@ impl Zfs {
             self.sync_left -= 1;
             return;
         }
-        self.arc.insert(now, (Kind::Data, (file, record)));
+        self.arc.insert(now, (BlockKind::Data, (file, record)));
         for id in self.reading.remove(&(file, record)).unwrap_or_default() {
             let operation = self.operations.get_mut(&id).expect("the operation is in progress");
             operation.left -= 1;

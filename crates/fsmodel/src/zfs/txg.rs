@@ -1,5 +1,5 @@
 //! Syncing a transaction group: data, metadata, flush and uberblocks, one after another.
-use super::arc::Kind;
+use super::arc::BlockKind;
 use super::vdev::{Priority, Zio, ZioKind};
 use super::{
     Dva, Effects, INDIRECT_BYTES, Io, LABELS, OTHER_BLOCKS, RECORDS_PER_INDIRECT, Record, Sync,
@@ -100,7 +100,7 @@ impl Zfs {
         let indirect: BTreeSet<Record> = self.syncing.iter().map(block).collect();
         let indirect: Vec<Record> = indirect.into_iter().collect();
         for &(file, number) in &indirect {
-            self.arc.write(now, (Kind::Metadata, (file, number)));
+            self.arc.write(now, (BlockKind::Metadata, (file, number)));
         }
         let bytes = |blocks: usize| {
             let bytes = blocks as u64 * INDIRECT_BYTES;

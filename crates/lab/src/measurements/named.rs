@@ -174,8 +174,8 @@ impl LoadKind {
     pub(super) fn parse_management(text: &str) -> Result<Self> {
         let found = MANAGEMENT.iter().find(|(name, ..)| *name == text).with_context(|| {
             let names = MANAGEMENT.map(|(name, ..)| name).join(", ");
-            let meant = zonal_blk::did_you_mean(text, MANAGEMENT.map(|(name, ..)| name));
-            format!("op: found `{text}`, expected one of {names}{meant}")
+            let hint = zonal_blk::did_you_mean(text, MANAGEMENT.map(|(name, ..)| name));
+            format!("op: found `{text}`, expected one of {names}{hint}")
         })?;
         Ok(LoadKind::Management(found.0))
     }

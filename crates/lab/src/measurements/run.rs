@@ -5,13 +5,13 @@ use super::{JobLoad, Load, LoadKind, NamedLoad};
 use crate::devices::DeviceOptions;
 use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
-use crate::zone::{Step, SyncChannel};
+use crate::zone::{ScriptStep, SyncChannel};
 use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_backend::Stack;
 use zonal_blk::{Bytes, Nanos, Op, QueueOptions, ZoneNo, ZoneWrite};
-use zonal_device::device_spec::{DeviceSpec, Written};
+use zonal_device::device_spec::{DeviceSpec, WrittenZones};
 use zonal_fio::job::{DataDir, Job, Rw};
 use zonal_fio::jobfile::{self, MemoryEnvironment};
 pub use zonal_fio::stats::PERCENTILES;
@@ -144,7 +144,7 @@ fn run_named(
     let length = Pace::of_named(&spec, load).length(options, load.bytes_in_flight());
     let device_options = DeviceOptions {
         device: Some(options.device.clone()),
-        spec: Some(spec.with_written(&Written::all())?),
+        spec: Some(spec.with_written(&WrittenZones::all())?),
         queue: QueueOptions {
             zone_write: scheduled.then_some(ZoneWrite::Lock),
             merge,
@@ -191,7 +191,7 @@ fn run_jobs(
     // There has to be something to read.
     let reads = jobs.iter().any(|job| matches!(job.rw, Rw::Read | Rw::Mixed));
     let spec = match spec.written().is_empty() && reads {
-        true => spec.clone().with_written(&Written::all())?,
+        true => spec.clone().with_written(&WrittenZones::all())?,
         false => spec.clone(),
     };
     let device_options = DeviceOptions {
@@ -218,16 +218,16 @@ fn manage(load: &NamedLoad, spec: DeviceSpec) -> Result<Predicted> {
         for &op in before {
             let length =
                 if op == Op::Write { Bytes(load.block.max(4096)).to_sectors().0 } else { 0 };
-            channel.run_step(&Step { op, sector, length })?;
+            channel.run_step(&ScriptStep { op, sector, length })?;
         }
         channel.pass(SETTLE);
         let start = channel.now();
-        channel.run_step(&Step { op, sector, length: 0 })?;
+        channel.run_step(&ScriptStep { op, sector, length: 0 })?;
         let took = channel.now() - start;
         latencies.record(took.0, 1);
         sum += took;
         if op != Op::ZoneReset {
-            channel.run_step(&Step { op: Op::ZoneReset, sector, length: 0 })?;
+            channel.run_step(&ScriptStep { op: Op::ZoneReset, sector, length: 0 })?;
         }
     }
     let mean = sum.0 as f64 / latencies.total() as f64 / 1e3;

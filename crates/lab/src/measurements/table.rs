@@ -64,8 +64,8 @@ fn row(fields: &[&str]) -> Result<(Cell, NamedLoad)> {
     let metric =
         Metric::ALL.into_iter().find(|known| known.name() == metric).with_context(|| {
             let names = Metric::ALL.map(Metric::name);
-            let meant = zonal_blk::did_you_mean(metric, names);
-            format!("metric: found `{metric}`, expected one of {}{meant}", names.join(", "))
+            let hint = zonal_blk::did_you_mean(metric, names);
+            format!("metric: found `{metric}`, expected one of {}{hint}", names.join(", "))
         })?;
     let (unit, expected) = (field("unit"), metric.unit());
     ensure!(unit == expected, "unit: found `{unit}`, expected `{expected}` for {}", metric.name());

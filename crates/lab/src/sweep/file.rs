@@ -112,9 +112,9 @@ pub fn parse(name: &str, text: &str) -> Result<SweepFile> {
     for key in table.get_ref().keys() {
         let found = key.get_ref().as_ref();
         if !KEYS.contains(&found) {
-            let meant = zonal_blk::did_you_mean(found, KEYS);
+            let hint = zonal_blk::did_you_mean(found, KEYS);
             let known = KEYS.join(", ");
-            let what = format!("unknown key `{found}`, expected one of {known}{meant}");
+            let what = format!("unknown key `{found}`, expected one of {known}{hint}");
             return Err(source.error(key.span(), what));
         }
     }
@@ -278,11 +278,11 @@ fn values(value: &Value<'_>) -> Result<(Vec<String>, Option<NumberRange>)> {
 fn range(table: &DeTable<'_>) -> Result<(Vec<String>, Option<NumberRange>)> {
     for key in table.keys() {
         let found = key.get_ref().as_ref();
-        let meant = zonal_blk::did_you_mean(found, RANGE_KEYS);
+        let hint = zonal_blk::did_you_mean(found, RANGE_KEYS);
         let known = RANGE_KEYS.join(", ");
         ensure!(
             RANGE_KEYS.contains(&found),
-            "unknown key `{found}` of a range, expected {known}{meant}"
+            "unknown key `{found}` of a range, expected {known}{hint}"
         );
     }
     let end = |key: &str| {
@@ -380,8 +380,8 @@ fn searched(value: &Value<'_>) -> Result<&'static str> {
     let found = text(value)?;
     let known = SEARCHES.into_iter().find(|known| *known == found);
     known.with_context(|| {
-        let meant = zonal_blk::did_you_mean(&found, SEARCHES);
-        format!("found `{found}`, expected grid, random or bayesian{meant}")
+        let hint = zonal_blk::did_you_mean(&found, SEARCHES);
+        format!("found `{found}`, expected grid, random or bayesian{hint}")
     })
 }
 
@@ -390,8 +390,8 @@ fn clock(value: &Value<'_>) -> Result<ClockKind> {
         "virtual" => Ok(ClockKind::Virtual),
         "real" => Ok(ClockKind::Real),
         found => {
-            let meant = zonal_blk::did_you_mean(found, ["virtual", "real"]);
-            bail!("found `{found}`, expected virtual or real{meant}")
+            let hint = zonal_blk::did_you_mean(found, ["virtual", "real"]);
+            bail!("found `{found}`, expected virtual or real{hint}")
         }
     }
 }

@@ -31,8 +31,8 @@ impl Metric {
         match names.iter().position(|known| known == name) {
             Some(at) => Ok(Metric::ALL[at]),
             None => {
-                let meant = zonal_blk::did_you_mean(name, names.iter().map(String::as_str));
-                bail!("found `{name}`, expected one of {}{meant}", names.join(", "))
+                let hint = zonal_blk::did_you_mean(name, names.iter().map(String::as_str));
+                bail!("found `{name}`, expected one of {}{hint}", names.join(", "))
             }
         }
     }

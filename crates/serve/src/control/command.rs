@@ -103,7 +103,7 @@ const NAMES: [&str; 13] = [
 ];
 
 /// The command that was meant, if its first word is near to that of one.
-fn meant_command(found: &str) -> String {
+fn nearest_command(found: &str) -> String {
     zonal_blk::did_you_mean(found.split(' ').next().unwrap_or(found), NAMES)
 }
 
@@ -113,8 +113,8 @@ pub enum CommandError {
     /// There is no such command.
     #[error(
         "command `{0}`: expected status, stat, plugs, view, get, set, zone, fault, ana, mark, \
-         power-cut, scrub or metrics{meant}",
-        meant = meant_command(.0)
+         power-cut, scrub or metrics{hint}",
+        hint = nearest_command(.0)
     )]
     Unknown(String),
     /// Wrong arguments.

@@ -48,12 +48,12 @@ struct Progress {
 }
 
 #[derive(Default)]
-struct Shared {
+struct ScrubShared {
     stop: AtomicBool,
     progress: Mutex<Progress>,
 }
 
-impl Shared {
+impl ScrubShared {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().expect("no thread panics with the progress locked")
     }
@@ -62,7 +62,7 @@ impl Shared {
 /// Scrubs one device, one scrub at a time. Dropping it stops the scrub.
 pub(super) struct Scrubber {
     device: Arc<dyn DeviceControl>,
-    shared: Arc<Shared>,
+    shared: Arc<ScrubShared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -134,7 +134,7 @@ impl Drop for Scrubber {
     }
 }
 
-fn scrub(device: &dyn DeviceControl, shared: &Shared, rate: u32) {
+fn scrub(device: &dyn DeviceControl, shared: &ScrubShared, rate: u32) {
     let bytes_per_second = f64::from(rate) * f64::from(1 << 20);
     let begin = Instant::now();
     let mut next = Sector(0);

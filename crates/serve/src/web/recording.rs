@@ -170,12 +170,13 @@ impl<R: BufRead> Lines<R> {
 
 fn header(text: &str) -> Result<(Recording, usize), String> {
     #[derive(Deserialize)]
-    struct Kind {
+    struct Format {
         format: String,
         version: u32,
     }
     let expected = "expected a recording of `zonal run --record-view`";
-    let kind: Kind = serde_json::from_str(text).map_err(|error| format!("{error}, {expected}"))?;
+    let kind: Format =
+        serde_json::from_str(text).map_err(|error| format!("{error}, {expected}"))?;
     if kind.format != FORMAT {
         return Err(format!("format: found {:?}, {expected}", kind.format));
     }

@@ -8,7 +8,7 @@ mod polling;
 use crate::config::Config;
 use crate::fault::{Event, FaultDevice, Log};
 use crate::model::{CheckResult, Model, Spec, fill, require, tear};
-use crate::step::{Action, Step, Submit, UNALIGNED};
+use crate::step::{Action, Submit, TortureStep, UNALIGNED};
 use faults::device_fault;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl World {
         self.log.clear();
     }
 
-    pub(super) fn step(&mut self, step: &Step) -> CheckResult {
+    pub(super) fn step(&mut self, step: &TortureStep) -> CheckResult {
         let at = Nanos(self.now.0.saturating_add(step.after.into()));
         if self.config.polls_eagerly {
             self.poll_when_due("between two steps", at)?;

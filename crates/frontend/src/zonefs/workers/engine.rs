@@ -29,12 +29,12 @@ pub(super) struct Engine {
 
 struct InFlight {
     file: FileNo,
-    step: Step,
+    step: IoStep,
     on_done: OnDone,
 }
 
 /// What a bio is for.
-enum Step {
+enum IoStep {
     Read(ReadPlan),
     Write(WritePlan),
     Sync,
@@ -101,7 +101,7 @@ impl Engine {
                 match self.fs.read(file, offset, len, open_mode) {
                     Ok(Some(plan)) => {
                         let bio = self.read(plan.sector, plan.nr_sectors);
-                        self.submit(now, bio, InFlight { file, step: Step::Read(plan), on_done });
+                        self.submit(now, bio, InFlight { file, step: IoStep::Read(plan), on_done });
                     }
                     Ok(None) => on_done(Ok(Reply::Data(&[]))),
                     Err(errno) => on_done(Err(errno)),
@@ -113,7 +113,7 @@ impl Engine {
             FileOp::Sync => match self.fs.sync(file) {
                 Ok(()) => {
                     let bio = Bio::new(Op::Flush, Sector(0), 0, 0);
-                    self.submit(now, bio, InFlight { file, step: Step::Sync, on_done });
+                    self.submit(now, bio, InFlight { file, step: IoStep::Sync, on_done });
                 }
                 Err(errno) => on_done(Err(errno)),
             },
@@ -146,7 +146,7 @@ impl Engine {
         }
         let data = if plan.len < data.len() { Buf::from(&data[..plan.len]) } else { data };
         let bio = Bio::write(self.fs.start(file) + Sector(plan.offset >> 9), data, 0);
-        self.submit(now, bio, InFlight { file, step: Step::Write(plan), on_done });
+        self.submit(now, bio, InFlight { file, step: IoStep::Write(plan), on_done });
     }
 
     fn read(&mut self, sector: Sector, nr_sectors: u32) -> Bio {
@@ -183,23 +183,23 @@ impl Engine {
                 self.read_around(now, file, (plan, data), on_done);
             }
             ExclusiveOp::Truncate { size } => match self.fs.truncate(file, size) {
-                Ok(Some(op)) => self.manage(now, op, file, Step::Truncate { size }, on_done),
+                Ok(Some(op)) => self.manage(now, op, file, IoStep::Truncate { size }, on_done),
                 Ok(None) => on_done(Ok(Reply::Done)),
                 Err(errno) => on_done(Err(errno)),
             },
             ExclusiveOp::Open { writes } => match self.fs.open(file, writes) {
-                Ok(true) => self.manage(now, Op::ZoneOpen, file, Step::Open, on_done),
+                Ok(true) => self.manage(now, Op::ZoneOpen, file, IoStep::Open, on_done),
                 Ok(false) => on_done(Ok(Reply::Done)),
                 Err(errno) => on_done(Err(errno)),
             },
             ExclusiveOp::Close { wrote } => match self.fs.close(file, wrote) {
-                Some(op) => self.manage(now, op, file, Step::Close, on_done),
+                Some(op) => self.manage(now, op, file, IoStep::Close, on_done),
                 None => on_done(Ok(Reply::Done)),
             },
         }
     }
 
-    fn manage(&mut self, now: Nanos, op: Op, file: FileNo, step: Step, on_done: OnDone) {
+    fn manage(&mut self, now: Nanos, op: Op, file: FileNo, step: IoStep, on_done: OnDone) {
         let bio = Bio::new(op, self.fs.start(file), 0, 0);
         self.submit(now, bio, InFlight { file, step, on_done });
     }
@@ -217,7 +217,7 @@ impl Engine {
         }
         match self.fs.read(file, plan.offset, plan.len, OpenMode::default()) {
             Ok(Some(ReadPlan { sector, nr_sectors, skip, .. })) => {
-                let step = Step::ReadAround { plan, data, sector, skip };
+                let step = IoStep::ReadAround { plan, data, sector, skip };
                 let bio = self.read(sector, nr_sectors);
                 self.submit(now, bio, InFlight { file, step, on_done });
             }
@@ -249,33 +249,33 @@ impl Engine {
         let entry = self.in_flight.remove(slot);
         let InFlight { file, step, on_done } = entry.expect("a bio completes once");
         match step {
-            Step::Read(plan) if status == Status::Ok => {
+            IoStep::Read(plan) if status == Status::Ok => {
                 let buf = buf.as_ref().expect("a read has its buffer");
                 on_done(Ok(Reply::Data(&buf[plan.skip..][..plan.len])));
             }
-            Step::Sync if status == Status::Ok => on_done(Ok(Reply::Done)),
-            Step::Read(_) | Step::Sync => {
-                self.fs.recover(file, status, matches!(step, Step::Sync));
+            IoStep::Sync if status == Status::Ok => on_done(Ok(Reply::Done)),
+            IoStep::Read(_) | IoStep::Sync => {
+                self.fs.recover(file, status, matches!(step, IoStep::Sync));
                 on_done(Err(errno(status)));
             }
-            Step::Write(plan) => self.write_done(file, plan, status, on_done),
-            Step::ReadAround { plan, data, sector, skip } => match (status, buf.take()) {
+            IoStep::Write(plan) => self.write_done(file, plan, status, on_done),
+            IoStep::ReadAround { plan, data, sector, skip } => match (status, buf.take()) {
                 (Status::Ok, Some(mut buf)) => {
                     buf[skip..][..data.len()].copy_from_slice(&data);
-                    let entry = InFlight { file, step: Step::Write(plan), on_done };
+                    let entry = InFlight { file, step: IoStep::Write(plan), on_done };
                     self.submit(now, Bio::write(sector, buf, 0), entry);
                 }
                 _ => self.write_done(file, plan, status, on_done),
             },
-            Step::Truncate { size } => match self.fs.truncate_done(file, size, status) {
-                Ok(true) => self.manage(now, Op::ZoneOpen, file, Step::Reopen, on_done),
+            IoStep::Truncate { size } => match self.fs.truncate_done(file, size, status) {
+                Ok(true) => self.manage(now, Op::ZoneOpen, file, IoStep::Reopen, on_done),
                 Ok(false) => on_done(Ok(Reply::Done)),
                 Err(errno) => on_done(Err(errno)),
             },
-            Step::Reopen if status == Status::Ok => on_done(Ok(Reply::Done)),
-            Step::Reopen => on_done(Err(self.fs.reopen_failed(file, status))),
-            Step::Open => on_done(self.fs.open_done(file, status).map(|()| Reply::Done)),
-            Step::Close => {
+            IoStep::Reopen if status == Status::Ok => on_done(Ok(Reply::Done)),
+            IoStep::Reopen => on_done(Err(self.fs.reopen_failed(file, status))),
+            IoStep::Open => on_done(self.fs.open_done(file, status).map(|()| Reply::Done)),
+            IoStep::Close => {
                 self.fs.close_done(file, status);
                 on_done(Ok(Reply::Done));
             }

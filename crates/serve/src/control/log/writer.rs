@@ -67,9 +67,9 @@ mod tests {
     use std::sync::{Arc, Mutex, mpsc};
 
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Shared {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().expect("no panic").write(bytes)
         }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn flushed_lines_are_written_in_order() {
-        let out = Shared::default();
+        let out = SharedBuffer::default();
         let writer = Writer::start(out.clone()).expect("a thread");
         assert!(writer.write("a\n".to_owned()) && writer.write("b\n".to_owned()));
         writer.flush();
