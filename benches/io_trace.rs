@@ -1,4 +1,4 @@
-//! What `zonal run --trace` costs: jobs of 4 KiB writes on the zoned null device in virtual time,
+//! The cost of `zonal run --trace`: jobs of 4 KiB writes on the zoned null device in virtual time,
 //! where nothing but the program takes time, with and without a trace.
 //!
 //! `cargo bench --bench io_trace`. Runs are taken in turn, and each row has the median of the ratios

@@ -220,7 +220,7 @@ fn loopback(&Row { order, waiting, queues, digests, .. }: &Row) -> Loopback {
     Loopback { channels, _server: server }
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Clone, Copy)]
 struct Measured {
     iops: f64,

@@ -1,4 +1,4 @@
-//! What schedulers cost, against no scheduler and against an elevator behind one lock: 512 B
+//! The cost of schedulers, against no scheduler and against an elevator behind one lock: 512 B
 //! random reads on a device that takes no time, one hardware queue of 128 tags a thread.
 //!
 //! `cargo bench --bench sched`; words after `--` choose the rows whose names contain one. Ways are
@@ -233,7 +233,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 struct Run {
     queue: Arc<Queue>,
     row: Row,

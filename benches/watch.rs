@@ -1,4 +1,4 @@
-//! What it costs to show devices: `--web`, `--top` and `--record-view` of a run, and a served device with
+//! The cost of showing devices: `--web`, `--top` and `--record-view` of a run, and a served device with
 //! a page or `zonal top` in front of it.
 //!
 //! `cargo bench --bench watch`. Times are of processors, not of a clock. Jobs of 4 KiB writes on the

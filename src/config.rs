@@ -55,7 +55,7 @@ pub struct OptionDefault {
     pub values: Vec<Option<String>>,
 }
 
-/// What the file says, once it has been read.
+/// The contents of the file, once it has been read.
 pub fn get() -> Option<&'static Config> {
     CONFIG.get()
 }
@@ -120,7 +120,7 @@ fn own_file() -> Option<PathBuf> {
     directory.map(|directory| directory.join("zonal/config.toml"))
 }
 
-/// The device that an argument names: one of the file, with more options behind it, or itself.
+/// The device that an argument names: one of the file, with more options after it, or itself.
 ///
 /// # Errors
 /// Never; clap expects a result.

@@ -133,7 +133,7 @@ fn start(path: &Path, seed: u64, generations: &[u64]) -> Child {
     child
 }
 
-/// What must be in a zone: its generation and durable sectors, and the next generation if a reset was
+/// The state that a zone must have: its generation and durable sectors, and the next generation if a reset was
 /// in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {

@@ -1,4 +1,4 @@
-//! What it costs to make a command, by where a namespace's fields are: the published layouts of path
+//! The cost of making a command, by where a namespace's fields are: the published layouts of path
 //! and head beside that of the product.
 //!
 //! ```text
@@ -36,7 +36,7 @@ const RUN: Duration = Duration::from_millis(500);
 /// 4 KiB in sectors.
 const BLOCK: u64 = 8;
 const CAPACITY: u64 = 1 << 31;
-/// So many namespaces that no cache holds them.
+/// Enough namespaces that no cache holds them.
 const MANY: u32 = 1 << 16;
 
 /// A device that makes commands. With `repeat` above 1 it makes those in flight over and over before

@@ -10,7 +10,7 @@ pub const OWN: &str = "zonal";
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What was done.
+    /// The operation.
     pub work: String,
     /// By what.
     pub tool: String,
@@ -60,7 +60,7 @@ impl Row {
 /// The rows of a file. Empty lines and those that begin with `#` do not count.
 ///
 /// # Errors
-/// What is wrong, with the number of the line.
+/// The error, with the number of the line.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Row>, String> {
     let lines = (1..).zip(text.lines().map(str::trim));
     let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));

@@ -58,7 +58,7 @@ struct ZoneLines {
     plug: Line,
 }
 
-/// What threads share.
+/// State that threads share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Nothing.
@@ -83,7 +83,7 @@ pub struct RandomWrites {
     pub op: Op,
     /// Threads at the same time.
     pub threads: u64,
-    /// What they share.
+    /// The state that they share.
     pub sharing: Sharing,
     /// Each thread's queue depth.
     pub depth: usize,

@@ -43,7 +43,7 @@ const TRACE_SIZE: Bytes = Bytes(256 << 20);
 /// A device after a run: name, description, kind, zone-write policy, zones.
 pub type DeviceState = (String, String, &'static str, &'static str, Vec<Zone>);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(IntoPyObject)]
 pub struct Finished {
     /// The report, as fio's json+.
@@ -51,9 +51,9 @@ pub struct Finished {
     /// The report for people.
     text: String,
     devices: Vec<DeviceState>,
-    /// What failed.
+    /// The failures.
     errors: Vec<String>,
-    /// What the user should know besides.
+    /// Other remarks for the user.
     notices: Vec<String>,
 }
 

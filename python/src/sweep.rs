@@ -11,7 +11,7 @@ use zonal_lab::sweep::{Metric, Search, points};
 /// step of 0 for one with a factor.
 type Axis = (&'static str, Vec<String>, Option<(u64, u64, u64)>);
 
-/// What a file says.
+/// The contents of a file.
 #[derive(IntoPyObject)]
 pub struct SweepFile {
     /// The path of the job file.

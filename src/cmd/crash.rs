@@ -106,7 +106,7 @@ pub struct CrashArgs {
     /// Selects the sample
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Only so many states, spread over the log
+    /// Only N states, spread over the log
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub sample: Option<u64>,
     /// Only losses of power after these events

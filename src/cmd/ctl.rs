@@ -34,7 +34,7 @@ Commands:
                                         what is not durable is lost (none), a part of it is kept, or
                                         all but one write; IMAGE gets a copy of what is left
   power-cut ... --after WRITES | --at-mark TEXT | --in-write
-                                        the same when so many writes have completed, at this mark, or
+                                        the same when that many writes completed, at this mark, or
                                         in the middle of the next write of several blocks
   power-cut cancel                      drop one that waits for its moment
   scrub start [MIB_PER_SECOND]          compare all data of an image with their checksums

@@ -1,4 +1,4 @@
-//! What `zonal validate` and `zonal fit` are told of measurements.
+//! Options of `zonal validate` and `zonal fit` about measurements.
 use crate::args::ZoneWriteArg;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -50,7 +50,7 @@ impl MeasuredArgs {
         measurements::read(&self.results, &assume)
     }
 
-    /// What I/O costs the host; `None` for what its name says.
+    /// The cost of I/O for the host; `None` for what its name says.
     pub fn costs(&self) -> Result<Option<CostModel>> {
         let host = self.host_cost.as_deref().map(host_cost::load).transpose();
         Ok(host.context("--host-cost")?.map(CostModel::Host).or(self.io_cost))

@@ -365,7 +365,7 @@ fn open_output(args: &RunArgs) -> Result<Box<dyn Write + Send>> {
     })
 }
 
-/// What the report is written to, for errors.
+/// The destination of the report, for errors.
 fn written_to(args: &RunArgs) -> String {
     let path = args.output.as_ref();
     path.map_or("standard output".to_owned(), |path| format!("--output {}", path.display()))

@@ -289,7 +289,7 @@ fn save<'a>(args: &'a TortureArgs, history: &History) -> Result<Option<&'a Path>
     Ok(Some(file))
 }
 
-/// What the runs came to so far.
+/// The results of the runs so far.
 #[derive(Default)]
 struct Tally {
     report: Report,

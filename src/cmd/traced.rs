@@ -17,7 +17,7 @@ pub struct TraceArgs {
     /// iowatcher; files FILE.blktrace.N) [default: by the file's extension, else perfetto]
     #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
     trace_format: Option<TraceFormat>,
-    /// Trace one in so many I/Os of each job or client
+    /// Trace one in N I/Os of each job or client
     #[arg(long, value_name = "N", default_value_t = 1, requires = "traced",
           value_parser = clap::value_parser!(u64).range(1..))]
     trace_sample: u64,
@@ -49,7 +49,7 @@ impl From<TraceFormat> for Format {
 }
 
 impl TraceArgs {
-    /// What to trace.
+    /// The events to trace.
     pub fn settings(&self) -> Settings {
         let file = self.trace.clone().map(|path| {
             let format = self.trace_format.map_or(Format::of(&path), Into::into);

@@ -24,7 +24,7 @@ impl<'a> Parser<'a> {
     }
 
     /// # Errors
-    /// What is wrong, with file and line.
+    /// The error, with file and line.
     pub(super) fn parse(mut self) -> Result<Config> {
         let table = DeTable::parse(self.text).map_err(|error| {
             self.error(error.span().unwrap_or_default(), error.message().to_owned())

@@ -121,7 +121,7 @@ fn the_first_job_that_ends_ends_the_others_and_with_exit_what_all_the_run() {
         assert_eq!((ran, count(json, 0, "read"), count(json, 2, "read")), (3, 200, 0), "{clock}");
         let long = count(json, 1, "read");
         assert!((1..60_000).contains(&long), "{clock}: {long}");
-        assert!(clock == "real" || (195..205).contains(&long), "ended at once: {long}");
+        assert!(clock == "real" || (195..205).contains(&long), "ended immediately: {long}");
     });
 }
 

@@ -1,4 +1,4 @@
-//! What six kinds of people expect of the program, as far as a program can check it: a table of
+//! The expectations of six kinds of people, as far as a program can check it: a table of
 //! expectations with the test that holds each, and tests of those that no other file has.
 use crate::support::{TestDir, repository, zonal};
 
@@ -122,7 +122,7 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "operator",
-        "a second interrupt ends it at once",
+        "a second interrupt ends it immediately",
         "second_interrupt_ends_a_run_in_virtual_time_that_cannot_end",
     ),
     (

@@ -154,7 +154,7 @@ mod probes {
         let (history, failure) = first_failure().expect("the mutant is found");
         let (short, failure) = torture::shrink(&history, &failure, 4000);
         assert_eq!(torture::run(&short).unwrap().failure.as_ref(), Some(&failure));
-        assert!(short.steps.len() <= 3, "a reset and a write behind it: {:?}", short.steps);
+        assert!(short.steps.len() <= 3, "a reset and a write after it: {:?}", short.steps);
         for left_out in 0..short.steps.len() {
             let mut fewer = short.clone();
             fewer.steps.remove(left_out);

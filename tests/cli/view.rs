@@ -1,4 +1,4 @@
-//! What shows devices: `zonal view`, and `--web`, `--top` and `--record-view` of a run.
+//! The views of devices: `zonal view`, and `--web`, `--top` and `--record-view` of a run.
 use crate::support::{RunOutput, TestDir};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

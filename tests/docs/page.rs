@@ -120,7 +120,7 @@ impl Page {
                 plain.push("```".to_owned());
                 at = end + 1;
             } else if mark.is_some() && !line.is_empty() {
-                return Err(format!("line {at}: expected a block behind the mark"));
+                return Err(format!("line {at}: expected a block after the mark"));
             }
         }
         parts.push(Part::Text(plain));
@@ -196,7 +196,7 @@ mod tests {
             ),
             ("a\n\n<!-- transcripts -->\n", "line 3: unknown mark `transcripts`"),
             ("<!-- not run -->\n", "line 1: unknown mark `not run`"),
-            ("<!-- commands -->\nb\n", "line 2: expected a block behind the mark"),
+            ("<!-- commands -->\nb\n", "line 2: expected a block after the mark"),
             (
                 "<!-- transcript -->\n\n```text\na\n```\n",
                 "line 3: a transcript begins with a command after `$ `",

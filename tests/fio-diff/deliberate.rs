@@ -5,7 +5,7 @@ use crate::features::Feature;
 
 /// A difference that is there on purpose.
 pub struct Deliberate {
-    /// What differs, as docs/jobs.md has it.
+    /// The difference, as docs/jobs.md has it.
     pub what: &'static str,
     /// The reason.
     pub why: &'static str,

@@ -1,4 +1,4 @@
-//! What is compared of an observation: numbers, with a margin for chance, and texts.
+//! The features of an observation that are compared: numbers, with a margin for chance, and texts.
 use crate::case::{Case, Section};
 use crate::observe::{Dir, End, Io, Observation, keys};
 use std::collections::hash_map::DefaultHasher;

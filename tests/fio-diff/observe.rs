@@ -1,4 +1,4 @@
-//! What a program did: exit code, the I/Os of each clone in order, and its report.
+//! The observation of a program: exit code, the I/Os of each clone in order, and its report.
 use serde_json::Value;
 use std::collections::BTreeSet;
 

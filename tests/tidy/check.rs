@@ -1,11 +1,11 @@
 //! Checks of one file's text.
 
-/// What is wrong, and in which line.
+/// An error, and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
     /// From 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 

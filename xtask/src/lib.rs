@@ -1,4 +1,4 @@
-//! What the commands of `cargo xtask` and tests have in common.
+//! The common parts of `cargo xtask`'s commands and tests.
 #![forbid(unsafe_code)]
 pub mod capi;
 pub mod full;

@@ -1,4 +1,4 @@
-//! What is in flight, by tag.
+//! The commands in flight, by tag.
 use zonal_blk::Tag;
 
 /// A table with a slot for each tag of a hardware queue.

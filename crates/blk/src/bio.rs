@@ -1,4 +1,4 @@
-//! What is submitted to the block layer, and what comes back.
+//! Bios, which are submitted to the block layer, and the completions that come back.
 use crate::buf::Buf;
 use crate::layout::StructLayout;
 use crate::op::Op;

@@ -20,7 +20,7 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// What the device can do. Constant while a queue is attached.
+    /// The limits of the device. Constant while a queue is attached.
     fn limits(&self) -> &Limits;
 
     /// Appends the descriptors of up to `max` zones from `first` on to `zones`. By default there are
@@ -150,7 +150,7 @@ pub trait HwQueue: Send {
     /// When [`HwQueue::poll`] will next find a request done, as far as the device knows. A queue
     /// answers [`Wake::External`] only if [`HwQueue::wait_fds`] names what to wait for.
     ///
-    /// That of a wrapper is the earlier of [`HwQueue::own_event`] and that of the queue inside.
+    /// The event of a wrapper is the earlier of [`HwQueue::own_event`] and that of the queue inside.
     fn next_event(&self) -> Wake;
 
     /// When a wrapper itself next has something to do, whatever the queue inside does.
@@ -240,7 +240,7 @@ where
     }
 }
 
-/// What a device does about a request that has timed out.
+/// A device's reaction to a request that has timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abort {
     /// It gives the request back, now or in a later poll. Whether the request was executed is unknown:

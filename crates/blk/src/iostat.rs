@@ -9,7 +9,7 @@ use crate::status::Status;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::units::Nanos;
 
-/// What the device did since the queue was attached. Requests are counted, not bios: merged ones
+/// The device's counts since the queue was attached. Requests are counted, not bios: merged ones
 /// are one, the parts of a split one are several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStat {
@@ -190,7 +190,7 @@ impl IoCounters {
     }
 }
 
-/// The times of one hardware queue. Whoever uses it writes them; readers see each as of some moment.
+/// The times of one hardware queue. The thread that uses it writes them; readers see each as of some moment.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct HctxTimes {
@@ -240,7 +240,7 @@ impl HctxTimes {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// So many requests are with the device.
+    /// This many requests are with the device.
     #[inline]
     pub(crate) fn set_in_flight(&self, requests: usize) {
         self.in_flight.store(requests as u64, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a device can do, and the rules that follow from it.
+//! The limits of a device, and the rules that follow from them.
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 

@@ -503,7 +503,7 @@ impl Queue {
         self.iostats
     }
 
-    /// What the device did for all channels, those that have closed among them; `None` unless
+    /// The device's counts for all channels, those that have closed among them; `None` unless
     /// [`QueueOptions::iostats`] or [`QueueOptions::watchable`] is set.
     pub fn iostat(&self) -> Option<IoStat> {
         let channels = self.channels();
@@ -518,7 +518,7 @@ impl Queue {
         Some(HctxTimes::sum(times.iter().map(|times| &**times)))
     }
 
-    /// What the device did by the time that it took; `None` as with [`Queue::iostat`].
+    /// The device's counts by the time that it took; `None` as with [`Queue::iostat`].
     pub fn histograms(&self) -> Option<IoHistograms> {
         let channels = self.channels();
         let times = channels.times.as_ref()?;

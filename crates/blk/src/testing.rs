@@ -46,13 +46,13 @@ struct State {
     ended: Vec<Vec<Box<Request>>>,
     busy: bool,
     refuses_reports: bool,
-    /// What the device does about requests that time out: nothing by default.
+    /// The device's reaction to requests that time out: nothing by default.
     on_abort: Option<OnAbort>,
     most_per_zone: usize,
     most_per_disk: usize,
 }
 
-/// What a device does about a request that has timed out.
+/// A device's reaction to a request that has timed out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OnAbort {
     /// Gives it back immediately.
@@ -156,7 +156,7 @@ impl ScriptedDevice {
         change(&mut self.zones.lock().unwrap()[zone]);
     }
 
-    /// What was started since the last call: operation, first sector, length.
+    /// The commands started since the last call: operation, first sector, length.
     pub(crate) fn started(&self) -> Vec<(Op, u64, u32)> {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }

@@ -46,7 +46,7 @@ pub struct TraceEvent {
     pub id: u64,
     /// The number of the request's events before this one.
     pub step: u32,
-    /// What happened.
+    /// The event.
     pub action: TraceAction,
     /// The operation: that of the bio when it is queued, that of the command from then on.
     pub op: Op,
@@ -89,7 +89,7 @@ pub trait Tracer: Send + Sync {
     fn open(&self, source: TraceSource) -> Box<dyn TraceSink>;
 }
 
-/// Who traces a queue, and how many of its bios.
+/// The tracer of a queue, and how many of its bios.
 pub(crate) struct Tracing {
     pub(crate) tracer: Arc<dyn Tracer>,
     pub(crate) one_in: u64,

@@ -1,4 +1,4 @@
-//! What the layer costs in memory: little per zone, nothing per I/O.
+//! The memory that the layer takes: little per zone, nothing per I/O.
 //!
 //! The device is the test's own and keeps nothing. One test, for the allocator counts what all
 //! threads do.

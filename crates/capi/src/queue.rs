@@ -104,7 +104,7 @@ pub struct zonal_io {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct zonal_completion {
-    /// That of the command.
+    /// The user data of the command.
     pub user_data: u64,
     /// The length of the command, or a negative error number.
     pub result: i64,

@@ -236,7 +236,7 @@ pub unsafe extern "C" fn zonal_list_zones(
     })
 }
 
-/// What to do with zones.
+/// The action on zones.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum zonal_zone_op {

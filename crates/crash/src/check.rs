@@ -28,7 +28,7 @@ use std::time::Instant;
 /// Runs of the check to shrink a failure.
 const SHRINK_RUNS: u32 = 64;
 
-/// What to check, and how.
+/// The checks to make, and how.
 pub struct Check {
     /// The recording.
     pub log: Log,
@@ -80,7 +80,7 @@ struct Job {
     synced: Synced,
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 struct CheckShared {
     jobs: Mutex<Receiver<Job>>,
     /// By the number of the state.

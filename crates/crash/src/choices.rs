@@ -1,5 +1,5 @@
-//! What may have become of each thing that was not durable when the power failed, and the effects of
-//! a choice among that.
+//! The possible fates of each thing that was not durable when the power failed, and the effects of a
+//! choice among them.
 use crate::drive::{Drive, Effect, InFlight};
 use crate::outcome::Outcome;
 use crate::state::{Append, State, WriteFate, ZoneFate};
@@ -57,7 +57,7 @@ impl Choice {
     }
 }
 
-/// What is in flight for a sequential zone.
+/// The commands in flight for a sequential zone.
 #[derive(Default)]
 struct ZoneFlight<'a> {
     /// Blocks of writes, one after the other, from the end of the completed ones on.
@@ -246,7 +246,7 @@ impl Drive {
                 let last = durable + blocks.len() as u64;
                 if !(durable..=last).contains(kept) || (!appends.is_empty() && *kept != end) {
                     return Err(format!(
-                        "zone {zone}: expected {durable} to {last} blocks, appends in flight behind {end}"
+                        "zone {zone}: expected {durable} to {last} blocks, appends in flight after {end}"
                     ));
                 }
                 blocks.truncate(usize::try_from(kept - durable).expect("a tail"));

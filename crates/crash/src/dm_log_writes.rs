@@ -42,9 +42,9 @@ pub enum DmLogError {
     Bad {
         /// The field, and the entry.
         what: String,
-        /// What is there.
+        /// The data found there.
         found: String,
-        /// What should be.
+        /// The value that should be there.
         expected: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What judges a state: a command of the user, or an oracle.
+//! The judge of a state: a command of the user, or an oracle.
 use crate::content::Content;
 use crate::error::CheckError;
 use crate::image::MakeError;
@@ -16,7 +16,7 @@ pub struct Case<'a> {
     pub image: &'a Path,
     /// A file with the marks before the loss of power, one a line, if the judge wants it.
     pub marks: &'a Path,
-    /// What was synced.
+    /// The data synced.
     pub synced: &'a Synced,
     /// The recording.
     pub log: &'a Log,

@@ -52,9 +52,9 @@ pub enum ScriptError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is there.
+        /// The data found there.
         found: String,
-        /// What should be.
+        /// The value that should be there.
         expected: String,
     },
     /// There is no rule.

@@ -28,7 +28,7 @@ pub struct State {
     pub writes: BTreeMap<u64, WriteFate>,
 }
 
-/// What became of a sequential zone.
+/// The remains of a sequential zone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ZoneFate {
     /// Its data end here.
@@ -53,16 +53,16 @@ pub struct Append {
     pub blocks: Option<u64>,
 }
 
-/// What became of a write outside sequential zones.
+/// The remains of a write outside sequential zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteFate {
     /// It was lost.
     None,
     /// It was kept.
     All,
-    /// So many of its first blocks were kept.
+    /// This many of its first blocks were kept.
     First(u64),
-    /// So many of its last blocks were kept.
+    /// This many of its last blocks were kept.
     Last(u64),
 }
 

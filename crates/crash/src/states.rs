@@ -145,7 +145,7 @@ impl States {
         &self.drive
     }
 
-    /// What must be there in the state that came last.
+    /// The data that must be there in the state that came last.
     pub fn synced(&self) -> Synced {
         self.tracker.at(&self.drive)
     }

@@ -1,4 +1,4 @@
-//! What software takes for durable: what had completed when it put a mark `synced` into the log.
+//! Data that software takes for durable: all that had completed when it put a mark `synced` into the log.
 //!
 //! A drive keeps what a flush has made durable. Software that calls something synced which no flush
 //! has covered has lost it in one of the states.
@@ -52,7 +52,7 @@ impl SyncMark {
     }
 }
 
-/// What was synced, from mark to mark.
+/// The data synced, from mark to mark.
 #[derive(Clone, Debug, Default)]
 struct Marked {
     /// By zone: how many blocks of it. Of a conventional zone, 0.
@@ -67,7 +67,7 @@ struct Marked {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracker(Arc<Marked>);
 
-/// What must be there after a loss of power.
+/// The data that must be there after a loss of power.
 #[derive(Clone, Debug)]
 pub struct Synced {
     marked: Arc<Marked>,
@@ -157,7 +157,7 @@ impl Tracker {
         }
     }
 
-    /// What must be there if the power fails now.
+    /// The data that must be there if the power fails now.
     pub(crate) fn at(&self, drive: &Drive) -> Synced {
         let mut longest: Vec<u64> = drive
             .zones

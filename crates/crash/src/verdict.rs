@@ -1,4 +1,4 @@
-//! What the check of a state finds.
+//! The result of checking a state.
 use serde::{Deserialize, Serialize};
 
 /// What a judge found.

@@ -1,4 +1,4 @@
-//! What is written to a log is read from it again.
+//! Events that are written to a log are read from it again.
 use std::path::Path;
 use zonal_blk::{BioFlags, Limits, Op, Sector, Status, ZoneNo};
 use zonal_crash::log::{Command, Event, Header, Log, LogError, Totals, VERSION, Writer};

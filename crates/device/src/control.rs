@@ -1,4 +1,4 @@
-//! What devices offer beyond I/O: a description and statistics for those who manage them, and access
+//! The interface of devices beyond I/O: a description and statistics for management, and access
 //! past the hardware queues for a fault simulator.
 use crate::flash::FlashTraceSink;
 use crate::hdd::{HeadState, HeadTraceSink};
@@ -26,7 +26,7 @@ pub trait DeviceControl: Device {
         self.inner_control().map_or_else(Vec::new, |inner| inner.estimates())
     }
 
-    /// What the device has done since it was created.
+    /// The device's counts since it was created.
     fn stats(&self) -> DeviceStats {
         self.inner_control().map_or_else(DeviceStats::default, |inner| inner.stats())
     }
@@ -91,7 +91,7 @@ pub trait DeviceControl: Device {
     }
 }
 
-/// What is stored, past the hardware queues, while no command is in flight: for a loss of power.
+/// The stored data, past the hardware queues, while no command is in flight: for a loss of power.
 pub trait MediumAccess {
     /// Reads stored data, whatever the state of the zone.
     ///

@@ -1,4 +1,4 @@
-//! What a drive must keep when the power fails, and what it may lose. The fault simulator and the
+//! The data that a drive must keep when the power fails, and the data that it may lose. The fault simulator and the
 //! crash lab both go by these rules.
 //!
 //! - A flush makes the writes durable that had completed when it began, a FUA write itself.

@@ -26,7 +26,7 @@ const RATES: [(&str, u64); 4] =
 /// Parses a whole number without a suffix.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in the text.
 pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
     match split(text)? {
         (number, "") => Ok(number),
@@ -38,7 +38,7 @@ pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
 /// `iB`, in upper or lower case.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in the text.
 pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     let (number, suffix) = split(text)?;
     let suffix = suffix.to_ascii_uppercase();
@@ -57,7 +57,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
 /// `10` may well mean microseconds.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in the text.
 pub fn parse_time(text: &str) -> Result<u64, QuantityError> {
     let (number, suffix) = split(text)?;
     let suffix = if number == 0 && suffix.is_empty() { "ns" } else { suffix };
@@ -70,7 +70,7 @@ pub fn parse_time(text: &str) -> Result<u64, QuantityError> {
 /// `GB/s` for powers of 1000, or `B/s`. Only 0 needs no unit.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in the text.
 pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
     let (whole, rest) = split(text)?;
     let (thousandths, suffix) = match rest.strip_prefix('.') {

@@ -1,4 +1,4 @@
-//! What an emulated device stores, and the one place where a command is applied to it.
+//! The zones and data of an emulated device, and the one place where a command is applied to it.
 //!
 //! [`apply`] checks a command against its zone, changes the zone and moves the data. In a
 //! sequential zone all of that happens under the zone's lock, so that a reset comes before or after

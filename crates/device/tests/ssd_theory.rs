@@ -5,7 +5,7 @@ use zonal_device::ssd::translation::{Isolation, Policy, Shape, Translation};
 
 /// Pages of a superblock: few, so that the tests are quick.
 const SMALL: u32 = 16;
-/// So many that rounding to whole pages does not matter.
+/// Enough that rounding to whole pages does not matter.
 const LARGE: u32 = 64;
 const LOGICAL: u32 = 1 << 16;
 

@@ -449,7 +449,7 @@ fn random_write_area_takes_writes_in_any_order_and_moves_the_write_pointer() {
             assert_eq!(wp(&rig), 0, "in the area");
         }
         rig.time(Bio::write(Sector(128), data(5), 0));
-        assert_eq!(wp(&rig), 32, "a granule, for 4 KiB behind the area");
+        assert_eq!(wp(&rig), 32, "a granule, for 4 KiB after the area");
         let mut refused = |bio: Bio, status: Status| {
             let what = format!("{:?} at {}", bio.op, bio.sector);
             rig.submit(bio);

@@ -138,7 +138,7 @@ const COMMANDS: [(&str, Command); 18] = [
     ("read", |zones, zone| zones.check_read(zone)),
     ("write at wp", |zones, zone| write_at_wp(zones, zone, 1)),
     ("write 1 before wp", |zones, zone| write(zones, zone, (wp(zones, zone) + SIZE - 1) % SIZE, 1)),
-    ("write 1 behind wp", |zones, zone| write(zones, zone, wp(zones, zone) + 1, 1)),
+    ("write 1 after wp", |zones, zone| write(zones, zone, wp(zones, zone) + 1, 1)),
     ("write up to capacity", |zones, zone| {
         let room = CAPACITY.saturating_sub(wp(zones, zone));
         write_at_wp(zones, zone, room as u32)
@@ -148,7 +148,7 @@ const COMMANDS: [(&str, Command); 18] = [
         write_at_wp(zones, zone, room as u32 + 1)
     }),
     ("append", |zones, zone| zones.append(zone, 1, |_| {})),
-    ("write behind an area", |zones, zone| write(zones, zone, wp(zones, zone) + 4, 1)),
+    ("write after an area", |zones, zone| write(zones, zone, wp(zones, zone) + 4, 1)),
     ("write 1 too far", |zones, zone| write(zones, zone, wp(zones, zone) + 8, 1)),
     ("open", |zones, zone| zones.open(zone)),
     ("open with ZRWA", |zones, zone| zones.open_zrwa(zone)),

@@ -89,7 +89,7 @@ pub enum PlanError {
     WaitFor {
         /// The job that waits.
         job: String,
-        /// What is wrong.
+        /// The error.
         problem: String,
     },
     /// The clones on a file system have one runner.

@@ -1,4 +1,4 @@
-//! What a connection can make the target allocate, and what happens without memory. A single test, since the allocator counts for all
+//! The memory that a connection can make the target allocate, and connections when there is none. A single test, since the allocator counts for all
 //! threads; the hosts are streams with bytes made before, so that they allocate nothing.
 #[path = "../../../tests/hostile/mod.rs"]
 mod hostile;

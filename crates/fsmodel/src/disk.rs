@@ -19,7 +19,7 @@ pub struct MountError {
     pub job: String,
     /// The option that does not fit.
     pub option: &'static str,
-    /// What was found and what was expected.
+    /// The text found, and what was expected.
     pub problem: String,
 }
 

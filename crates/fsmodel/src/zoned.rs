@@ -60,7 +60,7 @@ pub(super) const XFS: FsVariant = FsVariant {
     per_file: 1024,
 };
 
-/// Who places data at the write pointer of a zone.
+/// The side that places data at the write pointer of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AppendMode {
     /// The device.

@@ -1,4 +1,4 @@
-//! What a device model can do, and whether its numbers make sense together.
+//! The abilities of a device model, and whether its numbers make sense together.
 //!
 //! Simulated loads are compared with plain arithmetic on the model's parameters. The same options
 //! give the same report.
@@ -22,14 +22,14 @@ const POSITIONS: [u32; 5] = [0, 25, 50, 75, 99];
 /// wait for one another.
 const TOLERANCE: f64 = 10.0;
 
-/// What to check, and for how long.
+/// The checks to make, and for how long.
 #[derive(Clone, Debug)]
 pub struct CheckOptions {
     /// The device: a spec or a TOML profile.
     pub device: String,
     /// Virtual seconds per load.
     pub seconds: f64,
-    /// What an I/O costs the thread that submits it.
+    /// The cost of an I/O for the thread that submits it.
     pub io_cost: CostModel,
 }
 

@@ -1,4 +1,4 @@
-//! What several measurements of one thing, each with its own seed, say of it.
+//! An estimate from several measurements of one thing, each with its own seed.
 use std::fmt;
 
 /// The quantile 0.975 of Student's t distribution for 1 to 30 degrees of freedom.

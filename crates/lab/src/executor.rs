@@ -49,7 +49,7 @@ impl ClockKind {
 pub struct FinishedTask {
     /// The clone.
     pub task: Task,
-    /// What it measured.
+    /// Its measurements.
     pub outcome: Outcome,
     /// Seconds from the start of the executor to the end of the clone's phase.
     pub elapsed: u64,
@@ -70,7 +70,7 @@ pub enum Executor {
     Virtual {
         /// The clock.
         now: Nanos,
-        /// What an I/O costs the thread that submits it.
+        /// The cost of an I/O for the thread that submits it.
         costs: CostModel,
         /// Set to stop the jobs.
         stop: Arc<AtomicBool>,
@@ -172,7 +172,7 @@ pub(crate) fn unix_ms() -> Option<u64> {
     u64::try_from(since.as_millis()).ok()
 }
 
-/// What jobs on the same zoned device share.
+/// State that jobs on the same zoned device share.
 fn zbd_table(device: &dyn Device, jobs: &[&Job]) -> Result<ZbdTable, Status> {
     let limit = plan::max_open_zones(jobs.iter().copied());
     let mut table = ZbdTable::new(device, limit)?;

@@ -45,7 +45,7 @@ pub enum LoadError {
     },
 }
 
-/// What is known of the cause, in parentheses.
+/// The causes, in parentheses; nothing if none is known.
 fn because(causes: &[impl ToString]) -> String {
     match causes {
         [] => String::new(),
@@ -133,7 +133,7 @@ pub struct Outcome {
 
 /// What a device and the plugs of its zones did from the start of a load to its end.
 pub struct DeviceOutcome {
-    /// What the model counted.
+    /// The model's counts.
     pub activity: DeviceStats,
     /// Writes that went through plugs.
     pub plugged: u64,

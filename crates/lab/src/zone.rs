@@ -12,7 +12,7 @@ use zonal_blk::{
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptStep {
-    /// What to do.
+    /// The action.
     pub op: Op,
     /// The first sector.
     pub sector: Sector,

@@ -1,4 +1,4 @@
-//! What files of secrets and of pre-shared keys have in common: the text form of a key, and lines that
+//! The common parts of files of secrets and of pre-shared keys: the text form of a key, and lines that
 //! begin with the NVMe Qualified Name of a host.
 use base64ct::{Base64, Encoding};
 use zeroize::Zeroizing;

@@ -73,7 +73,7 @@ pub struct Tags {
 pub struct PiError {
     /// Index of the block in the transfer.
     pub block: usize,
-    /// What is wrong.
+    /// The field that is wrong.
     pub field: PiField,
     /// Its value.
     pub found: u32,

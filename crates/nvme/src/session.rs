@@ -40,7 +40,7 @@ const MAX_UNAUTHENTICATED_DATA: u32 = 8192;
 /// Limits of a session.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// Those of the connection.
+    /// Settings of the connection.
     pub tcp: TargetConfig,
     /// I/O queues of a controller.
     pub io_queues: u16,
@@ -83,7 +83,7 @@ pub trait Admission {
     fn authenticated(&mut self) -> Result<(), Refusal>;
 }
 
-/// What a connection has become.
+/// The state of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueIdentity {
     /// The name that the host gave.

@@ -1,4 +1,4 @@
-//! What Zonal needs of the operating system: the clock, waiting, rings, sockets, TLS, files of secrets.
+//! Zonal's use of the operating system: the clock, waiting, rings, sockets, TLS, files of secrets.
 //!
 //! ```text
 //!  poll         the loop that drives any frontend over any backend, and the only code that sleeps where

@@ -23,7 +23,7 @@ pub enum SecretsFileError {
         file: String,
         /// What it is taken for.
         expected: &'static str,
-        /// What is wrong with it.
+        /// The error in it.
         source: Box<dyn Error + Send + Sync>,
     },
 }

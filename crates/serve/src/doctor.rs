@@ -18,7 +18,7 @@ pub struct Check {
     pub purpose: &'static str,
     /// Whether it can be used.
     pub usable: bool,
-    /// What was found.
+    /// The value found.
     pub found: String,
     /// What provides it, if it cannot be used or could be better.
     pub remedy: Option<String>,

@@ -1,4 +1,4 @@
-//! What many runs came to, as data: the reports of a fleet of machines are merged into one.
+//! The results of many runs, as data: the reports of a fleet of machines are merged into one.
 use crate::{Config, Failure, History, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ pub struct FailedRun {
     pub seed: u64,
     /// The name of its profile.
     pub profile: String,
-    /// What was expected and what happened, after it was shrunk.
+    /// The expectation and what happened, after it was shrunk.
     pub what: String,
     /// The shrunk run.
     pub history: History,

@@ -28,7 +28,7 @@ pub struct Failure {
     pub step: usize,
     /// Virtual time in nanoseconds.
     pub at: u64,
-    /// What was expected and what happened.
+    /// The expectation and what happened.
     pub what: String,
 }
 

@@ -25,7 +25,7 @@ pub struct History {
 pub struct TortureStep {
     /// Nanoseconds since the step before.
     pub after: u32,
-    /// What is done.
+    /// The action.
     pub action: Action,
 }
 
@@ -207,7 +207,7 @@ pub struct CommandFault {
     /// What the device does and reports.
     #[serde(rename = "end")]
     pub effect: FaultEffect,
-    /// What the device does when the command is aborted.
+    /// The device's reaction when the command is aborted.
     #[serde(rename = "stop")]
     pub on_abort: AbortBehaviour,
 }

@@ -1,4 +1,4 @@
-//! What shows the devices of a run: a page and the terminal while the jobs run, a recording afterwards.
+//! The views of a run's devices: a page and the terminal while the jobs run, a recording afterwards.
 use super::RunArgs;
 #[cfg(feature = "top")]
 use crate::cmd::top::RunScreen;
@@ -39,9 +39,9 @@ pub fn check(args: &RunArgs, clock: ClockKind) -> Result<()> {
     Ok(())
 }
 
-/// What shows the devices.
+/// The views of the devices.
 pub struct Shown {
-    /// What records them.
+    /// The recorder.
     pub recording: Option<ViewRecording>,
     page: Option<WebServer>,
     #[cfg(feature = "top")]

@@ -1,4 +1,4 @@
-//! What the screen shows and how keys change it.
+//! The state of the screen, and how keys change it.
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,7 @@ use zonal_serve::control::{MAX_CELLS, MapRange, View};
 /// Rates that are remembered: more than a terminal has columns.
 const HISTORY: usize = 512;
 
-/// What the device did a second, between two views.
+/// The device's rates a second, between two views.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Reads.
@@ -62,7 +62,7 @@ impl Rates {
     }
 }
 
-/// What was counted between two histograms, by range.
+/// The counts between two histograms, by range.
 fn times_between(before: &[(u8, u64)], after: &[(u8, u64)]) -> Vec<(u8, u64)> {
     let before: BTreeMap<u8, u64> = before.iter().copied().collect();
     let more = |&(range, count): &(u8, u64)| {

@@ -1,4 +1,4 @@
-//! What only a build with `--cfg torture` has: mutants, bugs that can be switched on and have to be
+//! Parts of a build with `--cfg torture` alone: mutants, bugs that can be switched on and have to be
 //! found, and coverage marks on rare paths of the layer.
 use super::TortureArgs;
 use crate::terminal::stdout;

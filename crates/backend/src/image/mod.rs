@@ -44,7 +44,7 @@ pub enum OpenError {
     ShapeMismatch {
         /// The zones of the profile.
         found: String,
-        /// Those of the image.
+        /// The zones of the image.
         expected: String,
     },
     /// Its profile has no latencies.
@@ -58,7 +58,7 @@ pub struct OpenImage {
     pub device: Arc<ImageDevice>,
     /// The device in one line, for reports.
     pub description: String,
-    /// What the user should know about it.
+    /// Remarks for the user about it.
     pub notices: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
 /// Returns its superblock.
 ///
 /// # Errors
-/// What is wrong with the profile or the file. An incomplete file is removed.
+/// The error in the profile or the file. An incomplete file is removed.
 pub fn create(path: &Path, profile: Profile, checksums: bool) -> Result<Superblock, OpenError> {
     let superblock = new_superblock(profile)?;
     write_new(path, Superblock { checksums, ..superblock }, &mut |_, _| Ok(()))
@@ -105,7 +105,7 @@ pub fn create(path: &Path, profile: Profile, checksums: bool) -> Result<Superblo
 /// that it returns ends the creation.
 ///
 /// # Errors
-/// What is wrong with the profile or the file. An incomplete file is removed.
+/// The error in the profile or the file. An incomplete file is removed.
 pub fn create_preallocated(
     path: &Path,
     profile: Profile,

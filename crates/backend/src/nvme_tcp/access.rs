@@ -18,7 +18,7 @@ impl Default for Access {
 }
 
 impl Access {
-    /// What the log says; `None` if there is none.
+    /// The contents of the log; `None` if there is none.
     pub fn set(&self, state: Option<AnaState>) {
         self.0.store(state.map_or(NOT_REPORTED, |state| state as u8), Ordering::Release);
     }

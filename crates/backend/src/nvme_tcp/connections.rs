@@ -1,7 +1,7 @@
 //! The connections of a path, while there are some.
 //!
 //! All connections of a controller are lost together, as its host gives up the controller when one
-//! fails (Linux: error recovery). Whoever holds one sees that by [`PathConnections::generation`].
+//! fails (Linux: error recovery). The queue that holds one sees that by [`PathConnections::generation`].
 use super::access::Access;
 use super::queue_connection::QueueConnection;
 use rustix::event::{EventfdFlags, eventfd};

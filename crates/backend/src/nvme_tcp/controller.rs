@@ -49,7 +49,7 @@ pub(super) struct Controller {
     due: Instant,
 }
 
-/// What is known of the ANA state of the namespace.
+/// The ANA state of the namespace, as far as it is known.
 struct Ana {
     state: AnaState,
     /// Bytes of the log page.

@@ -119,7 +119,7 @@ impl NvmeTcpDevice {
         })
     }
 
-    /// What the paths of the namespace share.
+    /// State that the paths of the namespace share.
     pub(super) fn head(&self) -> &Arc<NamespaceHead> {
         &self.head
     }

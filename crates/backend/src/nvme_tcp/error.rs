@@ -35,7 +35,7 @@ pub enum ConnectError {
     /// The connection broke.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The error of the socket.
         source: io::Error,
@@ -43,7 +43,7 @@ pub enum ConnectError {
     /// One side violated the protocol.
     #[error("{doing}: {source}")]
     Protocol {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// How.
         source: CloseReason,
@@ -51,7 +51,7 @@ pub enum ConnectError {
     /// The command could not be sent.
     #[error("{doing}: {source}")]
     Submit {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// Why not.
         source: SubmitError,
@@ -59,7 +59,7 @@ pub enum ConnectError {
     /// There was no answer in time.
     #[error("{doing}: no answer within {after:?}")]
     Timeout {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The timeout.
         after: Duration,
@@ -67,7 +67,7 @@ pub enum ConnectError {
     /// The target failed the command.
     #[error("{doing}: the target answered {:?}", status.code())]
     Refused {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The status.
         status: NvmeStatus,
@@ -78,7 +78,7 @@ pub enum ConnectError {
     /// Data are corrupt or too short.
     #[error("{doing}: found {found} bytes of data, expected {expected} undamaged")]
     Data {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// Bytes received.
         found: usize,

@@ -1,4 +1,4 @@
-//! What a path offers as a device: zone reports, hardware queues.
+//! A path as a device: zone reports, hardware queues.
 use super::device::NvmeTcpDevice;
 use super::queue::Queue;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub struct RecordingError {
 
 /// The recording of a device, which has no file before it starts.
 pub struct Recording {
-    /// What records it.
+    /// The recorder.
     pub recorder: Arc<Recorder>,
     pub(super) header: Header,
     pub(super) log: PathBuf,

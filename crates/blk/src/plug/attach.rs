@@ -23,7 +23,7 @@ pub enum AttachError {
     Report {
         /// The first zone of the report.
         zone: u32,
-        /// What the device answered.
+        /// The device's answer.
         status: Status,
     },
     /// The policy needs a scheduler that holds back writes by zone.
@@ -37,7 +37,7 @@ pub enum AttachError {
     Zone {
         /// The zone.
         zone: u32,
-        /// What must be true.
+        /// The rule that is broken.
         rule: &'static str,
     },
 }

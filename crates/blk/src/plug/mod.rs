@@ -106,7 +106,7 @@ impl ZoneWrite {
     }
 }
 
-/// What the layer does about a zone's write pointer after a write to it failed.
+/// The layer's reaction to a zone's write pointer after a write to it failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WpRecovery {
     /// Asks the device immediately, so that the next write can be checked.
@@ -116,7 +116,7 @@ pub enum WpRecovery {
     OnRequest,
 }
 
-/// What to do with a request that entered its zone's plug.
+/// The action on a request that entered its zone's plug.
 pub(crate) enum PlugResult {
     /// Send it to the device.
     Issue(Box<Request>),

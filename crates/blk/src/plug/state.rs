@@ -20,7 +20,7 @@ pub struct PlugFlags {
     pub listed: bool,
 }
 
-/// What the layer knows of a zone's condition. Which of the active conditions (open, closed) it is,
+/// The layer's knowledge of a zone's condition. Which of the active conditions (open, closed) it is,
 /// only the device knows (A47).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZonePhase {
@@ -49,7 +49,7 @@ pub struct PlugInfo {
     pub flags: PlugFlags,
     /// References to the plug.
     pub references: u32,
-    /// What the layer knows of the zone's condition.
+    /// The layer's knowledge of the zone's condition.
     pub phase: ZonePhase,
     /// Where the next write must begin, from the zone's start.
     pub wp_offset: Sector,
@@ -139,7 +139,7 @@ impl ZonePlugs {
         Ok(())
     }
 
-    /// What the layer knows of a zone without asking the device, unless it has to (A47).
+    /// The layer's knowledge of a zone without asking the device, unless it has to (A47).
     pub(crate) fn cached(&self, zone: ZoneNo) -> (ZonePhase, Sector) {
         let Some(mut plug) = self.lock_used(zone) else { return (ZonePhase::Empty, Sector(0)) };
         let stale =

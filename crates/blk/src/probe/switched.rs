@@ -98,7 +98,7 @@ probes! {
         SchedWaited = "a scheduler held back a request until some time",
         ZoneLockWaited = "zone write locking: a write waited for its zone",
         ResetAllCompleted = "all zones were reset",
-        TimedOutAtOnce = "the device gave a timed-out command back at once",
+        TimedOutAtOnce = "the device gave a timed-out command back immediately",
         TimeoutReset = "the device went on with a timed-out command",
         AbortedWasDone = "an aborted command came back executed",
         WpAfterTimeout = "after a timeout the device was asked for the write pointer",

@@ -1,4 +1,4 @@
-//! What can be changed about a queue while nothing is inside: the scheduler, and limits below the
+//! Settings of a queue that can be changed while nothing is inside: the scheduler, and limits below the
 //! device's.
 //!
 //! A channel has bios inside under one configuration. It picks up a new one with the first bio that

@@ -215,7 +215,7 @@ pub(crate) struct MergeLimit {
 }
 
 impl MergeLimit {
-    /// Whether `back` can go out behind `front` in one command. A write that holds its zone's plug
+    /// Whether `back` can follow `front` in one command. A write that holds its zone's plug
     /// cannot: the plug lets one through at a time and has merged what waits there already.
     pub(crate) fn joins(self, front: &Request, back: &Request) -> bool {
         front.can_append(back, self.max_sectors)

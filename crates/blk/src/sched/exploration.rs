@@ -88,7 +88,7 @@ mod tests {
             let rest = dispatch(&dispatcher, &insert_lists[0], 2, PendingUpdates::default());
             assert_eq!(sent + rest, 2, "every request is sent once");
             assert!(!dispatcher.has_work());
-            // Whoever has room for all leaves nothing behind, whatever the other does meanwhile.
+            // The channel that has room for all leaves nothing behind, whatever the other does meanwhile.
             if rooms[0] >= 2 && rooms[1] >= 2 {
                 assert_eq!(rest, 0, "the wake-up was lost");
             }

@@ -44,7 +44,7 @@ pub enum AttrError {
     Unknown {
         /// The scheduler's name.
         scheduler: &'static str,
-        /// What was asked for.
+        /// The name found.
         name: String,
         /// The attributes that it has.
         known: String,

@@ -1,4 +1,4 @@
-//! What a scheduler says of itself to the table in `scheduler.rs`.
+//! The entry of a scheduler in the table of `scheduler.rs`.
 use super::dispatcher::BypassPolicy;
 use super::elevator::{Elevator, MergeLimit};
 use super::zone_locks::ZoneLocks;

@@ -235,7 +235,7 @@ impl Rig {
         self.queue.dump_plugs(false).into_iter().find(|plug| plug.zone == ZoneNo(zone))
     }
 
-    /// What the layer knows of a zone, and its write pointer.
+    /// The layer's knowledge of a zone, and its write pointer.
     pub(crate) fn known(&self, zone: u32) -> (ZonePhase, u64) {
         let (phase, wp) = self.queue.cached_zone(ZoneNo(zone)).expect("a zone with a plug");
         (phase, wp.0)

@@ -1,7 +1,7 @@
 //! Frames: the units in which a log is compressed and checked.
 use std::io::{self, Write};
 
-/// What a frame has.
+/// The contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameKind {
     Blocks = 1,

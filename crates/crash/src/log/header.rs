@@ -10,7 +10,7 @@ const MAGIC: [u8; 8] = *b"ZONALCRL";
 /// Longest header.
 const MAX: u32 = 256 << 20;
 
-/// What was recorded.
+/// The facts about a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The device, as its user named it.

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! Errors of a configuration.
 
 /// A configuration that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What a kind of device declares about itself: its options, its profiles, and how it is built.
+//! The declaration of a kind of device: its options, its profiles, and how it is built.
 //!
 //! A kind is one folder. Its `config.rs` declares the [`DeviceKind`], which `device_spec/kinds.rs` lists,
 //! and the options with `device_options!`, each once: name, type, unit, default, help, where it

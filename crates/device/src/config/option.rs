@@ -115,7 +115,7 @@ pub struct OptionInfo {
     pub default: &'static str,
     /// The devices that it applies to.
     pub scope: Scope,
-    /// What it does.
+    /// Its effect.
     pub help: &'static str,
     /// The numbers that it may have.
     pub range: RangeInclusive<u64>,

@@ -58,7 +58,7 @@ impl Rules {
         })
     }
 
-    /// The size of a device of so many zones.
+    /// The size of a device of this many zones.
     pub fn capacity(zones: u32, zone_size: Bytes) -> Result<Bytes, ConfigError> {
         let capacity = u64::from(zones).checked_mul(zone_size.0);
         let error = || ConfigError::CapacityOverflow { zones, zone_size: format_size(zone_size.0) };

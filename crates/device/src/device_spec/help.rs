@@ -6,7 +6,7 @@ use crate::config::{DeviceKind, OptionInfo, Scope};
 pub fn help() -> String {
     let mut help = format!(
         "A device is {} or the name of a profile below, alone or with \
-         `:option=value,...` behind it, or a file `NAME.toml` with `device = \"null\"` or another and \
+         `:option=value,...` after it, or a file `NAME.toml` with `device = \"null\"` or another and \
          its options.\n\
          Sizes take K, M, G, T (powers of 1024); times need ns, us, ms or s; rates take kB/s, \
          MB/s, GB/s (powers of 1000).\n",

@@ -98,7 +98,7 @@ impl Parser {
 /// errors.
 ///
 /// # Errors
-/// What is wrong with the profile, with file and line.
+/// The error in the profile, with file and line.
 pub fn parse_profile(file: &str, text: &str) -> Result<DeviceSpec, SpecError> {
     let table = DeTable::parse(text).map_err(|error| SpecError::Toml {
         file: file.to_owned(),

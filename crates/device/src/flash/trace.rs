@@ -1,4 +1,4 @@
-//! What the parts of a flash drive do, for tracers.
+//! Events in the parts of a flash drive, for tracers.
 use zonal_blk::{Nanos, Tag, ZoneNo};
 
 /// What a part of a flash drive does.
@@ -45,7 +45,7 @@ pub struct FlashEntry {
     pub from: Nanos,
     /// When it ends.
     pub to: Nanos,
-    /// What was done.
+    /// The operation.
     pub activity: FlashActivity,
     /// The die, but for what happens before the dies.
     pub die: Option<u32>,

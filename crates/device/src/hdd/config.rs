@@ -93,7 +93,7 @@ device_options! {
             "the drive takes the oldest first, or the shortest access time";
         Any max_age: Nanos = Time("10s"), "what has waited so long goes first";
         Any read_ahead: Bytes = Size("256K"),
-            "what is read behind a read when there is nothing else to do";
+            "data after a read that is read when there is nothing else to do";
         Any segments: u32 = Count("16") in 1..=1024, "ranges that the drive remembers having read";
         Any reset: Nanos = Time("100us") in 0..=MAX_TIME, "what a zone reset takes";
         Any finish: Nanos = Time("100us") in 0..=MAX_TIME,

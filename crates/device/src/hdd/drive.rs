@@ -45,7 +45,7 @@ impl Drive {
         }
     }
 
-    /// What the drive has done so far.
+    /// The drive's counts so far.
     pub(super) fn counters(&self) -> Counters {
         let mut counters = self.shared.counters;
         counters.idle_time.0 += self.head.idle_time(self.shared.now);

@@ -29,7 +29,7 @@ enum Access {
     Write,
 }
 
-/// What the head is doing.
+/// The head's activity.
 #[derive(Debug)]
 enum HeadStep {
     /// Nothing.

@@ -105,7 +105,7 @@ impl HddDevice {
         }
     }
 
-    /// What the drive has done so far.
+    /// The drive's counts so far.
     pub fn counters(&self) -> Counters {
         self.with_drive(|drive| drive.counters())
     }

@@ -1,4 +1,4 @@
-//! What the link and the head of a drive share: commands, buffers and counters. Times are in
+//! The state that the link and the head of a drive share: commands, buffers and counters. Times are in
 //! nanoseconds, addresses in bytes.
 use super::buffer::{Buffer, Segments};
 use super::config::HddConfig;
@@ -89,7 +89,7 @@ impl Medium {
     }
 }
 
-/// What the drive has done since it was created.
+/// The drive's counts since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Seeks.

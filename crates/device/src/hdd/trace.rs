@@ -1,4 +1,4 @@
-//! What the head of a disk does, for an observer.
+//! Movements of a disk's head, for an observer.
 use zonal_blk::Nanos;
 
 /// An activity of the head.

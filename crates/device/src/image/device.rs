@@ -39,7 +39,8 @@ const RESET_AT_ONCE: usize = 1024;
 const LONG_COMMAND: u32 = 8 << 11;
 /// Most data that a batch covers with checksums: recovery has to read them.
 const MAX_COVERED: u64 = 4 << 20;
-/// So many flushes that each followed a single write: the next write is expected to be flushed, too.
+/// After this many flushes that each followed a single write, the next write is expected to be
+/// flushed, too.
 const FLUSHES: u32 = 2;
 /// Bounds of the space that is written with zeroes ahead of such writes, in bytes, and how many of
 /// them it is for.
@@ -154,7 +155,7 @@ impl ImageDevice {
     /// latencies the image is to have, if any, from the state of its zones.
     ///
     /// # Errors
-    /// What is wrong with the image or with the model.
+    /// The error in the image or with the model.
     pub fn open<E: From<ImageError>>(
         store: Arc<dyn ImageStore>,
         timing: impl FnOnce(&Superblock, &[ZoneEntry]) -> Result<Option<Arc<dyn DeviceControl>>, E>,
@@ -231,7 +232,7 @@ impl ImageDevice {
     /// and active. For those who open it next, the limits are those of the image.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// The error in the image.
     pub fn open_without_limits(store: Arc<dyn ImageStore>) -> Result<Self, ImageError> {
         let (mut superblock, _) = read_superblock(&*store)?;
         let recovered = recover(&*store, &superblock)?;

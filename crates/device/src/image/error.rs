@@ -2,7 +2,7 @@
 use std::io;
 use zonal_blk::ZoneNo;
 
-/// What is wrong with an image.
+/// An error in an image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The file is something else.
@@ -37,7 +37,7 @@ pub enum ImageError {
         found: u64,
         /// The shortest valid length.
         expected: u64,
-        /// What should be there.
+        /// The data that should be there.
         what: String,
     },
     /// An image cannot have this geometry.
@@ -90,7 +90,7 @@ pub enum ImageError {
     /// The file could not be read or written.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The error of the system.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! What the device in an image offers: its hardware queues, and what [`DeviceControl`] asks.
+//! The interface of the device in an image: its hardware queues, and [`DeviceControl`].
 use super::device::ImageDevice;
 use super::queue::ImageQueue;
 use super::superblock::{Profile, Superblock};

@@ -67,7 +67,7 @@ impl Recovered {
 /// Reads the superblock.
 ///
 /// # Errors
-/// What is wrong with both copies. An unsupported version in one takes precedence over damage of the
+/// The error if both copies are unusable. An unsupported version in one takes precedence over damage of the
 /// other.
 pub fn read_superblock(file: &dyn ReadAt) -> Result<(Superblock, Vec<(String, u64)>), ImageError> {
     let mut blocks = Buf::zeroed(2 * BLOCK);

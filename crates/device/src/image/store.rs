@@ -1,4 +1,4 @@
-//! What an image needs of its file. Real files are in `zonal-backend`; tests have one that loses and
+//! The operations that an image needs of its file. Real files are in `zonal-backend`; tests have one that loses and
 //! tears writes that were not synced.
 use std::io;
 use std::os::fd::RawFd;

@@ -122,7 +122,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Sets the checksums of blocks of a slot, from block `first` on. `append`: no block behind them
+    /// Sets the checksums of blocks of a slot, from block `first` on. `append`: no block after them
     /// has data.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use zonal_blk::{Buf, Device, Request, Sector, Status, ZoneCondition, ZoneNo};
 /// Ranges of damaged blocks that are listed one by one.
 const MAX_LISTED: usize = 100;
 
-/// What became of a read.
+/// The result of a read that is verified.
 pub(super) enum ReadResult {
     /// The data are in the buffers, or why they are not.
     Done(Status),

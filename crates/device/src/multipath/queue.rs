@@ -115,7 +115,7 @@ pub(super) struct MultipathQueue {
     checked_at: Nanos,
 }
 
-/// What to do with a held command.
+/// The action on a held command.
 enum Next {
     Wait,
     Send(usize),

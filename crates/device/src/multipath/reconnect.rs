@@ -23,7 +23,7 @@ impl Default for ReconnectConfig {
     }
 }
 
-/// What to do about a lost connection.
+/// The action on a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconnectAction {
     /// Wait until this time.
@@ -52,7 +52,7 @@ impl Reconnect {
         Reconnect { delay: config.delay, left, next: now + config.delay }
     }
 
-    /// What to do at `now`.
+    /// The action at `now`.
     pub fn attempt(&self, now: Nanos) -> ReconnectAction {
         match self.left {
             Some(0) => ReconnectAction::GiveUp,

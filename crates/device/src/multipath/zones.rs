@@ -1,4 +1,4 @@
-//! What is known of each sequential zone, and whether a command whose completion was lost has been
+//! The known state of each sequential zone, and whether a command whose completion was lost has been
 //! executed.
 //!
 //! The known write pointer counts only what the device has written since the last reset, so that the

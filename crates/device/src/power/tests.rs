@@ -1,4 +1,4 @@
-//! What a device with a volatile cache loses, and how it goes on.
+//! Losses of a device with a volatile cache, and how it goes on.
 use super::*;
 use crate::device_spec;
 use std::sync::mpsc::channel;

@@ -97,7 +97,7 @@ device_options! {
         Any suspend_step: Nanos = Time("0") in 0..=MAX_TIME,
             "an interruption is possible each time that this much is done; 0 for any";
         Any reset_time: Nanos = Time("0") in 0..=MAX_TIME,
-            "a reset, besides the data; 0 to erase the zone's blocks at once";
+            "a reset, besides the data; 0 to erase the zone's blocks immediately";
         Any reset_rate: Bytes = Rate("0"), "data that a reset releases, with reset_time";
         /// The area begins at the write pointer.
         Any zrwa: Bytes = Size("0"), "random write area that a zone can be opened with; 0 for none";

@@ -98,7 +98,7 @@ pub(super) struct Drive {
     second_turns: Vec<(ZoneNo, SecondTurn)>,
     /// The last command was a write of a partial page.
     takes_turns: bool,
-    /// Decides who has the next turn.
+    /// Decides which write has the next turn.
     turns: Rng,
     /// Writes that were fetched and found no space in the buffer, and since when.
     stalled: VecDeque<(CommandId, Nanos)>,

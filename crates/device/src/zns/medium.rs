@@ -1,4 +1,4 @@
-//! What a command does to the drive's zones, data and write buffer, apart from the time it takes.
+//! The effect of a command on the drive's zones, data and write buffer, apart from the time it takes.
 //!
 //! Zone random write areas are memory of their own: what lies in one takes no space in the write
 //! buffer until it is committed.

@@ -120,7 +120,7 @@ impl Medium {
         self.state().calls
     }
 
-    /// What the file has now.
+    /// The present contents of the file.
     pub fn bytes(&self) -> Vec<u8> {
         self.state().now.clone()
     }

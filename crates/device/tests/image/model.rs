@@ -81,7 +81,7 @@ struct ZoneModel {
     maybe_full: bool,
 }
 
-/// What may be in a sector of a conventional zone.
+/// The possible contents of a sector of a conventional zone.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     /// The command that wrote or discarded it.
@@ -355,7 +355,7 @@ impl User {
         let is_zero = |sector: &&[u8]| sector.iter().all(|&byte| byte == 0);
         let end = in_file.iter().position(&is_zero).unwrap_or(in_file.len());
         let what = format!("{what}: zone {zone} {found:?} with {end} sectors of data, {model:?}");
-        assert!(in_file[end..].iter().all(is_zero), "data behind the end: {what}");
+        assert!(in_file[end..].iter().all(is_zero), "data after the end: {what}");
         let (wp, end) = ((found.wp - found.start).0, end as u64);
         match found.cond {
             ZoneCondition::Empty => assert_eq!(end, 0, "{what}"),

@@ -51,7 +51,7 @@ pub struct Io {
     pub flags: BioFlags,
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextIo {
     /// Submit this I/O.
@@ -196,7 +196,7 @@ impl Generator {
         }
     }
 
-    /// What to do next.
+    /// The next action.
     #[inline(always)]
     pub fn next_io(&mut self) -> NextIo {
         match (self.only, &mut self.pattern) {
@@ -249,7 +249,7 @@ impl Generator {
         }
     }
 
-    /// What the clone waits for while others have it.
+    /// The event that the clone waits for while others have it.
     pub fn waits_for(&self) -> Option<String> {
         match &self.pattern {
             Pattern::Zbd(zbd) => Some(zbd.waits_for()),

@@ -36,7 +36,7 @@ pub struct RegionError {
     pub job: String,
     /// The option that does not fit the device.
     pub option: &'static str,
-    /// What was found and what was expected.
+    /// The text found, and what was expected.
     pub problem: String,
 }
 

@@ -83,7 +83,7 @@ pub struct OwnedZone {
     pub conventional: bool,
 }
 
-/// What a job wants a zone for.
+/// The purpose for which a job wants a zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Purpose {
     /// The job.
@@ -338,7 +338,7 @@ impl ZbdTable {
         self.entry(zone).has_data_of(job)
     }
 
-    /// The zone of `region` nearest to `zone` that at least so many bytes can be read from; with
+    /// The zone of `region` nearest to `zone` that at least this many bytes can be read from; with
     /// `sequential_only` no conventional one. Of two that are as near it is the one after `zone`.
     pub fn nearest_with_data(
         &self,

@@ -230,7 +230,7 @@ impl ZbdJob {
         self.problem.as_deref()
     }
 
-    /// What the job waits for while other jobs have what it needs.
+    /// The event that the job waits for while other jobs have what it needs.
     pub(super) fn waits_for(&self) -> String {
         let (open, limit) = self.table.write_zones();
         let wanted = self.wanted.or_else(|| self.pending.iter().flatten().map(|it| it.zone).next());

@@ -39,7 +39,7 @@ pub struct LatencyOptions {
     pub run: bool,
 }
 
-/// What has to be steady for a job to end (`steadystate`, ...).
+/// The measurement that has to be steady for a job to end (`steadystate`, ...).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyOptions {
     /// `steadystate=`; `None` for no such end.

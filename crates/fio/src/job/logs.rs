@@ -17,7 +17,7 @@ pub struct LogOptions {
     pub hist_msec: u32,
     /// Each step halves the number of bins of a histogram; at most 6.
     pub hist_coarseness: u8,
-    /// What lines of several I/Os hold.
+    /// The value of lines of several I/Os.
     pub window_value: WindowValue,
     /// Lines hold the offset.
     pub offset: bool,
@@ -33,7 +33,7 @@ pub struct LogOptions {
     pub disk_util: bool,
 }
 
-/// What a line that sums up several I/Os holds (`log_window_value`).
+/// The value of a line that sums up several I/Os (`log_window_value`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowValue {
     /// The mean.
@@ -95,7 +95,7 @@ impl LogOptions {
     }
 }
 
-/// What a log holds.
+/// The contents of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LogKind {

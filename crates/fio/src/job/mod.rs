@@ -235,7 +235,7 @@ pub struct Job {
     pub record: RecordOptions,
     /// Logs (`write_bw_log`, `log_avg_msec`, ...).
     pub logs: LogOptions,
-    /// What the report shows (`percentile_list`, `unified_rw_reporting`, ...).
+    /// The contents of the report (`percentile_list`, `unified_rw_reporting`, ...).
     pub report: ReportOptions,
     /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,

@@ -18,7 +18,7 @@ pub enum UnifiedReporting {
     Both,
 }
 
-/// What is shown of a job: in its report, and of its threads where the system lists them.
+/// The facts shown of a job: in its report, and of its threads where the system lists them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportOptions {
     /// `percentile_list=`, ascending.

@@ -31,7 +31,7 @@ pub struct ReplayOptions {
     pub align: u64,
     /// Offsets are divided by this.
     pub scale: u64,
-    /// What is not replayed: reads, writes, trims, flushes.
+    /// The operations that are not replayed: reads, writes, trims, flushes.
     pub skip: [bool; 4],
 }
 

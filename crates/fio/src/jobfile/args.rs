@@ -32,7 +32,7 @@ where
 /// last in every job, so they replace its own. Files are read once.
 ///
 /// # Errors
-/// What is wrong with all variants; what is wrong with one is its result.
+/// The error in all variants; an error in one is its result.
 pub fn parse_variants<A>(
     args: impl IntoIterator<Item = A>,
     variants: &[Vec<(&str, &str)>],

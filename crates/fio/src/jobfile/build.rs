@@ -22,7 +22,7 @@ type OptionOrigins = BTreeMap<&'static str, Origin>;
 
 pub(super) struct Builder<'a> {
     env: &'a dyn Environment,
-    /// What `[global]` has set so far, with its origins.
+    /// The options that `[global]` has set so far, with its origins.
     global: (Draft, OptionOrigins),
     /// Sections to build of each file; all if empty.
     only: Vec<String>,

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zonal_os::text_file;
 
-/// What a job file can refer to.
+/// The facts that a job file can refer to.
 pub trait Environment {
     /// The bytes of a file; `-` is standard input.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
@@ -80,7 +80,7 @@ fn memory_in(info: &str) -> Option<u64> {
 /// The environment of the running program, with a job file that is no file.
 #[derive(Clone, Debug)]
 pub struct WithText<'a> {
-    /// What the job file is called, in arguments and in errors.
+    /// The name of the job file, in arguments and in errors.
     pub name: &'a str,
     /// Its text; `None` if there is none.
     pub text: Option<&'a str>,

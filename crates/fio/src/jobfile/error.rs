@@ -106,7 +106,7 @@ pub enum JobError {
         origin: Origin,
         /// The option, as it was written.
         option: String,
-        /// What is wrong.
+        /// The error.
         error: ValueError,
     },
     /// Options conflict with each other.
@@ -116,7 +116,7 @@ pub enum JobError {
         origin: Origin,
         /// The option at fault.
         option: &'static str,
-        /// What is wrong.
+        /// The error.
         conflict: Conflict,
     },
     /// An option of fio that changes the job and is not implemented.
@@ -128,7 +128,7 @@ pub enum JobError {
         origin: Origin,
         /// fio's name.
         name: &'static str,
-        /// What happens instead.
+        /// The behaviour instead.
         instead: &'static str,
     },
     /// An argument is not Unicode.

@@ -40,7 +40,7 @@ pub struct JobSet {
     pub jobs: Vec<Job>,
     /// Unsupported options of fio that were given, each once.
     pub ignored: Vec<IgnoredOption>,
-    /// What the user should know of jobs that run differently than their options say, as in fio.
+    /// Remarks for the user about jobs that run differently than their options say, as in fio.
     pub remarks: Vec<String>,
     /// The options of `[global]` sections and of the command line that apply to all jobs, by fio's
     /// names, with the values as written.
@@ -54,7 +54,7 @@ pub struct IgnoredOption {
     pub name: &'static str,
     /// Where it was given.
     pub origin: Origin,
-    /// What its absence means.
+    /// The effect of its absence.
     pub effect: Effect,
 }
 

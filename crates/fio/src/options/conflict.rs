@@ -29,7 +29,7 @@ pub enum Conflict {
     Needs {
         /// The option at fault.
         option: &'static str,
-        /// What it needs.
+        /// The option that it needs.
         other: String,
     },
     /// The verify header does not fit at its offset.
@@ -51,7 +51,7 @@ pub enum Conflict {
     NoStorage {
         /// The engine.
         engine: &'static str,
-        /// What it does.
+        /// Its effect.
         what: &'static str,
     },
     /// fio has no such engine.

@@ -91,7 +91,7 @@ impl Draft {
         self.given.has("ioengine") && !self.offload && is_synchronous(&self.job.ioengine)
     }
 
-    /// What the user should know of the job, each with the option that it is about.
+    /// Remarks for the user about the job, each with the option that it is about.
     pub fn remarks(&self) -> Vec<(&'static str, String)> {
         let (engine, depth) = (&self.job.ioengine, self.job.iodepth);
         let capped = depth > 1 && self.is_one_at_a_time();

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 /// The options that a job was given, in `[global]` or in its own section.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Given {
-    /// What the last value asks for, by fio's name of the option.
+    /// The meaning of the last value, by fio's name of the option.
     options: BTreeMap<&'static str, Asked>,
 }
 
-/// What a value asks for.
+/// The meaning of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     /// Nothing: 0 or `none`.

@@ -105,15 +105,15 @@ pub enum ValueError {
     /// The option needs a value.
     #[error("expected {expected}, found no value")]
     Missing {
-        /// What was expected.
+        /// The value expected.
         expected: &'static str,
     },
     /// The text has another form.
     #[error("expected {expected}, found {found:?}")]
     Malformed {
-        /// What was expected.
+        /// The value expected.
         expected: &'static str,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// The keyword is unknown.
@@ -121,7 +121,7 @@ pub enum ValueError {
     NotOneOf {
         /// The known keywords.
         expected: Vec<&'static str>,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// The number is too small or too large.
@@ -131,21 +131,21 @@ pub enum ValueError {
         min: u64,
         /// Highest value.
         max: u64,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// The arithmetic is invalid.
     #[error("{error} in {found:?}")]
     Arithmetic {
-        /// What is wrong.
+        /// The error.
         error: ExprError,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// fio supports this value, Zonal does not.
     #[error("{found:?} is not supported: {why}")]
     Unsupported {
-        /// What was found.
+        /// The value found.
         found: String,
         /// Why, or what to use instead.
         why: &'static str,

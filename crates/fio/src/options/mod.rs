@@ -55,7 +55,7 @@ pub enum FioOption {
 pub struct UnsupportedOption {
     /// fio's name.
     pub name: &'static str,
-    /// What its absence means for the job.
+    /// The effect of its absence for the job.
     pub effect: Effect,
     /// Values with which fio runs the job as Zonal does.
     neutral: &'static [&'static str],

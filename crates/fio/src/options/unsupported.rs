@@ -4,7 +4,7 @@
 //! are errors, unless the user allows them, so that nobody compares two different workloads unknowingly.
 use super::UnsupportedOption;
 
-/// What ignoring an option means for the job.
+/// The effect of ignoring an option on the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// What is measured does not change.

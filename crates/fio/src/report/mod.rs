@@ -45,14 +45,14 @@ pub struct Report<'a> {
     pub seed: u64,
     /// The zone write policy.
     pub policy: String,
-    /// What each device did (`disk_util` of the JSON formats, `Disk stats` of the normal one).
+    /// The I/O of each device (`disk_util` of the JSON formats, `Disk stats` of the normal one).
     pub disk_util: Vec<DiskUtil>,
     /// Additional sections of the `zonal` object of the JSON formats, by name and in this order, such
     /// as counters of the plug or the scheduler.
     pub extra: Vec<(String, Value)>,
 }
 
-/// What a device did: an entry of fio's `disk_util`, with its names.
+/// The I/O of a device: an entry of fio's `disk_util`, with its names.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct DiskUtil {
     /// The device.

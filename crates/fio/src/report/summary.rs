@@ -49,7 +49,7 @@ impl Shown {
     }
 }
 
-/// What one direction of an entry has done.
+/// The I/O of one direction of an entry.
 #[derive(Clone, Copy)]
 pub(super) struct DirStats<'a> {
     pub stats: &'a IoStats,
@@ -98,7 +98,7 @@ pub(super) struct Group {
     pub id: u32,
     /// The units of its first job.
     pub units: Units,
-    /// What is shown of its jobs.
+    /// The facts shown of its jobs.
     pub shown: Vec<Shown>,
     /// By [`DataDir`].
     pub dirs: [GroupDir; 3],
@@ -160,7 +160,7 @@ impl<'a> Summary<'a> {
         Self { entries, groups }
     }
 
-    /// What an entry has done in a direction that is shown of it.
+    /// The I/O of an entry in a direction that is shown of it.
     pub fn dir<'s>(&'s self, entry: &'s Entry<'_>, shown: Shown) -> DirStats<'s> {
         let group = self.groups.iter().find(|group| group.id == entry.head.groupid);
         let group = group.expect("each entry was added to its group").of(shown);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the clones of one `flow_id` share.
+/// State that the clones of one `flow_id` share.
 #[derive(Debug, Default)]
 pub struct FlowTotals {
     weights: AtomicU64,

@@ -122,7 +122,7 @@ impl RunState {
         self.stopped = true;
     }
 
-    /// What to do next while running.
+    /// The next action while running.
     #[inline(never)]
     pub fn next(&mut self, generator: &mut Generator) -> NextIo {
         if self.flushing {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What the clones of a phase share.
+/// State that the clones of a phase share.
 #[derive(Debug, Default)]
 pub struct Standstill {
     running: AtomicU32,

@@ -9,7 +9,7 @@ use zonal_blk::Nanos;
 pub trait StatusSink: Send + Sync {
     /// A clone has started.
     fn start(&self, clone: usize);
-    /// What a clone has measured at the end of an interval; the first one has the number 1.
+    /// The measurements of a clone at the end of an interval; the first one has the number 1.
     fn publish(&self, clone: usize, interval: u64, stats: IoStats);
     /// The clone has ended, with these statistics.
     fn finish(&self, clone: usize, stats: IoStats);

@@ -15,7 +15,7 @@ pub struct SteadyState {
     pub max_deviation: f64,
     /// The slope of the regression line per measurement; 0 if the deviation is judged.
     pub slope: f64,
-    /// What is compared with the limit.
+    /// The value that is compared with the limit.
     pub value: f64,
     /// Whether the steady state has been reached.
     pub is_attained: bool,

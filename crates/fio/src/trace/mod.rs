@@ -75,7 +75,7 @@ pub struct TraceError {
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// What was found and what was expected.
+    /// The text found, and what was expected.
     pub problem: String,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct WriteId {
     pub time: Nanos,
 }
 
-/// What is known of a block to be read.
+/// The knowledge about a block to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// As in [`WriteId`].

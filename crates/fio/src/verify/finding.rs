@@ -5,23 +5,23 @@ use zonal_blk::Status;
 /// Limit of findings to keep; the others are only counted.
 const MAX_KEPT: usize = 100;
 
-/// What is wrong with a block.
+/// An error in a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// There is no header.
     Magic {
-        /// What was found.
+        /// The value found.
         found: u16,
-        /// What was expected.
+        /// The value expected.
         wanted: u16,
     },
     /// A field of the header is wrong.
     Header {
         /// The field.
         what: &'static str,
-        /// What was found.
+        /// The value found.
         found: u64,
-        /// What was expected.
+        /// The value expected.
         wanted: u64,
     },
     /// The header is damaged.
@@ -81,7 +81,7 @@ pub struct Finding {
     pub len: u64,
     /// Offset and length of the I/O that read it.
     pub io: (u64, u64),
-    /// What is wrong.
+    /// The mismatch.
     pub mismatch: Mismatch,
     /// The data, with `verify_dump`.
     pub dump: Option<Dump>,

@@ -2,7 +2,7 @@
 use super::header::{HEADER_LEN, Header, MAGIC, kind_of};
 use crate::job::{Checksum, VerifyMethod};
 
-/// What the header of a block says.
+/// The fields of a block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
     /// Length of the block in bytes, with its header.

@@ -98,7 +98,7 @@ fn several_formats_are_in_the_order_of_fio() {
     assert!(json < normal);
 }
 
-/// What fio 3.41 prints of a device.
+/// The text of fio 3.41 about a device.
 const DISK_STATS: &str = "
 Disk stats (read/write):
   vda: ios=99/101, sectors=792/808, merge=1/2, ticks=30/51, in_queue=83, util=3.50%

@@ -1,4 +1,4 @@
-//! What the frontends of virtual machines share.
+//! The parts that the frontends of virtual machines share.
 //!
 //! ```text
 //!  RunningServer  a listening socket, and the thread that has a client

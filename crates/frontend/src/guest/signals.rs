@@ -51,7 +51,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Those of the process.
+    /// The signals of this process.
     ///
     /// # Errors
     /// `ENOSYS`: the kernel has no asynchronous I/O; `EAGAIN`: others use all of it (`fs.aio-max-nr`);

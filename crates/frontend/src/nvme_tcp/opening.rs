@@ -63,7 +63,7 @@ pub(super) struct Opening {
     handshake: bool,
 }
 
-/// What a connection has become.
+/// The result of opening a connection.
 pub(super) enum Opened {
     Plain,
     Tls(Arc<TlsPsk>),

@@ -1,7 +1,7 @@
 //! The queues of a server, within its limits. The I/O queues of a host end with its admin queue, as
 //! NVMe over Fabrics requires (Base section 3.3.2).
 //!
-//! Whoever has not proven its name, and discovery, which needs none, have a pool of their own. A
+//! Connections without a proven name, and discovery, which needs none, have a pool of their own. A
 //! connection that finds it full takes the place of another: of the oldest of the address that has
 //! the most. So they keep nobody out, and count against no host whose name they use.
 use std::collections::BTreeMap;

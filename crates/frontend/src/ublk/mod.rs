@@ -4,7 +4,7 @@
 //!  Server     adds the device, or recovers it after a server was killed; deletes it
 //!  Control    /dev/ublk-control
 //!  Queue      the frontend of one queue, on a thread of its own: fetched requests -> bios -> commits
-//!  Tags       who owns each tag: the driver or the server
+//!  Tags       the owner of each tag: the driver or the server
 //!  Ring       /dev/ublkcN: commands, request descriptors
 //!  IoBuffers  the data of requests: copied (UBLK_F_USER_COPY) or as external buffers
 //! ```

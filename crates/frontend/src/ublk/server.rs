@@ -94,7 +94,7 @@ pub enum UblkError {
     Queue {
         /// Its number.
         queue: u16,
-        /// What failed.
+        /// The failures.
         error: io::Error,
     },
 }
@@ -256,7 +256,7 @@ impl Thread {
             Ok(begun) => (Ok(()), Some(begun)),
             Err(error) => (Err((number, error)), None),
         };
-        // Whoever started the thread waits for this, and for `ready` to be dropped.
+        // The thread that started this one waits for this, and for `ready` to be dropped.
         let _ = ready.send(outcome);
         drop(ready);
         let Some((mut queue, mut poller)) = begun else { return };

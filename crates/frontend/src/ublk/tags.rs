@@ -1,4 +1,4 @@
-//! Who owns each tag of a queue: the driver, which has a command in flight, or the server, which has
+//! The owner of each tag of a queue: the driver, which has a command in flight, or the server, which has
 //! a request to commit.
 //!
 //! ```text
@@ -23,7 +23,7 @@ enum TagState {
     Aborted,
 }
 
-/// What the completion of a command means.
+/// The meaning of a command's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchResult {
     /// The tag has a request.

@@ -15,7 +15,7 @@ use zonal_os::poll::WaitSet;
 
 type Reply = Result<Vec<u8>, Errno>;
 
-/// What the sessions of a server share with its workers.
+/// State that the sessions of a server share with its workers.
 #[derive(Clone)]
 pub struct FunctionShared {
     pub memory: Arc<RwLock<GuestMemory>>,

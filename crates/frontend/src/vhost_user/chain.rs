@@ -28,7 +28,7 @@ pub enum RingError {
     Chain(ChainError),
 }
 
-/// What is wrong with a chain.
+/// An error in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainError {
     IndirectNotNegotiated,
@@ -57,7 +57,7 @@ impl fmt::Display for ChainError {
                 MAX_CHAIN * 16
             ),
             ChainError::ReadableAfterWritable => {
-                write!(f, "a readable descriptor behind a writable one")
+                write!(f, "a readable descriptor after a writable one")
             }
             ChainError::NoHeader => write!(f, "a request without a whole header"),
             ChainError::NoStatus => write!(f, "a request without room for its status"),

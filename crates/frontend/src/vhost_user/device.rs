@@ -1,4 +1,4 @@
-//! What a guest sees of a device: features and configuration space, from the limits of its queue.
+//! A device as a guest sees it: features and configuration space, from the limits of its queue.
 use super::wire::{BlkConfig, HOST_MANAGED, ID_LEN, feature, protocol};
 use crate::ublk::append_max;
 use std::sync::Arc;

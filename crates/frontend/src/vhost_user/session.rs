@@ -23,7 +23,7 @@ use zonal_os::poll::WaitSet;
 /// Bytes of configuration space that a client may ask for.
 const MAX_CONFIG: u32 = 256;
 
-/// What the sessions of a server share with it.
+/// State that the sessions of a server share with it.
 pub struct DeviceShared {
     pub device: Arc<VirtioDevice>,
     pub memory: Arc<RwLock<GuestMemory>>,
@@ -331,7 +331,7 @@ impl Session {
         if !fits || bytes.len() != size as usize {
             return Err(wrong());
         }
-        // What lies behind is zeroes.
+        // The rest is zeroes.
         let mut space = [0; MAX_CONFIG as usize];
         let config = self.shared.device.config.as_bytes();
         space[..config.len()].copy_from_slice(config);

@@ -64,7 +64,7 @@ impl RingControl {
         self.stop.store(Stop::Not as u8, Ordering::Release);
     }
 
-    /// Ends the worker. Who has abandoned a ring does not come back to it.
+    /// Ends the worker. A client that has abandoned a ring does not come back to it.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
     }
@@ -144,7 +144,7 @@ pub struct Worker {
     bytes: usize,
     /// The guest has broken the ring: nothing is read of it any more.
     broken: bool,
-    /// What the thread waits for.
+    /// The event that the thread waits for.
     kick: Option<Arc<Eventfd>>,
     /// Of the thread that has the client.
     server: Arc<dyn WakeUp>,

@@ -1,6 +1,6 @@
 //! The options of a file system, with zonefs' names, and the table of its `errors=` option
 //! (Documentation/filesystems/zonefs.rst, "IO error handling").
-/// What to do after an I/O error (zonefs' `errors=`).
+/// The action after an I/O error (zonefs' `errors=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// All files become read-only.
@@ -34,7 +34,7 @@ pub struct Options {
     pub gid: u32,
     /// Their permissions.
     pub perm: u16,
-    /// What to do after an I/O error.
+    /// The action after an I/O error.
     pub on_error: OnError,
     /// A zone is opened when its file is opened for writing, up to the device's limit of open zones,
     /// and closed with it.

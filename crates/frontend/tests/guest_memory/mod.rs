@@ -1,4 +1,4 @@
-//! What clients of virtual machines' frontends share: memory of the guest, messages with descriptors,
+//! The parts that clients of virtual machines' frontends share: memory of the guest, messages with descriptors,
 //! patience.
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};

@@ -18,7 +18,7 @@ pub const SHADOW: u64 = 0x8000;
 pub const DATA: u64 = 0x40_0000;
 pub const MEMORY: usize = 16 << 20;
 const ADMIN_ENTRIES: u16 = 32;
-/// Those of an I/O queue; a command can be in flight on all but one.
+/// Entries of an I/O queue; a command can be in flight on all but one.
 pub const ENTRIES: u16 = 256;
 
 /// A submission queue and the completion queue with its identifier.

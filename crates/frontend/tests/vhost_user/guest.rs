@@ -98,7 +98,7 @@ impl Request {
     }
 }
 
-/// What the device answered: status, and what it wrote.
+/// The device's answer: status, and the data that it wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u8,

@@ -314,7 +314,7 @@ fn configuration_space_has_the_zones() {
     assert_eq!((number(20), config[34]), (4096, 3), "block size and queues");
     assert_eq!([72, 76, 80, 84, 88].map(number), [2048, 2, 3, 2048, 4096]);
     assert_eq!(config[92], 1, "host-managed");
-    assert_eq!(client.config(92, 8), [1, 0, 0, 0, 0, 0, 0, 0], "zeroes behind it");
+    assert_eq!(client.config(92, 8), [1, 0, 0, 0, 0, 0, 0, 0], "zeroes after it");
     assert_eq!(
         client.set(client::SET_CONFIG, &[&[32, 0, 0, 0, 1], [0; 8].as_slice()].concat(), &[]),
         Err(1)

@@ -1,4 +1,4 @@
-//! What happens after I/O errors: the table of zonefs' documentation, on a device that fails.
+//! The behaviour after I/O errors: the table of zonefs' documentation, on a device that fails.
 use super::support::*;
 use rustix::io::Errno;
 use zonal_blk::ZoneCondition;

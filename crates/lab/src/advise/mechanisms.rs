@@ -9,7 +9,7 @@ const NOTABLE_DIFFERENCE: f64 = 2.0;
 /// What the drive and the zone write plugs did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mechanisms {
-    /// What the drive spent its time on, in percent.
+    /// The shares of the drive's time, in percent.
     pub shares: Vec<(&'static str, f64)>,
     /// Events per second of the drive's time.
     pub rates: Vec<(&'static str, f64)>,

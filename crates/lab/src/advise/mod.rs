@@ -26,7 +26,7 @@ use zonal_sim::CostModel;
 /// Queue depths to try beside that of the jobs.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];
 
-/// What makes a configuration the best.
+/// The figure by which a configuration is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Most bytes per second.
@@ -35,7 +35,7 @@ pub enum Goal {
     Latency,
 }
 
-/// What to try, and for how long.
+/// The actions to try, and for how long.
 #[derive(Clone, Debug)]
 pub struct AdviseOptions {
     /// The device: a spec or a TOML profile.
@@ -49,13 +49,13 @@ pub struct AdviseOptions {
     pub depths: Vec<u32>,
     /// Virtual seconds per configuration.
     pub seconds: f64,
-    /// What makes a configuration the best.
+    /// The goal.
     pub goal: Goal,
     /// The first seed of the jobs and of the device.
     pub seed: u64,
     /// How often each configuration is measured, each time with the next seed.
     pub seeds: u32,
-    /// What an I/O costs the thread that submits it.
+    /// The cost of an I/O for the thread that submits it.
     pub io_cost: CostModel,
 }
 
@@ -86,7 +86,7 @@ pub struct Advice {
     pub device: String,
     /// One line that describes the device.
     pub description: String,
-    /// What makes a configuration the best.
+    /// The goal.
     pub goal: Goal,
     /// How often each configuration was measured.
     pub seeds: u32,

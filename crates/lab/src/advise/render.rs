@@ -240,7 +240,7 @@ fn charts(advice: &Advice) -> Vec<Chart> {
     charts
 }
 
-/// What the drive spent its time on in the best configuration of each scheduler and policy; `None` if
+/// The shares of the drive's time in the best configuration of each scheduler and policy; `None` if
 /// the model does not count that.
 fn drive_time_chart(advice: &Advice) -> Option<Chart> {
     let name = |trial: &Trial| Configuration { depth: None, ..trial.configuration.clone() }.name();

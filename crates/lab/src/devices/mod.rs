@@ -49,7 +49,7 @@ pub struct Devices {
     by_name: BTreeMap<String, Vec<Stack>>,
 }
 
-/// What the jobs of one device need.
+/// The needs of the jobs of one device.
 #[derive(Default)]
 struct DeviceUse<'a> {
     /// Channels in use at the same time, at most.

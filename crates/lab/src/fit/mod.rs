@@ -63,7 +63,7 @@ pub struct FitOptions {
     pub run: RunOptions,
 }
 
-/// What became of an option.
+/// The verdict on an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was adjusted.
@@ -90,13 +90,13 @@ pub struct Adjusted {
     pub effect: f64,
     /// The standard error of its value in percent, as far as the measurements determine it.
     pub uncertainty: Option<f64>,
-    /// What became of it.
+    /// The verdict on it.
     pub verdict: Verdict,
 }
 
 /// A profile that was fitted.
 pub struct Fitted {
-    /// What became of the options.
+    /// The options, adjusted or kept.
     pub options: Vec<Adjusted>,
     /// The profile's text with the fitted values.
     pub profile: String,

@@ -58,7 +58,7 @@ impl<'a> Loads<'a> {
         Ok(())
     }
 
-    /// What is known of the loads `all`, for some of them.
+    /// The part of the model of the loads `all` that is about some of them.
     pub fn only(&self, of: &Linear, all: &[usize], some: &[usize]) -> Linear {
         let kept = all.iter().flat_map(|load| {
             let keep = some.contains(load);

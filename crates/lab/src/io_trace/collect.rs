@@ -1,4 +1,4 @@
-//! What is traced, in memory, up to a limit that all of it shares.
+//! The events traced, in memory, up to a limit that all of them share.
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{Bytes, Nanos, TraceEvent, TraceSink, TraceSource, Tracer};

@@ -1,4 +1,4 @@
-//! What was done inside a device while an I/O was with it.
+//! The work inside a device while an I/O was with it.
 //!
 //! A disk has one head: whatever it did meanwhile, for this I/O or for another, is what the I/O took. A
 //! flash drive has dies: of a read counts the one that was done last, what it did before it came to
@@ -10,7 +10,7 @@ use zonal_blk::{Nanos, Tag};
 use zonal_device::flash::FlashActivity;
 use zonal_device::hdd::HeadActivity;
 
-/// What is known of the inside of a device.
+/// The activities inside a device.
 pub(super) enum Inside<'a> {
     Nothing,
     Head(Head<'a>),
@@ -94,7 +94,7 @@ fn add(sums: &mut [u64; 3], activity: HeadActivity, time: Nanos) {
     }
 }
 
-/// What the dies did.
+/// The activity of the dies.
 pub(super) struct Flash<'a> {
     /// By die, in order.
     dies: HashMap<u32, Vec<&'a FlashEntry>>,

@@ -1,5 +1,5 @@
-//! What happens to each I/O of a run between its submission and its completion: for trace viewers
-//! ([`Format`]), and explained by percentile ([`IoTrace::sections`]).
+//! The way of each I/O of a run from its submission to its completion: for trace viewers ([`Format`]),
+//! and explained by percentile ([`IoTrace::sections`]).
 mod blktrace;
 mod chrome;
 mod collect;
@@ -45,7 +45,7 @@ impl Format {
     }
 }
 
-/// What to trace.
+/// The events to trace.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The file and its format; `None` to trace for [`IoTrace::sections`] alone.
@@ -61,7 +61,7 @@ pub struct IoTrace {
     settings: Settings,
     budget: Arc<Budget>,
     devices: Vec<DeviceTrace>,
-    /// What was traced, put together once the jobs have ended.
+    /// The trace, put together once the jobs have ended.
     traced: OnceLock<Vec<Traced>>,
 }
 
@@ -72,12 +72,12 @@ struct DeviceTrace {
     flash: Option<Arc<Log<FlashEntry>>>,
 }
 
-/// What was traced of one device.
+/// The trace of one device.
 struct Traced {
     name: String,
     /// By the time of their submission.
     lives: Vec<Life>,
-    /// What the head of a rotating disk did, in order.
+    /// The activities of a rotating disk's head, in order.
     heads: Vec<HeadEntry>,
     /// What the dies of a flash drive did; that of each die in order.
     flash: Vec<FlashEntry>,
@@ -162,7 +162,7 @@ impl IoTrace {
         Ok(self.summary())
     }
 
-    /// What was traced. To be called once the jobs have ended.
+    /// The trace. To be called once the jobs have ended.
     pub fn summary(&self) -> Summary {
         let ios: usize = self.traced().iter().map(|device| device.lives.len()).sum();
         Summary { ios: ios as u64, full_at: self.budget.full_at() }

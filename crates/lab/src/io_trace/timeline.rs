@@ -169,7 +169,7 @@ fn lanes(mut slices: Vec<Slice>) -> Vec<Vec<Slice>> {
     lanes
 }
 
-/// What the head does until its next activity; the last one has no end.
+/// The head's activity until its next activity; the last one has no end.
 fn head(entries: &[HeadEntry]) -> Vec<Slice> {
     let slice = |pair: &[HeadEntry]| {
         let (entry, next) = (&pair[0], &pair[1]);

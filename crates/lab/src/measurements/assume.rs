@@ -1,4 +1,4 @@
-//! What reports do not say: in which order the host kept writes to a zone, and the I/O scheduler.
+//! Facts that reports leave out: in which order the host kept writes to a zone, and the I/O scheduler.
 use super::JobLoad;
 use anyhow::{Context, Result, ensure};
 use std::str::FromStr;

@@ -1,9 +1,9 @@
-//! What a model did under a load.
+//! Figures of a model under a load.
 use super::{Cell, Metric};
 use zonal_fio::job::DataDir;
 use zonal_fio::stats::{Histogram, IoStats, PERCENTILES};
 
-/// What was done in one direction.
+/// The I/O done in one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// I/Os a second.
@@ -24,7 +24,7 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// What was done in a direction, or in all.
+    /// The I/O done in a direction, or in all.
     pub fn of(&self, dir: Option<DataDir>) -> &Figures {
         &self.figures[dir.map_or(3, |dir| dir as usize)]
     }

@@ -1,4 +1,4 @@
-//! What was measured on a drive, and the loads that it was measured under.
+//! Measurements of a drive, and the loads under which they were taken.
 //!
 //! ```text
 //!  table     CSV: one figure a line, the load as a name such as `append:write` with its numbers
@@ -105,7 +105,7 @@ pub struct Cell {
     pub load: usize,
     /// The direction that it is about; `None` for all I/O together.
     pub dir: Option<DataDir>,
-    /// What was measured.
+    /// The measurements.
     pub metric: Metric,
     /// The figure, in the metric's unit.
     pub value: f64,
@@ -209,7 +209,7 @@ pub struct Cells {
     pub distributions: Vec<Distribution>,
     /// Cells of loads on several namespaces, which no model has.
     pub skipped: usize,
-    /// What was assumed where files do not say it, each once.
+    /// The assumptions made where files do not say it, each once.
     pub assumptions: Vec<String>,
 }
 

@@ -207,7 +207,7 @@ pub struct NamedLoad {
     pub driver: String,
     /// The LBA format.
     pub lba: u32,
-    /// What is done.
+    /// The action.
     pub kind: LoadKind,
     /// Block size in bytes; of zone management, the bytes written before.
     pub block: u64,

@@ -28,7 +28,7 @@ const SETTLE: Nanos = Nanos(1_000_000);
 pub struct RunOptions {
     /// The name of the device.
     pub device: String,
-    /// What I/O costs the host; `None` for the costs of the host that a load names.
+    /// The cost of I/O for the host; `None` for the costs of the host that a load names.
     pub costs: Option<CostModel>,
     /// Virtual seconds that are measured per load, at least; `None` for those that suit the device.
     pub seconds: Option<f64>,

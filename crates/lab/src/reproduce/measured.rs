@@ -30,7 +30,7 @@ pub struct MeasuredTable {
     pub table: Table,
     /// Its published figures.
     pub figures: Vec<Figure>,
-    /// What was measured.
+    /// The measurements.
     pub results: Results,
     /// How it was measured.
     pub settings: MeasureSettings,

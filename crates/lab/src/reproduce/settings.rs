@@ -18,7 +18,7 @@ pub struct MeasureSettings {
     pub seconds: Option<f64>,
     /// The seed of the first round; each further round has the next.
     pub seed: u64,
-    /// What an I/O costs its thread in virtual time.
+    /// The cost of an I/O for its thread in virtual time.
     pub costs: CostModel,
 }
 

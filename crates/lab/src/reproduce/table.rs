@@ -1,4 +1,4 @@
-//! What a table is: cells that can be measured, and what each is compared with.
+//! A published table: cells that can be measured, each with the value that it is compared with.
 use super::measured::MeasuredTable;
 use super::published::{self, Figure, Key};
 use super::settings::MeasureSettings;
@@ -61,7 +61,7 @@ impl FigureUse {
         }
     }
 
-    /// What is printed after a published figure.
+    /// The text after a published figure.
     pub fn mark(self) -> &'static str {
         match self {
             FigureUse::Prediction => "",
@@ -91,7 +91,7 @@ pub enum Layout {
     List,
     /// A list in which the table's rows are curves and its columns points at equal distances.
     Curves {
-        /// What varies from column to column.
+        /// The option that varies from column to column.
         axis: &'static str,
     },
 }
@@ -128,7 +128,7 @@ pub struct Cell {
     pub unit: Unit,
     /// How it is measured.
     pub setup: Setup,
-    /// What it is compared with, by [`Table::comparisons`].
+    /// The value that it is compared with, by [`Table::comparisons`].
     pub bases: Vec<Option<Base>>,
 }
 

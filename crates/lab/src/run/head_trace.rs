@@ -1,4 +1,4 @@
-//! What the heads of rotating disks do during a run, as CSV.
+//! The movements of the heads of rotating disks during a run, as CSV.
 use crate::devices::Devices;
 use anyhow::{Context, Result, bail};
 use std::fs::File;

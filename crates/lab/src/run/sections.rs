@@ -36,7 +36,7 @@ pub fn sections(
     tps(finished).into_iter().chain(file_systems).chain(counted).collect()
 }
 
-/// What each device did, unless no job wants to know (`disk_util=0`).
+/// The I/O of each device, unless no job wants to know (`disk_util=0`).
 pub fn disk_util(finished: &[FinishedTask], devices: &Devices) -> Vec<DiskUtil> {
     let is_wanted = finished.iter().any(|finished| finished.task.job.logs.disk_util);
     let counted = devices.iter().filter(|_| is_wanted);

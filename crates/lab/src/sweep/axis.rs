@@ -1,4 +1,4 @@
-//! What a sweep varies: `iodepth=1,2,4..128`.
+//! The options that a sweep varies: `iodepth=1,2,4..128`.
 use anyhow::{Context, Result, bail, ensure};
 use std::iter::successors;
 use zonal_blk::sched::Scheduler;
@@ -37,7 +37,7 @@ impl Axis {
     /// on up to B; a value with commas is in double quotes.
     ///
     /// # Errors
-    /// What is wrong, with the nearest right name.
+    /// The error, with the nearest right name.
     pub fn parse(text: &str) -> Result<Self> {
         let (name, values) = text
             .split_once('=')
@@ -61,7 +61,7 @@ impl Axis {
     /// The axis of this name with these values.
     ///
     /// # Errors
-    /// What is wrong, with the nearest right name.
+    /// The error, with the nearest right name.
     pub fn of(name: &str, values: Vec<String>) -> Result<Self> {
         let target = Target::named(name)?;
         for (at, value) in values.iter().enumerate() {

@@ -53,19 +53,19 @@ const KEYS: [&str; 14] = [
 const RANGE_KEYS: [&str; 4] = ["from", "to", "step", "factor"];
 /// What `search` can be. Bayesian search is that of the Python package.
 const SEARCHES: [&str; 3] = ["grid", "random", "bayesian"];
-/// What an I/O costs its thread in virtual time, unless something else is said.
+/// The cost of an I/O for its thread in virtual time, unless something else is said.
 pub const IO_COST: CostModel = CostModel::Flat(Nanos(1000));
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug)]
 pub struct SweepFile {
     /// The jobs as arguments: [`JOBS`] for those of [`SweepOptions::job_text`].
     pub job_args: Vec<OsString>,
-    /// What to vary, and what stays.
+    /// The options to vary, and the ones that stay.
     pub options: SweepOptions,
     /// Axes that are ranges of whole numbers, by their place.
     pub ranges: Vec<Option<NumberRange>>,
-    /// So many points are to be chosen by Bayesian search, in place of [`SweepOptions::search`].
+    /// This many points are to be chosen by Bayesian search, in place of [`SweepOptions::search`].
     pub bayesian: Option<usize>,
     /// The name, without extension, of the file that keeps what was measured.
     pub output: Option<PathBuf>,
@@ -103,7 +103,7 @@ pub fn read(path: &Path) -> Result<SweepFile> {
 /// Parses the text of a file of this name.
 ///
 /// # Errors
-/// What is wrong, with file and line.
+/// The error, with file and line.
 pub fn parse(name: &str, text: &str) -> Result<SweepFile> {
     let source = Source { name, text };
     let table = DeTable::parse(text).map_err(|error| {

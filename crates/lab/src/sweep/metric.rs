@@ -1,4 +1,4 @@
-//! What a sweep is for: the figure by which points are compared.
+//! The figure by which the points of a sweep are compared.
 use super::{PERCENTILES, Point, Sample, Sweep};
 use anyhow::{Result, bail};
 

@@ -47,10 +47,10 @@ pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 /// What a job file is called that is a text of [`SweepOptions`].
 pub const JOBS: &str = "<jobs>";
 
-/// What to vary, and what stays.
+/// The options to vary, and the ones that stay.
 #[derive(Clone, Debug)]
 pub struct SweepOptions {
-    /// What is varied; the last axis changes fastest.
+    /// The axes; the last axis changes fastest.
     pub axes: Vec<Axis>,
     /// The device of all jobs; `None` for their own, or an axis.
     pub device: Option<String>,
@@ -67,7 +67,7 @@ pub struct SweepOptions {
     pub seconds: Option<f64>,
     /// The clock.
     pub clock: ClockKind,
-    /// What an I/O costs its thread in virtual time.
+    /// The cost of an I/O for its thread in virtual time.
     pub io_cost: CostModel,
     /// Which combinations are measured.
     pub search: Search,
@@ -75,7 +75,7 @@ pub struct SweepOptions {
     pub metric: Option<Metric>,
     /// The text of the job file [`JOBS`], if the arguments name it.
     pub job_text: Option<String>,
-    /// What is wrong with one point is its result, as is an I/O that fails.
+    /// An error at one point is its result, as is an I/O that fails.
     pub goes_on: bool,
     /// A file that keeps the samples.
     pub resume: Option<PathBuf>,
@@ -83,7 +83,7 @@ pub struct SweepOptions {
     pub notices: Notices,
 }
 
-/// What was measured at a point with a seed.
+/// The measurements at a point with a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// The seed.
@@ -104,7 +104,7 @@ type Measured = Result<Sample, String>;
 pub struct Point {
     /// For each axis, the index of its value.
     pub at: Vec<usize>,
-    /// What was measured.
+    /// The measurements.
     pub samples: Vec<Sample>,
     /// Why a sample failed.
     pub failure: Option<String>,

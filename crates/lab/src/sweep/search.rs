@@ -12,7 +12,7 @@ pub const MAX_POINTS: usize = 100_000;
 pub enum Search {
     /// All combinations.
     Grid,
-    /// So many at random, none twice.
+    /// This many at random, none twice.
     Random {
         /// How many; all combinations if there are no more.
         points: usize,

@@ -81,7 +81,7 @@ impl StateFile {
         Ok(StateFile { known, file: Some(Mutex::new(file)) })
     }
 
-    /// What is known of a load.
+    /// The prediction for a load, if there is one.
     pub fn get(&self, load: &Load) -> Option<Predicted> {
         self.known.get(&key(load)).cloned()
     }

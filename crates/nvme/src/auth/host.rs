@@ -21,7 +21,7 @@ pub enum HostAuthError {
     /// The host fails the authentication: the controller's message is invalid or its response wrong.
     #[error("{what}")]
     ControllerRejected {
-        /// What is wrong.
+        /// The error.
         what: &'static str,
         /// AUTH_Failure2, to be sent.
         failure2: Vec<u8>,

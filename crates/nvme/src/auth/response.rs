@@ -2,7 +2,7 @@
 use super::Hash;
 use zeroize::Zeroizing;
 
-/// Who responds.
+/// The side that responds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Responder {
     Host,

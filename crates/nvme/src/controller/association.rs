@@ -1,4 +1,4 @@
-//! What the queues of one controller share. No I/O takes a lock here.
+//! The state that the queues of one controller share. No I/O takes a lock here.
 use super::ERROR_ENTRIES;
 use super::async_events::AsyncEvents;
 use crate::NvmeStatus;

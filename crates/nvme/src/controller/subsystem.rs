@@ -128,7 +128,7 @@ impl Subsystem {
     /// Adds a namespace. Hosts get an event.
     ///
     /// # Errors
-    /// What is wrong with the identifier.
+    /// The error in the identifier.
     pub fn add(&self, nsid: u32, namespace: Arc<Namespace>) -> Result<(), AddNamespaceError> {
         let mut state = self.state();
         if !(1..=MAX_NAMESPACES).contains(&nsid) {

@@ -24,7 +24,7 @@ pub trait NamespaceLayout: Send + Sync {
     fn protection(&self) -> Protection;
 }
 
-/// What the paths of a namespace share.
+/// State that the paths of a namespace share.
 #[derive(Debug)]
 pub struct NamespaceHead {
     /// What the scan found.

@@ -293,7 +293,7 @@ pub struct PduError {
     pub information: u32,
     /// The type of the PDU.
     pub kind: PduType,
-    /// What is wrong.
+    /// The error.
     pub what: &'static str,
     /// Its value.
     pub found: u64,

@@ -1,4 +1,4 @@
-//! What a host offers in its ClientHello, and what a target has for it.
+//! The keys that a host offers in its ClientHello, and the ones that a target has for it.
 use super::{Psks, TlsPsk};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use std::collections::BTreeMap;

@@ -138,7 +138,7 @@ fn controllers_have_identifiers_of_their_own() {
     let (second, third) = (connect(), connect());
     assert_eq!((host.admin.cntlid(), second.cntlid(), third.cntlid()), (1, 2, 3));
     drop(second);
-    assert_eq!(connect().cntlid(), 4, "an identifier is not used again at once");
+    assert_eq!(connect().cntlid(), 4, "an identifier is not used again immediately");
 }
 
 #[test]

@@ -277,7 +277,7 @@ fn data(cid: u16, ttag: u16, offset: u32, last: bool, len: usize) -> Pdu {
     Pdu::HostData { cid, ttag, offset, last, data: vec![1; len].into() }
 }
 
-/// What the peer is told: FES, FEI, and the header of the PDU that is at fault.
+/// The report to the peer: FES, FEI, and the header of the PDU that is at fault.
 fn termination(output: &[u8], sender: Role) -> (u16, u32, Vec<u8>) {
     let limits = DataLimits { in_capsule: 0, data: 4096 };
     let mut decoder = Decoder::new(sender, limits);

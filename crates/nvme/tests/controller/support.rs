@@ -192,7 +192,7 @@ impl Host {
     /// The only response to a command.
     pub fn send(&mut self, sqe: impl Into<Sqe>, data: &[u8]) -> Ended {
         let mut responses = self.responses(sqe.into(), data);
-        assert_eq!(responses.len(), 1, "one answer, at once");
+        assert_eq!(responses.len(), 1, "one answer, immediately");
         Ended::of(responses.remove(0))
     }
 

@@ -427,7 +427,7 @@ fn every_action_on_zones_with_and_without_a_zrwa() {
         ("open with a ZRWA", OPEN, slba, ZRWA, open_zrwa),
         ("flush 2 blocks", ZRWA_FLUSH, slba + 1, 0, flush),
         ("flush 1 block", ZRWA_FLUSH, slba, 0, same(flush_status(field))),
-        ("flush behind the area", ZRWA_FLUSH, slba + 5, 0, same(flush_status(field))),
+        ("flush after the area", ZRWA_FLUSH, slba + 5, 0, same(flush_status(field))),
         ("flush to the zone's end", ZRWA_FLUSH, slba + ZONE - 1, 0, same(flush_status(field))),
         ("flush all", ZRWA_FLUSH, slba + 1, ALL, same([field; 10])),
         ("close", CLOSE, slba, 0, close),

@@ -355,7 +355,7 @@ mod tests {
             while came < until {
                 socket.wait(true, false, None);
                 let (found, paused) = receive(&mut socket, &mut data[came..]);
-                assert!(found > 0 && !paused, "what has arrived is taken at once");
+                assert!(found > 0 && !paused, "data that have arrived are taken immediately");
                 came += found;
             }
             let missing = data.len() - came;

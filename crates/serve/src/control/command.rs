@@ -129,7 +129,7 @@ impl Command {
     /// Parses a command.
     ///
     /// # Errors
-    /// What was found and what was expected.
+    /// The text found, and what was expected.
     pub fn parse(words: &[String]) -> Result<Self, CommandError> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let wrong = |command, expected| {
@@ -206,7 +206,7 @@ const ANA_ARGUMENTS: &str = "nothing, or ADDRESS:PORT and optimized, non-optimiz
      persistent-loss or change";
 const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend";
 
-const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not at once, \
+const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not immediately, \
      --after WRITES, --at-mark TEXT or --in-write; or [--image IMAGE]; or cancel";
 
 /// The options of a loss of power, each once; the moment is one of four.

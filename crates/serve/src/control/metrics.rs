@@ -148,7 +148,7 @@ fn of_device(managed: &ManagedDevice, snapshot: &Snapshot, samples: &mut Samples
     }
 }
 
-/// What the device itself counts.
+/// The device's own counts.
 fn of_model(answer: &Answer, name: (&str, &str), samples: &mut Samples) {
     for &(event, count) in &answer.stats.counts {
         samples.add(EVENTS, &[name, ("event", event)], count as f64);

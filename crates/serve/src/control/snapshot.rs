@@ -1,4 +1,4 @@
-//! What a metrics page says about a device that may have to be waited for: its zones and events.
+//! Facts on a metrics page that a device may be slow to give: its zones and events.
 //!
 //! A thread asks the device, one at a time. A page waits for the answer up to [`PATIENCE`] and has
 //! the last one otherwise; while the thread still waits, later pages have that immediately.

@@ -14,7 +14,7 @@ pub enum ServeError {
         option: &'static str,
         /// Its value, where there may be several.
         value: Option<String>,
-        /// What is wrong, or why not.
+        /// The error.
         source: Box<dyn Error + Send + Sync>,
     },
     /// A device is unsuitable.

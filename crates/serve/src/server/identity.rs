@@ -1,4 +1,4 @@
-//! Who a served subsystem and its namespaces are: to a host, two servers with equal identities are two
+//! The identities of a served subsystem and its namespaces: to a host, two servers with equal identities are two
 //! paths to the same data.
 use super::{NvmeOptions, ServeError, expected};
 use zonal_backend::Stack;

@@ -23,7 +23,7 @@ pub trait Export: Send {
     }
 }
 
-/// What the server waits for.
+/// The event that the server waits for.
 pub enum Event {
     /// It is to stop.
     Stopped,

@@ -1,4 +1,4 @@
-//! What the page shows of a device at one moment, and what has happened since the moment before.
+//! The state of a device at one moment, as the page shows it, with the changes since the moment before.
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zonal_blk::{IoHistograms, TIME_RANGES, ZoneCondition};
@@ -129,7 +129,7 @@ pub struct Event {
     pub at: u64,
     /// The zone.
     pub zone: Option<u32>,
-    /// What happened.
+    /// The event.
     pub what: String,
 }
 
@@ -162,7 +162,7 @@ impl Frame {
     /// Checks what a file may have wrong, of a frame of this device.
     ///
     /// # Errors
-    /// What was found and what was expected.
+    /// The text found, and what was expected.
     pub(super) fn check(&self, info: &DeviceInfo) -> Result<(), String> {
         let cells = info.cells();
         let known = |c: char| crate::control::Cell::CONDITIONS.iter().any(|&(known, _)| known == c);
@@ -215,7 +215,7 @@ pub(super) fn thin<T>(points: &mut Vec<T>) {
     });
 }
 
-/// What was counted between two histograms, by range.
+/// The counts between two histograms, by range.
 pub(super) fn between(before: &IoHistograms, after: &IoHistograms) -> [Vec<(u8, u64)>; 2] {
     let difference = |before: &[u64], after: &[u64]| {
         let counts = before.iter().zip(after).map(|(before, after)| after.saturating_sub(*before));

@@ -30,7 +30,7 @@ const MAX_FILE_FRAMES: usize = MAX_DEVICES * MAX_FRAMES;
 const MAX_LINE: u64 = 1 << 20;
 const MAX_FILE: u64 = 512 << 20;
 
-/// What was seen of a run.
+/// The observations of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recording {
     /// What was run.
@@ -41,7 +41,7 @@ pub struct Recording {
     pub devices: Vec<RecordedDevice>,
 }
 
-/// What was seen of a device.
+/// The observations of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RecordedDevice {
     /// The device.

@@ -93,7 +93,7 @@ impl Sampler {
         }
     }
 
-    /// What does not change.
+    /// The facts that do not change.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -300,7 +300,7 @@ fn state(zone: &Zone) -> (ZoneCondition, u64) {
     (zone.cond, crate::control::written(zone))
 }
 
-/// What became of a zone between two frames. `managed` says that somebody opened, closed, finished or
+/// The change of a zone between two frames. `managed` says that somebody opened, closed, finished or
 /// reset zones meanwhile.
 fn change(
     before: (ZoneCondition, u64),

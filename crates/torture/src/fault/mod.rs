@@ -71,7 +71,7 @@ pub struct FaultSpec {
     pub effect: Effect,
     /// The status that the device reports, whatever was executed; `None` for the real one.
     pub status: Option<Status>,
-    /// What the device does when the layer aborts it.
+    /// The device's reaction when the layer aborts it.
     pub on_abort: AbortResponse,
 }
 

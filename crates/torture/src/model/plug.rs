@@ -1,11 +1,11 @@
-//! What the layer knows about each zone, and which write is in flight.
+//! A model of the layer's state for each zone, with the write in flight.
 use super::bios::Part;
 use super::{CheckResult, Model, Violation, require};
 use crate::config::Policy;
 use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Op, Prio, Sector, Status, Zone, ZoneCondition, ZoneKind};
 
-/// What the layer knows about a write pointer.
+/// The layer's knowledge of a write pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KnownWp {
     Conventional,

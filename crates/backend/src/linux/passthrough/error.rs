@@ -48,7 +48,7 @@ pub enum NodeError {
     /// A command did not reach the controller.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The kernel's reason.
         source: io::Error,
@@ -56,7 +56,7 @@ pub enum NodeError {
     /// The controller failed a command.
     #[error("{doing}: the controller answered {status:?}")]
     Refused {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The status.
         status: NvmeStatus,

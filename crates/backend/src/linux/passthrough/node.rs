@@ -1,4 +1,4 @@
-//! What sysfs knows of a generic node. A node is found by its device number, whatever its name.
+//! The attributes of a generic node in sysfs. A node is found by its device number, whatever its name.
 use super::error::NodeError;
 use crate::linux::sysfs::{self, Attributes};
 use std::fs::{self, File};

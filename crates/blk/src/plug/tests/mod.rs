@@ -1,4 +1,4 @@
-//! What zone write plugging promises, by the numbers of the behaviours (A1 to A47).
+//! The promises of zone write plugging, by the numbers of the behaviours (A1 to A47).
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 mod append;
 mod attach;

@@ -16,7 +16,7 @@ pub(super) struct Rules {
     pub(super) merges: bool,
 }
 
-/// What the layer knows of a write pointer.
+/// The layer's knowledge of a write pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     At(u64),

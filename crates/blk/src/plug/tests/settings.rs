@@ -1,4 +1,4 @@
-//! What can be changed about a queue while nothing is inside.
+//! Settings of a queue that can be changed while nothing is inside.
 use crate::bio::Bio;
 use crate::op::Op;
 use crate::queue::{QueueOptions, SwitchError};

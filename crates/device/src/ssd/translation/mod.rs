@@ -278,7 +278,7 @@ impl Translation {
         true
     }
 
-    /// Places a page behind a frontier.
+    /// Places a page after a frontier.
     #[inline]
     fn append(&mut self, page: Page, frontier: u16, stream: u16) -> u32 {
         let number = usize::from(frontier);

@@ -104,7 +104,7 @@ fn zone_that_another_job_resets_after_it_was_chosen_is_written_from_its_start() 
         let trim = io(a.next(DataDir::Trim, BLOCK));
         assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
         assert_eq!(a.done(trim.op, 0), None);
-        assert_eq!(write(&mut b), 0, "not behind what was there when it chose");
+        assert_eq!(write(&mut b), 0, "not after the data that was there when it chose");
     }
 }
 
@@ -129,7 +129,7 @@ fn a_job_that_meets_a_zone_of_another_waits_until_it_lets_go() {
     assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
     assert_eq!(b.next(DataDir::Write, BLOCK), NextIo::Contended);
     a.done(first.op, first.zone.expect("a zone"));
-    assert_eq!(write(&mut b), BLOCK, "behind the first job's block");
+    assert_eq!(write(&mut b), BLOCK, "after the first job's block");
 }
 
 #[test]

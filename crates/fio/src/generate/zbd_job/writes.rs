@@ -5,7 +5,7 @@ use crate::generate::zbd::{Acquire, OwnedZone};
 use crate::job::DataDir;
 use zonal_blk::{BioFlags, Op};
 
-/// What became of an attempt to write to a zone.
+/// The result of an attempt to write to a zone.
 enum Attempt {
     /// This is to be done.
     Next(NextIo),

@@ -1,4 +1,4 @@
-//! What I/O a job does: directions and offsets, how much, how many at a time, how fast, and on zones.
+//! The I/O of a job: directions and offsets, how much, how many at a time, how fast, and on zones.
 use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u32, triple};
 use crate::job::{Extent, RateProcess, ZoneMode};
 use crate::options::RwPattern;

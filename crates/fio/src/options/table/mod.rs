@@ -68,7 +68,7 @@ pub struct OptionSpec {
     pub kind: ValueKind,
     /// Default as shown in the help text; empty for none.
     pub default: &'static str,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub help: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a report shows.
+//! The contents of a report.
 use super::{OptionSpec, ValueKind};
 use crate::job::UnifiedReporting;
 

@@ -1,4 +1,4 @@
-//! What may be read, written and truncated, and how a file recovers from an error.
+//! Plans of reads, writes and truncations, and the recovery of a file from an error.
 //!
 //! Each operation is planned here, done by a worker, and reported back with its status. Invariant: a
 //! sequential file is written only at its end, also while writes are in flight.

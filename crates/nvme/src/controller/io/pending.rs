@@ -10,7 +10,7 @@ use crate::wire::zone::{ALLOCATE_ZRWA, SELECT_ALL, SendAction, ZoneSend};
 use std::sync::atomic::{AtomicU64, Ordering};
 use zonal_blk::{Buf, Completion, Op, Status, Zone, ZoneCondition, ZoneRefusal};
 
-/// What the completion of a bio means for its command.
+/// The meaning of a bio's completion for its command.
 #[derive(Debug)]
 pub(super) enum CompletionKind {
     /// Its status is the command's.

@@ -1,4 +1,4 @@
-//! What a function and its workers share: doorbells, mail, and what has ended.
+//! The state that a function and its workers share: doorbells, mail, and queues that have ended.
 //!
 //! A worker that is about to sleep says so and then looks for work; a thread that has work for it puts it
 //! there and then looks whether it sleeps. Fences between the two make one of them see the other.

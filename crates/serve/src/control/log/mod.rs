@@ -38,7 +38,7 @@ pub enum Format {
     Json,
 }
 
-/// What is logged, and how.
+/// The values that are logged, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
     /// The form of a line.

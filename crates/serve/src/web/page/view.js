@@ -235,7 +235,7 @@ const drawHeat = (plot, run, c, window, rows, each) => {
 // ---- plots: each draws a run, and has its rows as a table --------------------------------------
 const PLOTS = [
   {
-    id: 'heat', title: 'Where is written', unit: 'zones over time', wide: true,
+    id: 'heat', title: 'Write activity', unit: 'zones over time', wide: true,
     wanted: (run) => run.info.zones > 0,
     draw(plot, run) {
       const color = theme(), c = canvasOf(plot, 200), window = shown();
@@ -257,7 +257,7 @@ const PLOTS = [
     },
   },
   {
-    id: 'head', title: 'Way of the head', unit: 'outer edge above, inner edge below', wide: true,
+    id: 'head', title: 'Head position', unit: 'outer edge above, inner edge below', wide: true,
     wanted: (run) => run.frames.some((frame) => frame.head.length),
     draw(plot, run) {
       const color = theme(), c = canvasOf(plot, 200), window = shown(), { g } = c;
@@ -308,7 +308,7 @@ const PLOTS = [
     row: (frame) => [seconds(frame.at), frame.ios.reads, frame.ios.writes, frame.ios.others, frame.ios.failures],
   },
   {
-    id: 'latency', title: 'Time with the device', unit: 'number of requests by time, with p50 and p99', labels: 30, wanted: () => true,
+    id: 'latency', title: 'Device latency', unit: 'number of requests by time, with p50 and p99', labels: 30, wanted: () => true,
     draw(plot, run) {
       const color = theme(), c = canvasOf(plot, 180), window = shown();
       let low = state.ranges.length - 1, high = 0;
@@ -463,7 +463,7 @@ const since = (run) => (run.info.while_watched ? ', while watched' : '');
 const TILES = [
   ['Writes', (frame) => [count(frame.d.writes), `/s, ${bytes(frame.d.writtenBytes)}/s`]],
   ['Reads', (frame) => [count(frame.d.reads), `/s, ${bytes(frame.d.readBytes)}/s`]],
-  ['Time with the device', (frame) => (frame.d.p50 === null ? ['none', ''] : [nanos(frame.d.p50), ` p50, ${nanos(frame.d.p99)} p99`])],
+  ['Device latency', (frame) => (frame.d.p50 === null ? ['none', ''] : [nanos(frame.d.p50), ` p50, ${nanos(frame.d.p99)} p99`])],
   ['With the device', (frame) => [count(frame.in_flight), ` and ${count(frame.waiting)} in ${count(frame.live_plugs)} plugs`]],
   ['Open zones', (frame, run) => [count(frame.zones[2] + frame.zones[3]), run.info.max_open ? ` of ${run.info.max_open}` : ', no limit']],
   ['Active zones', (frame, run) => [count(frame.zones[2] + frame.zones[3] + frame.zones[4]), run.info.max_active ? ` of ${run.info.max_active}` : ', no limit']],
