@@ -1,7 +1,7 @@
 //! A channel of the block layer whose commands read from and write to memory of the C program.
-use crate::device::Device;
 use crate::error::{Error, Result};
 use std::convert::Infallible;
+use zonal_backend::Stack;
 use zonal_blk::{
     Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Sector, Slab,
     Status, Wake,
@@ -70,17 +70,17 @@ struct Link {
 
 impl Io {
     /// A new channel of a device.
-    pub(crate) fn open(device: &Device) -> Result<Self> {
-        let queue = &device.attached.queue;
+    pub(crate) fn open(device: &Stack, clock: &RealClock) -> Result<Self> {
+        let queue = &device.queue;
         let channel = queue.channel().map_err(|left| Error::new(libc::EBUSY, left))?;
         let poller = Poller::new(WaitPolicy::default())?;
         let link = Link { channel, completions: Vec::new(), until: None, closing: false };
         Ok(Io {
             link,
             poller,
-            clock: device.clock.clone(),
+            clock: clock.clone(),
             lba: queue.limits().lba_size.into(),
-            keeps_data: device.attached.keeps_data,
+            keeps_data: device.keeps_data,
             reads: queue.device().read_bufs(),
             commands: Slab::default(),
             bufs: BufPool::default(),
@@ -245,9 +245,9 @@ mod tests {
         // The short one completes last, and is not long enough for the next.
         const LENGTHS: [u64; 2] = [1 << 20, 4 << 10];
         let name = "null:memory=true,latency=1us";
-        let device = Device::open(name, libc::O_RDONLY, QueueOptions::default());
+        let device = Stack::open(name).expect("a device").attach(QueueOptions::default());
         let device = device.expect("a device");
-        let mut io = Io::open(&device).expect("a channel");
+        let mut io = Io::open(&device, &RealClock::start()).expect("a channel");
         let mut memory = vec![0; 1 << 20];
         let mut outcomes = Vec::new();
         for _ in 0..100 {

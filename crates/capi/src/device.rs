@@ -66,7 +66,7 @@ impl Device {
         // What panicked left commands in flight or none.
         let mut io = self.io.lock().unwrap_or_else(PoisonError::into_inner);
         if io.is_none() {
-            *io = Some(Io::open(self)?);
+            *io = Some(Io::open(&self.attached, &self.clock)?);
         }
         let Some(io) = &mut *io else { unreachable!("it was opened above") };
         *self.failure() = None;

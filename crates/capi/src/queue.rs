@@ -132,7 +132,7 @@ pub extern "C" fn zonal_queue_open(device: c_int, depth: c_uint) -> c_int {
         if depth == 0 {
             return Err(Error::invalid("depth 0: expected at least 1"));
         }
-        let io = Io::open(&device)?;
+        let io = Io::open(&device.attached, &device.clock)?;
         let state = State { io, left: VecDeque::new(), outcomes: Vec::new() };
         QUEUES.add(Queue { device, depth: depth as usize, state: Mutex::new(state) })
     })

@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
         };
         match known {
             FioOption::Supported(spec) => {
-                draft.set(spec, value.as_deref()).map_err(wrong)?;
+                spec.set(draft, value.as_deref()).map_err(wrong)?;
                 Ok((spec.name, value.unwrap_or_default()))
             }
             FioOption::Unsupported(unused) => {

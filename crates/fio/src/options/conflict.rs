@@ -1,5 +1,5 @@
 //! Options that contradict each other, or do not fit each other's values.
-use super::engine::ENGINES;
+use super::engine::EngineError;
 use super::number::format_size;
 use thiserror::Error;
 
@@ -46,24 +46,9 @@ pub enum Conflict {
         /// Bytes of a block or interval.
         len: u64,
     },
-    /// An engine that does no I/O to storage.
-    #[error("{engine} does no block I/O: it {what}")]
-    NoStorage {
-        /// The engine.
-        engine: &'static str,
-        /// Its effect.
-        what: &'static str,
-    },
-    /// fio has no such engine.
-    #[error(
-        "expected one of {}, found {found:?}{}",
-        ENGINES.replace(' ', ", "),
-        zonal_blk::did_you_mean(.found, ENGINES.split(' '))
-    )]
-    UnknownEngine {
-        /// The engine.
-        found: String,
-    },
+    /// The engine cannot be used.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// Offsets can only be aligned to powers of two.
     #[error("expected a power of two, found {0}")]
     NotPowerOfTwo(u64),
@@ -77,7 +62,7 @@ impl Conflict {
             Conflict::Combined { option, .. } | Conflict::Needs { option, .. } => option,
             Conflict::NoRoomForHeader { at: 0, .. } => "verify",
             Conflict::NoRoomForHeader { .. } => "verify_offset",
-            Conflict::NoStorage { .. } | Conflict::UnknownEngine { .. } => "ioengine",
+            Conflict::Engine(_) => "ioengine",
             Conflict::NotPowerOfTwo(_) => "replay_align",
         }
     }

@@ -1,6 +1,6 @@
 //! Values of `bssplit`, `cmdprio_bssplit`, `bsrange` and `random_distribution`.
-use super::kind::{ByDirection, Split};
 use super::number::parse_size;
+use super::value::{ByDirection, Split};
 use crate::job::{Distribution, PrioShare};
 
 /// Most parts of a split, as in fio.

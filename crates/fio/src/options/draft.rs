@@ -5,9 +5,7 @@
 use super::conflict::Conflict;
 use super::engine::{check_engine, is_synchronous};
 use super::given::Given;
-use super::kind::ValueError;
 use super::rules;
-use super::table::OptionSpec;
 use crate::job::{BlockSizes, DataDir, Extent, FIXED_SEED, Job, Rw, ioprio};
 use crate::verify::header_fits;
 use zonal_blk::Prio;
@@ -15,7 +13,7 @@ use zonal_blk::Prio;
 /// The values set so far. A section of a job file starts with a copy of those of `[global]`.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    given: Given,
+    pub(super) given: Given,
     /// Values that need no further processing.
     pub(super) job: Job,
     pub(super) randseed: Option<u64>,
@@ -63,16 +61,6 @@ impl Draft {
     pub fn begin_section(&mut self, name: &str) {
         self.job.name = name.to_owned();
         self.job.own_options.clear();
-    }
-
-    /// Sets an option to a value.
-    ///
-    /// # Errors
-    /// The value is not one of the option.
-    pub fn set(&mut self, spec: &OptionSpec, value: Option<&str>) -> Result<(), ValueError> {
-        spec.kind.apply(value, self)?;
-        self.given.add(spec, value);
-        Ok(())
     }
 
     /// Records an option of the job's own section.
@@ -259,7 +247,7 @@ mod tests {
         let mut draft = Draft::default();
         for (name, value) in options {
             let Some(FioOption::Supported(spec)) = find(name) else { panic!("{name}") };
-            draft.set(spec, Some(value)).expect(name);
+            spec.set(&mut draft, Some(value)).expect(name);
         }
         draft
     }

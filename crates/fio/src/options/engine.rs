@@ -1,8 +1,8 @@
 //! The engines of fio. All I/O goes through Zonal's own block layer, but an engine may limit the depth.
-use super::conflict::Conflict;
+use thiserror::Error;
 
 /// The engines of fio 3.41 whose jobs read and write storage, separated by blanks.
-pub(super) const ENGINES: &str = "psync sync vsync pvsync pvsync2 io_uring io_uring_cmd libaio posixaio \
+const ENGINES: &str = "psync sync vsync pvsync pvsync2 io_uring io_uring_cmd libaio posixaio \
     solarisaio windowsaio mmap splice sg libzbc null xnvme libblkio nbd libiscsi rbd rados http \
     gfapi gfapi_async libhdfs mtd libpmem pmemblk dev-dax ime_psync ime_psyncv ime_aio libcufile \
     dfs nfs guasi cpp_null external";
@@ -29,16 +29,39 @@ const NO_STORAGE: [(&str, &str); 18] = [
     ("e4defrag", "moves the blocks of files"),
 ];
 
+/// Why an engine cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EngineError {
+    /// An engine that does no I/O to storage.
+    #[error("{engine} does no block I/O: it {what}")]
+    NoStorage {
+        /// The engine.
+        engine: &'static str,
+        /// Its effect.
+        what: &'static str,
+    },
+    /// fio has no such engine.
+    #[error(
+        "expected one of {}, found {found:?}{}",
+        ENGINES.replace(' ', ", "),
+        zonal_blk::did_you_mean(.found, ENGINES.split(' '))
+    )]
+    Unknown {
+        /// The engine.
+        found: String,
+    },
+}
+
 /// An engine is one of fio's, or `external:FILE` or the path of a file.
-pub(super) fn check_engine(found: &str) -> Result<(), Conflict> {
+pub(super) fn check_engine(found: &str) -> Result<(), EngineError> {
     if let Some(&(engine, what)) = NO_STORAGE.iter().find(|(name, _)| *name == found) {
-        return Err(Conflict::NoStorage { engine, what });
+        return Err(EngineError::NoStorage { engine, what });
     }
     let name = found.split(':').next().unwrap_or(found);
     if found.contains('/') || ENGINES.split(' ').any(|known| known == name) {
         return Ok(());
     }
-    Err(Conflict::UnknownEngine { found: found.to_owned() })
+    Err(EngineError::Unknown { found: found.to_owned() })
 }
 
 /// Engines that do one I/O at a time, so that a clone never has more than one in flight.

@@ -9,20 +9,14 @@ use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_service, 
 use super::number::{
     ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
 };
+use super::value::{ByDirection, Split, ValueError};
 use crate::job::{
     Distribution, Extent, FileService, FillPattern, Fraction, PrioShare, SteadyCriterion,
 };
-use thiserror::Error;
 use zonal_blk::Nanos;
 
 /// A keyword and its setter; `Err` says why Zonal does not support it.
 pub type Choice = (&'static str, Result<fn(&mut Draft), &'static str>);
-
-/// Values for reads, writes and trims; `None` leaves a direction unchanged.
-pub type ByDirection<T> = [Option<T>; 3];
-
-/// Sizes in bytes, each with a percentage.
-pub type Split = Vec<(u64, u8)>;
 
 /// The kind of value that an option takes, with its setter.
 #[derive(Clone, Copy, Debug)]
@@ -97,59 +91,6 @@ pub enum ValueKind {
     Text(fn(&mut Draft, &str)),
     /// Any text, or nothing for an empty one.
     OptionalText(fn(&mut Draft, &str)),
-}
-
-/// Why a value cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ValueError {
-    /// The option needs a value.
-    #[error("expected {expected}, found no value")]
-    Missing {
-        /// The value expected.
-        expected: &'static str,
-    },
-    /// The text has another form.
-    #[error("expected {expected}, found {found:?}")]
-    Malformed {
-        /// The value expected.
-        expected: &'static str,
-        /// The value found.
-        found: String,
-    },
-    /// The keyword is unknown.
-    #[error("expected one of {}, found {found:?}{}", .expected.join(", "), hint(.found, .expected))]
-    NotOneOf {
-        /// The known keywords.
-        expected: Vec<&'static str>,
-        /// The value found.
-        found: String,
-    },
-    /// The number is too small or too large.
-    #[error("expected {min} to {max}, found {found:?}")]
-    OutOfRange {
-        /// Lowest value.
-        min: u64,
-        /// Highest value.
-        max: u64,
-        /// The value found.
-        found: String,
-    },
-    /// The arithmetic is invalid.
-    #[error("{error} in {found:?}")]
-    Arithmetic {
-        /// The error.
-        error: ExprError,
-        /// The value found.
-        found: String,
-    },
-    /// fio supports this value, Zonal does not.
-    #[error("{found:?} is not supported: {why}")]
-    Unsupported {
-        /// The value found.
-        found: String,
-        /// Why, or what to use instead.
-        why: &'static str,
-    },
 }
 
 impl ValueKind {
@@ -333,12 +274,6 @@ impl ValueKind {
             error => ValueError::Arithmetic { error, found },
         }
     }
-}
-
-/// The keyword that was meant, if one is near. What follows a colon is no part of it.
-fn hint(found: &str, known: &[&'static str]) -> String {
-    let word = found.split(':').next().unwrap_or(found);
-    zonal_blk::did_you_mean(word, known.iter().copied())
 }
 
 fn in_range(number: u64, min: u64, max: u64, text: &str) -> Result<u64, ValueError> {

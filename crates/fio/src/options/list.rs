@@ -1,6 +1,6 @@
 //! Values with several parts: one for each direction, lists of CPUs and of errors, `rw=`.
-use super::kind::ValueError;
 use super::number::{ExprError, parse_number, parse_size};
+use super::value::ValueError;
 use crate::job::{FileService, Rw};
 
 /// Parses up to three comma-separated values, for reads, writes and trims. The last value also

@@ -9,6 +9,7 @@
 //! table/*      name, aliases, kind, setter, help          one entry per option
 //! unsupported  options of fio without effect here
 //! kind         kinds of values, with their setters
+//! value        values by direction, errors of values
 //! number, list, limit, distribution    text -> number, size, time, list ...    pure functions
 //! draft        values so far -> Job, with the checks that need several values
 //! given        which options were given
@@ -27,17 +28,20 @@ mod number;
 mod rules;
 mod table;
 mod unsupported;
+mod value;
 
 pub use conflict::Conflict;
 pub use draft::Draft;
 pub(crate) use draft::note;
+pub use engine::EngineError;
 pub use help::{describe, help_text, list, markdown};
-pub use kind::{ByDirection, Choice, Split, ValueError, ValueKind};
+pub use kind::{Choice, ValueKind};
 pub use list::RwPattern;
 pub(crate) use number::evaluate_plain;
 pub use number::{ExprError, format_size};
 pub use table::{Group, OptionSpec, supported};
 pub use unsupported::Effect;
+pub use value::{ByDirection, Split, ValueError};
 
 use zonal_blk::Nanos;
 

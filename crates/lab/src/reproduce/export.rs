@@ -1,7 +1,8 @@
 //! Measured tables as CSV and as JSON.
 use super::accuracy::{Accuracy, Compared, Errors, interpolate, naive};
-use super::measured::{MeasuredTable, PERCENTILES};
+use super::measured::MeasuredTable;
 use super::published::{COLUMNS, Figure};
+use super::results::PERCENTILES;
 use super::table::Comparability;
 use super::text::number;
 use serde_json::{Map, Value, json};

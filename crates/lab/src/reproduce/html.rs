@@ -1,7 +1,8 @@
 //! Measured tables as one self-contained HTML page: tables, notes, plots.
 use super::accuracy::interpolate;
-use super::measured::{MeasuredTable, PERCENTILES};
+use super::measured::MeasuredTable;
 use super::plot;
+use super::results::PERCENTILES;
 use super::table::{Comparability, Layout};
 use super::text::{
     caveat, notes, number, overview_headings, overview_row, overview_total, percent, published,

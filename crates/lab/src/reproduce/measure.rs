@@ -3,7 +3,8 @@
 //! In real time, each round visits all cells before the next round begins, so that a disturbance of
 //! the machine affects all cells alike; cells that are compared are measured close together. In
 //! virtual time a sample depends on the cell and the seed alone, so cells are measured in parallel.
-use super::measured::{MeasuredTable, PERCENTILES, Results, Rounds, Sample};
+use super::measured::MeasuredTable;
+use super::results::{PERCENTILES, Results, Rounds, Sample};
 use super::settings::MeasureSettings;
 use super::table::{Cell, Table};
 use crate::devices::DeviceOptions;

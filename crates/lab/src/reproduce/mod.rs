@@ -17,6 +17,7 @@ mod measure;
 mod measured;
 mod plot;
 mod published;
+mod results;
 mod settings;
 mod table;
 mod tables;
@@ -26,13 +27,14 @@ pub use accuracy::{Accuracy, CellError, Compared, Errors, interpolate, naive};
 pub use export::{csv_header, csv_lines, json};
 pub use html::page as html_page;
 pub use measure::Bench;
-pub use measured::{MeasuredTable, PERCENTILES, Results, Rounds, Sample};
+pub use measured::MeasuredTable;
 pub use plot::{Plot, plots};
 pub use published::{Figure, Key, Source};
+pub use results::{PERCENTILES, Results, Rounds, Sample};
 pub use settings::{ANY_MACHINE, MeasureSettings};
 pub use table::{
-    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind, Setup,
-    Table,
+    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind,
+    Published, Setup, Table,
 };
 pub use tables::all as tables;
 pub use text::{overview, table as text};

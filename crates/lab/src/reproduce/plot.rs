@@ -1,7 +1,8 @@
 //! The plots of a measured table. Published figures are rings beside the measured ones, and absent
 //! where they are withheld.
 use super::head;
-use super::measured::{MeasuredTable, PERCENTILES};
+use super::measured::MeasuredTable;
+use super::results::PERCENTILES;
 use super::table::{Comparability, Layout};
 use crate::chart::{self, Axis, Chart, Marks, Scale, Series};
 use crate::experiment::Unit;

@@ -1,6 +1,6 @@
 //! A published table: cells that can be measured, each with the value that it is compared with.
-use super::measured::MeasuredTable;
 use super::published::{self, Figure, Key};
+use super::results::Results;
 use super::settings::MeasureSettings;
 use crate::executor::ClockKind;
 use crate::experiment::{RunLength, Unit};
@@ -26,9 +26,12 @@ pub struct Table {
     pub crossings: Vec<usize>,
     /// The parameters of the models that were adjusted to published figures.
     pub parameters: FreeParameters,
-    /// Remarks that are computed from the results.
-    pub remarks: fn(&MeasuredTable) -> Vec<String>,
+    /// Remarks that are computed from the results and the published values of cells.
+    pub remarks: fn(&Table, &Results, &Published) -> Vec<String>,
 }
+
+/// The published value of a cell, if there is one that is not withheld.
+pub type Published<'a> = dyn Fn(usize) -> Option<f64> + 'a;
 
 /// What of a table can be compared with the publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +214,7 @@ impl Table {
             cells,
             crossings: Vec::new(),
             parameters: FreeParameters::default(),
-            remarks: |_| Vec::new(),
+            remarks: |_, _, _| Vec::new(),
         }
     }
 

@@ -92,7 +92,7 @@ fn small(layout: Layout, comparability: Comparability, columns: &[&str]) -> Tabl
         cells: old.chain(new).collect(),
         crossings: Vec::new(),
         parameters: FreeParameters::default(),
-        remarks: |measured| vec![format!("The first is {}.", measured.results.figure(0))],
+        remarks: |_, results, _| vec![format!("The first is {}.", results.figure(0))],
     }
 }
 

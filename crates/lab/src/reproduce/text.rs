@@ -292,7 +292,7 @@ pub fn notes(measured: &MeasuredTable) -> Vec<String> {
         ));
     }
     if measured.interrupted.is_none() {
-        notes.extend((table.remarks)(measured));
+        notes.extend((table.remarks)(table, &measured.results, &|cell| measured.value(cell)));
     }
     notes
 }

@@ -3,7 +3,9 @@
 //! Each option is one entry: names, kind of value with its setter, default and a line of help.
 //! Parsing, the help text and the documentation are generated from it.
 use super::draft::Draft;
+use super::given::Asked;
 use super::kind::ValueKind;
+use super::value::ValueError;
 
 /// Declares the options of a group: name and aliases, kind of value with its setter, default as shown
 /// in the help text, and help.
@@ -77,6 +79,41 @@ impl OptionSpec {
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
+
+    /// Sets the option of a job to a value.
+    ///
+    /// # Errors
+    /// The value is not one of the option.
+    pub fn set(&self, draft: &mut Draft, value: Option<&str>) -> Result<(), ValueError> {
+        self.kind.apply(value, draft)?;
+        draft.given.add(self.name, value.map_or(Asked::Change, |value| asked(self, value)));
+        Ok(())
+    }
+}
+
+fn asked(spec: &OptionSpec, value: &str) -> Asked {
+    if matches!(spec.kind, ValueKind::Text(_) | ValueKind::OptionalText(_)) {
+        return Asked::Change;
+    }
+    // A default of several words describes what the program chooses.
+    let has_value = !spec.default.is_empty() && !spec.default.contains(' ');
+    let zero_is_nothing = !has_value || is_nothing(spec.default);
+    let parts = || value.split(',').map(str::trim).filter(|part| !part.is_empty());
+    if value.is_empty() {
+        return Asked::Change;
+    }
+    if zero_is_nothing && parts().all(is_nothing) {
+        Asked::Nothing
+    } else if has_value && parts().all(|part| part == spec.default) {
+        Asked::Default
+    } else {
+        Asked::Change
+    }
+}
+
+/// Zero, with a unit or without, or `none`.
+fn is_nothing(value: &str) -> bool {
+    value == "none" || value.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0"
 }
 
 /// The groups in the order of the help text.
@@ -122,4 +159,53 @@ fn to_u16(value: u64) -> u16 {
 
 fn to_u8(value: u64) -> u8 {
     u8::try_from(value).expect("the table limits this option to 8 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{FioOption, find};
+
+    fn given(name: &str, value: &str) -> Asked {
+        let Some(FioOption::Supported(spec)) = find(name) else { panic!("{name}") };
+        asked(spec, value)
+    }
+
+    #[test]
+    fn zero_and_none_ask_for_nothing() {
+        for (name, value) in [
+            ("rate", "0"),
+            ("rate", "0,0"),
+            ("latency_target", "0s"),
+            ("sync", "0"),
+            ("sync", "none"),
+        ] {
+            assert_eq!(given(name, value), Asked::Nothing, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn defaults_that_are_something_change_nothing() {
+        for (name, value) in [
+            ("percentage_random", "100,100"),
+            ("file_service_type", "roundrobin"),
+            ("nr_files", "1"),
+            ("pattern_writes", "0.5"),
+        ] {
+            assert_eq!(given(name, value), Asked::Default, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn zero_is_a_change_if_the_default_is_not_zero() {
+        for (name, value) in [
+            ("percentage_random", "0"),
+            ("pattern_writes", "0"),
+            ("do_verify", "0"),
+            ("rate", "0,1"),
+            ("read_iolog", "none"),
+        ] {
+            assert_eq!(given(name, value), Asked::Change, "{name}={value}");
+        }
+    }
 }

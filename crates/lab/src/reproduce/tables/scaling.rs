@@ -4,12 +4,12 @@
 //! The publication compares with the limit of its drive. A device without latency is limited by the
 //! CPUs alone, so each row is also compared with the same threads without a scheduler.
 use crate::experiment::Unit;
-use crate::reproduce::measured::MeasuredTable;
 use crate::reproduce::published::Key;
+use crate::reproduce::results::Results;
 use crate::reproduce::settings::MeasureSettings;
 use crate::reproduce::table::{
-    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind, Setup,
-    Table,
+    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind,
+    Published, Setup, Table,
 };
 
 /// The load of a row.
@@ -157,8 +157,7 @@ impl Load {
     }
 }
 
-fn remarks(measured: &MeasuredTable) -> Vec<String> {
-    let MeasuredTable { table, results, .. } = measured;
+fn remarks(table: &Table, results: &Results, _published: &Published) -> Vec<String> {
     let share = |(at, cell): (usize, &Cell)| {
         let Base { cell: same, times } = cell.bases[1]?;
         Some((results.ratio(at, same, times), cell.row.clone()))

@@ -2,12 +2,12 @@
 //! plugging, with each scheduler (Le Moal, "Zone write plugging", April 2024). One fio job writes.
 use super::smr::SMR_PARAMETERS;
 use crate::experiment::Unit;
-use crate::reproduce::measured::MeasuredTable;
 use crate::reproduce::published::Key;
+use crate::reproduce::results::Results;
 use crate::reproduce::settings::MeasureSettings;
 use crate::reproduce::table::{
-    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind, Setup,
-    Table,
+    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind,
+    Published, Setup, Table,
 };
 use zonal_blk::ZoneWrite;
 use zonal_sim::CostModel;
@@ -124,8 +124,7 @@ fn cells(published: &'static str, device: &str) -> Vec<Cell> {
 
 /// Whether plugging without a scheduler is slower than locking; in the published figures it is, for
 /// random writes.
-fn none_against_locking(measured: &MeasuredTable) -> Vec<String> {
-    let MeasuredTable { table, results, .. } = measured;
+fn none_against_locking(table: &Table, results: &Results, published: &Published) -> Vec<String> {
     let verdict = |whose: &str, ratio: &dyn Fn(usize, usize) -> Option<f64>| {
         let none = table.cells.iter().enumerate().filter(|(_, c)| c.setup.scheduler == "none");
         let slower = none.filter_map(|(at, cell)| {
@@ -142,6 +141,6 @@ fn none_against_locking(measured: &MeasuredTable) -> Vec<String> {
     };
     vec![
         verdict("Zonal", &|at, base| Some(results.ratio(at, base, 1.0))),
-        verdict("Published", &|at, base| Some(measured.value(at)? / measured.value(base)?)),
+        verdict("Published", &|at, base| Some(published(at)? / published(base)?)),
     ]
 }
