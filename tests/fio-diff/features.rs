@@ -19,6 +19,9 @@ pub enum Feature {
 /// The runtime of jobs that have one, in milliseconds.
 pub const RUNTIME: f64 = 200.0;
 
+/// How a program ends that runs no job of a case, or not all of them.
+const REFUSES: &str = "refuses";
+
 /// Features by name.
 pub type Features = BTreeMap<String, Feature>;
 
@@ -29,19 +32,24 @@ const SIGMAS: f64 = 4.0;
 pub fn features(case: &Case, seen: &Observation) -> Features {
     let mut found = Features::new();
     let did_io = seen.clones.iter().any(|ios| !ios.is_empty());
+    let says = |texts: &[&str]| texts.iter().any(|text| seen.message.contains(text));
     let end = match seen.end {
-        End::Hung => "hangs".to_owned(),
-        End::Code(0) => "succeeds".to_owned(),
-        End::Code(code @ (101 | -1)) => format!("dies with {code}"),
-        End::Code(_) if seen.message.contains("no I/O was done") => {
-            "finds nothing to do".to_owned()
+        End::Hung => "hangs",
+        End::Code(0) => "succeeds",
+        End::Code(101) => "dies with 101",
+        End::Code(-1) => "dies by a signal",
+        End::Code(_) if says(&["no I/O was done"]) => "finds nothing to do",
+        End::Code(_) if says(&["waits to open a zone", "is longer than zone"]) => {
+            "may write no zone"
         }
-        End::Code(_) if did_io => "fails after I/O".to_owned(),
-        End::Code(_) => "refuses".to_owned(),
+        // The second job of a case that is refused, after the first one has run.
+        End::Code(_) if says(&["zone_reset_threshold"]) => REFUSES,
+        End::Code(_) if did_io => "fails after I/O",
+        End::Code(_) => REFUSES,
     };
     let ended_well = seen.end == End::Code(0);
-    found.insert("end".into(), Feature::Text(end));
-    if !did_io {
+    found.insert("end".into(), Feature::Text(end.to_owned()));
+    if !did_io || end == REFUSES {
         return found;
     }
     let mut clones = seen.clones.iter();
@@ -49,7 +57,7 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
         for clone in 0..section.clones() {
             let ios = clones.next().map_or(&[][..], Vec::as_slice);
             let prefix = format!("{at}.{clone} ");
-            of_clone(&prefix, section, ios, &mut found);
+            of_clone(&prefix, section, ios, case.shares_zones(), &mut found);
             if case.geometry.zones.is_none() || !section.is_zbd() {
                 of_offsets(&prefix, section, ios, case.geometry.size, &mut found);
             }
@@ -106,8 +114,9 @@ fn hash(ios: &[(Dir, u64, u64)]) -> String {
     format!("{} I/Os {} ... ({:x})", ios.len(), shown.join(" "), hasher.finish())
 }
 
-/// Numbers of I/Os and bytes by direction, lengths, and the sequence where it is determined.
-fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
+/// Numbers of I/Os and bytes by direction, lengths, and the sequence where it is determined: not of a job
+/// that `shares` zones, whose write pointers depend on when others write.
+fn of_clone(prefix: &str, section: &Section, ios: &[Io], shares: bool, found: &mut Features) {
     let mut add = |name: String, feature| found.insert(prefix.to_owned() + &name, feature);
     let random_number = |value: u64| by_chance(value as f64);
     for dir in Dir::ALL {
@@ -138,7 +147,7 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
                 add(format!("{name}s of {len} bytes"), feature);
             }
         }
-        if !is_random(section) && count > 0 {
+        if !is_random(section) && !shares && count > 0 {
             let mut set: Vec<_> = own.iter().map(|io| (io.dir, io.offset, io.len)).collect();
             set.sort_unstable();
             add(format!("set of {name}s"), Feature::Text(hash(&set)));
@@ -146,7 +155,7 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
     }
     let all: Vec<_> = ios.iter().map(|io| (io.dir, io.offset, io.len)).collect();
     let ordered = section.clones() == 1 || section.get("iodepth").is_none_or(|depth| depth == "1");
-    if !is_random(section) && !is_timed(section) && ordered && !all.is_empty() {
+    if !is_random(section) && !is_timed(section) && ordered && !shares && !all.is_empty() {
         add("sequence".into(), Feature::Text(hash(&all)));
     }
 }
@@ -242,6 +251,10 @@ fn of_zones(case: &Case, seen: &Observation, found: &mut Features) {
         add("most open".into(), number(most_open as u64));
         add("writes not at the write pointer".into(), exact(misplaced));
         add("reset before they were full".into(), number(u64::from(finished)));
+    }
+    // Where zones are shared, it depends on when others write.
+    if case.shares_zones() {
+        return;
     }
     for (at, (zone, (written, read))) in
         table.iter().zip(written_in.iter().zip(&reads_in)).enumerate()

@@ -56,12 +56,13 @@ fn fio_options(case: &Case, section: &Section) -> String {
     text
 }
 
-/// What does a section's I/O in fio. Discards of a file fail; with zones fio itself does them.
+/// What does a section's I/O in fio. Discards of a file fail; with zones fio itself does them, and counts
+/// none of their bytes with the engine `io_uring`.
 pub fn engine(section: &Section) -> &'static str {
     let is_deep = section.get("iodepth").is_some_and(|depth| depth != "1");
     match section.trims() {
         true if !section.is_zbd() => "null",
-        _ if is_deep => "io_uring",
+        false if is_deep => "io_uring",
         _ => "psync",
     }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use zonal_backend::Stack;
 use zonal_blk::{Clock, Device, Nanos, Status};
-use zonal_fio::generate::ZbdTable;
-use zonal_fio::job::{Job, ZoneMode};
+use zonal_fio::generate::{Region, ZbdTable};
+use zonal_fio::job::{DataDir, Job, ZoneMode};
 use zonal_fio::logs::Logs;
 use zonal_fio::plan::{self, Task};
 use zonal_fio::runner::{ClockedRunner, Flow, FlowTotals, Outcome};
@@ -185,6 +185,22 @@ fn zbd_table(device: &dyn Device, jobs: &[&Job]) -> Result<ZbdTable, Status> {
     Ok(table)
 }
 
+/// Checks that jobs with `zone_reset_threshold` count the data of the same zones.
+fn check_reset_region(job: &Job, zbd: Option<&ZbdTable>, region: Region) -> Result<()> {
+    let resets = job.zbd.reset_frequency.millionths() > 0 && job.uses(DataDir::Write);
+    let Some(zbd) = zbd.filter(|_| resets) else { return Ok(()) };
+    if !zbd.has_one_reset_region(region) {
+        bail!(
+            "job {}: zone_reset_threshold: found bytes {} to {}, expected the region of the job or clone \
+             before that has it too",
+            job.name,
+            region.start,
+            region.end
+        );
+    }
+    Ok(())
+}
+
 /// What there is to see of runners that are about to run.
 fn phase_progress<C: Clock>(runners: &[Box<dyn ClockedRunner<C>>], begin: Nanos) -> PhaseProgress {
     PhaseProgress {
@@ -249,12 +265,13 @@ fn make_runners<C: Clock>(
                 let same = |other: &&Task| devices.of(other).name == device.name;
                 let jobs: Vec<&Job> = phase.iter().filter(same).map(|task| &*task.job).collect();
                 let table = zbd_table(&**queue.device(), &jobs).with_context(zone_report)?;
-                let table = Arc::new(table);
+                let table = devices.zones_after_last_phase(&device.name, table);
                 tables.insert(&device.name, Arc::clone(&table));
                 Some(table)
             }
         };
         let region = task.region(queue.limits())?;
+        check_reset_region(&task.job, zbd.as_deref(), region)?;
         let channel = queue.channel().with_context(|| format!("job {}", task.job.name))?;
         let mut runner = task.runner(region, channel, zbd, id, seed, device.keeps_data);
         runner.set_standstill(&standstill);

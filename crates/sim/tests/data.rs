@@ -232,9 +232,13 @@ fn blocks_are_verified_as_often_as_by_fio() {
 
 #[test]
 fn nothing_is_verified_after_the_end_of_the_runtime() {
-    let job = "[a]\nrw=write\nbs=4k\nverify=meta\ntime_based\nruntime=1ms\n";
-    let [read, written] = ios(&Rig::regular().run(job)[0]);
-    assert!(read == 0 && written > 0);
+    // 64 writes take 0.8 ms, and checks as long. As in fio, each pass is verified before the next one.
+    for (runtime, passes) in [("500us", 0), ("1700us", 1)] {
+        let job = format!("[a]\nrw=write\nbs=4k\nverify=meta\ntime_based\nruntime={runtime}\n");
+        let [read, written] = ios(&Rig::regular().run(&job)[0]);
+        assert_eq!(read, 64 * passes, "{runtime}");
+        assert!((64 * passes..64 * (passes + 1)).contains(&written), "{runtime}: {written}");
+    }
 }
 
 #[test]

@@ -454,12 +454,28 @@ fn passes_for_io_size_count_trims_and_verification() {
 }
 
 #[test]
-fn a_write_that_the_open_limit_moves_leaves_the_position_of_a_sequential_job() {
-    // The first job leaves the second zone open with room for two blocks.
+fn a_sequential_job_goes_on_after_the_zone_that_the_open_limit_moved_it_to() {
+    // As in fio 3.41: the first job leaves the second zone open with room for two blocks.
     let text = "[global]\nrw=write\nbs=64k\nzonemode=zbd\n[a]\nnumber_ios=30\n[b]\nstartdelay=1\n";
     let outcomes = Rig::new("null:zones=2,zone_size=1M,max_open=1,memory=true").run(text);
     let (outcome, ios) = &outcomes[1];
     assert_eq!(outcome.error, None);
     let writes: Vec<u64> = ios.iter().filter(|io| io.0 == 'w').map(|io| io.1).collect();
-    assert_eq!(writes, [30, 31].into_iter().chain(0..30).collect::<Vec<_>>());
+    assert_eq!(writes, [30, 31]);
+}
+
+#[test]
+fn jobs_that_verify_begin_again_until_they_have_done_their_size() {
+    // fio 3.41: what is read for verification counts, and number_ios is that of all loops.
+    let counts = |spec: &str, options: &str| {
+        let outcomes = Rig::new(spec).run(&format!("[a]\nbs=64k\nverify=md5\n{options}\n"));
+        ['r', 'w'].map(|dir| count(&outcomes[0].1, dir))
+    };
+    let zoned = "null:zones=8,zone_size=256k,max_open=0,memory=true";
+    // The first read meets the end of what is written, and so ends each pass.
+    assert_eq!(counts(zoned, "zonemode=zbd\nrw=rw\nrwmixread=99\nrwmixwrite=1"), [22, 11]);
+    let plain = "null:zoned=false,size=4M,memory=true";
+    let options =
+        "rw=randwrite\nsize=2432k\nio_size=6400k\nnumber_ios=60\nloops=2\nverify_backlog=14";
+    assert_eq!(counts(plain, options), [66, 66]);
 }

@@ -259,7 +259,9 @@ impl Region {
             let what = if zbd { "one whole zone" } else { "one block" };
             return fail("size", format!("the region does not hold {what}"));
         }
-        let amount = amount.unwrap_or(end - start);
+        // As in fio the amount of I/O is that before the region was rounded to zones.
+        let whole = size.filter(|_| zbd).unwrap_or(end - start);
+        let amount = amount.unwrap_or(whole);
         let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount, zone)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
         };

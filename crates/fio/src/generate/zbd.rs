@@ -4,6 +4,7 @@
 //! meanwhile); no job opens a zone while as many are being written as a limit allows. A zone that is
 //! partly written counts until it is full or reset, also after the job that opened it has ended: it
 //! is active on the device.
+use super::Region;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -22,6 +23,8 @@ pub struct ZbdTable {
     zones: LazyTable<SpinLock<Entry>>,
     /// In bytes, of all zones.
     zone_size: u64,
+    /// In bytes.
+    device: u64,
     /// In bytes, of the zones that were empty.
     capacity: u64,
     write_zones: Mutex<WriteZones>,
@@ -39,6 +42,8 @@ pub struct ZbdTable {
     data: Option<AtomicU64>,
     /// Jobs that have entered.
     jobs: AtomicU32,
+    /// The region of the jobs with `zone_reset_threshold`.
+    reset_region: Mutex<Option<Range<u64>>>,
 }
 
 /// The zones being written: not empty and not full, in the region of a job that writes.
@@ -53,7 +58,8 @@ struct WriteZones {
 struct Entry {
     start: u64,
     capacity: u64,
-    /// Bytes from the start; includes submitted writes.
+    /// Bytes from the start; includes submitted writes. As in fio it is the end of a zone that a job has
+    /// finished, up to which it is read.
     wp: u64,
     usable: bool,
     offline: bool,
@@ -92,6 +98,8 @@ pub struct Purpose {
     pub max_opened: u32,
     /// The room that it needs if it does not reset zones; 0 if it does.
     pub room: u64,
+    /// A zone with less room than this that is not full has to be finished.
+    pub least: u64,
 }
 
 /// The result of [`ZbdTable::acquire`].
@@ -103,6 +111,9 @@ pub enum Acquire {
     Busy,
     /// The limit of zones being written is reached.
     TooMany,
+    /// The zone is the job's, but what is left of it is less than the job can write: it is to be
+    /// finished.
+    Rest(OwnedZone),
     /// There is no room for a block, and the zone is not to be reset.
     Full,
     /// The zone is read-only or offline.
@@ -123,6 +134,7 @@ impl ZbdTable {
         let mut table = ZbdTable {
             zones: LazyTable::new(limits.nr_zones as usize),
             zone_size: limits.zone_size.to_bytes().0,
+            device: limits.capacity.to_bytes().0,
             capacity: 0,
             nr_write_zones: AtomicU32::new(0),
             write_zones: Mutex::default(),
@@ -132,6 +144,7 @@ impl ZbdTable {
             partial: Vec::new(),
             data: None,
             jobs: AtomicU32::new(0),
+            reset_region: Mutex::default(),
         };
         let mut report: Vec<Zone> = Vec::with_capacity(REPORT.min(limits.nr_zones as usize));
         for first in (0..limits.nr_zones).step_by(REPORT) {
@@ -160,6 +173,33 @@ impl ZbdTable {
         self.max_write_zones.store(limit, Ordering::Relaxed);
     }
 
+    /// The table with what is known from the jobs that used the device last: which of the zones they
+    /// finished, and which they left partly written, which count as being written, as in fio.
+    #[must_use]
+    pub fn after(mut self, before: &ZbdTable) -> Self {
+        let reset_region = before.reset_region.lock().expect("the lock of a region").clone();
+        self.reset_region = Mutex::new(reset_region);
+        for zone in before.write_zones.lock().expect("write zones lock").zones.iter().copied() {
+            let mut entry = self.entry(zone);
+            if entry.is_partial() {
+                let mut write_zones = self.write_zones.lock().expect("write zones lock");
+                self.add_write_zone(zone, None, &mut entry, &mut write_zones);
+            }
+        }
+        for (zone, entry) in before.zones.iter() {
+            let (wp, capacity) = {
+                let entry = entry.lock();
+                (entry.wp, entry.capacity)
+            };
+            if wp > capacity {
+                let mut entry = self.entry(u32::try_from(zone).expect("zones are counted in u32"));
+                entry.wp = if entry.wp == capacity { wp } else { entry.wp };
+            }
+        }
+        self.set_limit();
+        self
+    }
+
     /// The table without the limit of the device.
     pub fn ignoring_device_limit(self, max_open_zones: u32) -> Self {
         let max_open = if max_open_zones == 0 { u32::MAX } else { max_open_zones };
@@ -180,7 +220,7 @@ impl ZbdTable {
             return;
         }
         let entry = Entry::new(zone);
-        if entry.usable && entry.wp > 0 && entry.wp < entry.capacity {
+        if entry.is_partial() {
             self.partial.push(zone_no);
         }
         *self.entry(zone_no) = entry;
@@ -191,6 +231,14 @@ impl ZbdTable {
     pub fn counting_data(mut self) -> Self {
         self.data = Some(AtomicU64::new(0));
         self
+    }
+
+    /// Whether all jobs with `zone_reset_threshold`, of this and the earlier phases, write the same region
+    /// as this one.
+    pub fn has_one_reset_region(&self, region: Region) -> bool {
+        let mut first = self.reset_region.lock().expect("the lock of a region");
+        let zones = region.start..region.end;
+        first.get_or_insert_with(|| zones.clone()) == &zones
     }
 
     /// Bytes of data in the regions of all jobs, if they are counted.
@@ -208,7 +256,7 @@ impl ZbdTable {
 
     /// Acquires a zone to write to.
     pub fn acquire(&self, zone: u32, purpose: Purpose) -> Acquire {
-        let Purpose { job, max_opened, room } = purpose;
+        let Purpose { job, max_opened, room, least } = purpose;
         let mut entry = self.entry(zone);
         if !entry.usable {
             return Acquire::Unusable;
@@ -219,7 +267,11 @@ impl ZbdTable {
         if entry.owner.is_some_and(|owner| owner != job) {
             return Acquire::Busy;
         }
-        if entry.wp + room > entry.capacity {
+        if entry.has_rest(least) {
+            entry.owner = Some(job);
+            return Acquire::Rest(entry.owned());
+        }
+        if room > 0 && entry.wp + room > entry.capacity {
             return Acquire::Full;
         }
         if !entry.is_write_zone {
@@ -229,7 +281,7 @@ impl ZbdTable {
             if write_zones.zones.len() >= limit || opened >= max_opened {
                 return Acquire::TooMany;
             }
-            self.add_write_zone(zone, job, &mut entry, &mut write_zones);
+            self.add_write_zone(zone, Some(job), &mut entry, &mut write_zones);
         }
         (entry.owner, entry.writer) = (Some(job), Some(job));
         Acquire::Granted(entry.owned())
@@ -251,10 +303,18 @@ impl ZbdTable {
         Acquire::Granted(owned)
     }
 
-    fn add_write_zone(&self, zone: u32, job: u32, entry: &mut Entry, all: &mut WriteZones) {
+    fn add_write_zone(
+        &self,
+        zone: u32,
+        opener: Option<u32>,
+        entry: &mut Entry,
+        all: &mut WriteZones,
+    ) {
         all.zones.push(zone);
-        *all.opened_by.entry(job).or_default() += 1;
-        entry.opener = Some(job);
+        if let Some(job) = opener {
+            *all.opened_by.entry(job).or_default() += 1;
+        }
+        entry.opener = opener;
         self.nr_write_zones.fetch_add(1, Ordering::Relaxed);
         entry.is_write_zone = true;
     }
@@ -313,7 +373,7 @@ impl ZbdTable {
             let mut entry = self.entry(zone);
             if !entry.is_write_zone {
                 let mut write_zones = self.write_zones.lock().expect("write zones lock");
-                self.add_write_zone(zone, writer, &mut entry, &mut write_zones);
+                self.add_write_zone(zone, Some(writer), &mut entry, &mut write_zones);
             }
         }
         self.set_limit();
@@ -371,7 +431,7 @@ impl ZbdTable {
             let mut write_zones = self.write_zones.lock().expect("write zones lock");
             let zones = &mut write_zones.zones;
             let at = zones.iter().position(|&z| z == zone).expect("a write zone is listed");
-            zones.swap_remove(at);
+            zones.remove(at);
             if let Some(job) = entry.opener.take() {
                 *write_zones.opened_by.get_mut(&job).expect("it has opened a zone") -= 1;
             }
@@ -379,14 +439,30 @@ impl ZbdTable {
         }
     }
 
-    /// One of the zones of `region` that are being written, chosen by `pick` out of 2^32; `None` if
-    /// there is none.
-    pub fn pick_write_zone(&self, region: Range<u32>, pick: u32) -> Option<u32> {
+    /// The zone that a write to `zone` goes to if it may open none: that zone if it is being written, else
+    /// the one of `region` whose place among those being written is that of `zone` in the region, as in
+    /// fio. `None` if none of the region is being written.
+    pub fn write_zone_for(&self, region: &Range<u32>, zone: u32) -> Option<u32> {
         let write_zones = &self.write_zones.lock().expect("write zones lock").zones;
-        let at =
-            usize::try_from((u64::from(pick) * write_zones.len() as u64) >> 32).expect("an index");
-        let (before, from) = write_zones.split_at(at);
+        if write_zones.contains(&zone) {
+            return Some(zone);
+        }
+        let (place, count) = (u64::from(zone - region.start), u64::from(region.end - region.start));
+        let at = place * write_zones.len() as u64 / count;
+        let (before, from) = write_zones.split_at(usize::try_from(at).expect("an index"));
         from.iter().chain(before).copied().find(|zone| region.contains(zone))
+    }
+
+    /// The zones of `region` that are being written, those opened first at first.
+    pub fn write_zones_of(&self, region: &Range<u32>) -> Vec<u32> {
+        let write_zones = &self.write_zones.lock().expect("write zones lock").zones;
+        write_zones.iter().copied().filter(|zone| region.contains(zone)).collect()
+    }
+
+    /// Whether a block of this length fits after the write pointer of a zone that no job has I/O in.
+    pub fn has_room(&self, zone: u32, block: u64) -> bool {
+        let entry = self.entry(zone);
+        entry.wp + block <= entry.capacity
     }
 
     /// Whether a zone is being written and another job than `job` has I/O in it.
@@ -407,10 +483,11 @@ impl ZbdTable {
         self.nr_write_zones.load(Ordering::Relaxed) >= limit
     }
 
-    /// First byte of a zone and its capacity in bytes, 0 if it is offline.
+    /// First byte of a zone and its size in bytes, 0 if it is offline.
     pub fn extent(&self, zone: u32) -> (u64, u64) {
         let entry = self.entry(zone);
-        (entry.start, if entry.offline { 0 } else { entry.capacity })
+        let size = self.zone_size.min(self.device - entry.start);
+        (entry.start, if entry.offline { 0 } else { size })
     }
 
     /// Whether a zone is a conventional one.
@@ -472,6 +549,16 @@ impl Entry {
             true => self.capacity,
             false => self.wp,
         }
+    }
+
+    /// Whether it is partly written.
+    fn is_partial(&self) -> bool {
+        self.usable && (1..self.capacity).contains(&self.wp) && !self.conventional
+    }
+
+    /// Whether there is room left, but less than this much.
+    fn has_rest(&self, least: u64) -> bool {
+        (1..self.capacity).contains(&self.wp) && self.wp + least > self.capacity
     }
 
     fn has_data_of(&self, job: u32) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Writes go to the write pointer of the zone that the offset falls in; a full zone is reset before
 //! it is written again; a zone with less room than a block is finished. Reads stay below write
-//! pointers, unless `read_beyond_wp` is set. A trim resets its zone. With `zone_reset_frequency` every
+//! pointers, unless `read_beyond_wp` is set; as in fio they go up to the end of a zone that was finished. A trim resets its zone. With `zone_reset_frequency` every
 //! Nth write resets its zone first. A job that reads and writes begins with a write, as in fio, and at
 //! random offsets writes where there is nothing to read. A job that verifies what it writes resets its
 //! zones first, and none after.
@@ -22,9 +22,6 @@ use resets::{EarlyResets, FirstResets};
 use source::Source;
 use std::sync::Arc;
 use zonal_blk::{BioFlags, Op};
-
-/// Random zones to try for one write before waiting for one of the job's own I/Os.
-const ATTEMPTS: u32 = 64;
 
 pub(super) struct ZbdJob {
     table: Arc<ZbdTable>,
@@ -54,14 +51,16 @@ pub(super) struct ZbdJob {
     read_beyond_wp: bool,
     /// The job reads and writes.
     mixed: bool,
-    /// There is something to read.
+    /// It has written in this pass.
     has_data: bool,
     resets: Option<Box<EarlyResets>>,
     first_resets: Option<FirstResets>,
-    /// With [`Source::Zones`], a zone to try again: another job had it, or it is being reset.
+    /// The zone that the last write waits for: another job has it, or it is being reset.
     wanted: Option<u32>,
-    /// With other sources, what could not be done yet, by direction.
+    /// What could not be done yet, by direction.
     pending: [Option<Target>; 3],
+    /// Zones that are being finished for want of room: there may be no more of them than are open.
+    finishing: u32,
     /// Why nothing can be done.
     problem: Option<String>,
     rng: Rng,
@@ -109,17 +108,23 @@ impl ZbdJob {
             zone_size,
             first,
             owned: OwnedZones::new(count),
-            purpose: Purpose { job: id, max_opened, room: if verifies { least_room } else { 0 } },
+            purpose: Purpose {
+                job: id,
+                max_opened,
+                room: if verifies { least_room } else { 0 },
+                least: least_room,
+            },
             keeps: job.rw == Rw::Write && job.job_max_open_zones == 0 && !job.zbd.finish,
             finishes: job.zbd.finish,
             releases: 0,
             read_beyond_wp: job.zbd.read_beyond_wp,
             mixed: job.rw == Rw::Mixed,
-            has_data: job.rw == Rw::Mixed && !table.with_data_of(zones.clone(), id).is_empty(),
+            has_data: false,
             resets: EarlyResets::new(job, region).filter(|_| !verifies).map(Box::new),
             first_resets: verifies.then(|| FirstResets::new(&table, zones, id)).flatten(),
             wanted: None,
             pending: [None; 3],
+            finishing: 0,
             problem: None,
             table,
             rng: offsets,
@@ -182,6 +187,11 @@ impl ZbdJob {
         }
     }
 
+    /// The zones of the region.
+    fn region(&self) -> std::ops::Range<u32> {
+        self.first..self.first + self.count()
+    }
+
     fn count(&self) -> u32 {
         self.owned.nr_zones()
     }
@@ -219,9 +229,11 @@ impl ZbdJob {
     pub(super) fn rewind(&mut self) {
         self.source.rewind();
         self.pending = [None; 3];
+        self.has_data = false;
         if self.purpose.room > 0 {
-            let region = self.first..self.first + self.count();
-            self.first_resets = FirstResets::new(&self.table, region, self.id);
+            // The table knows what zones hold that the job does not keep.
+            self.release_idle();
+            self.first_resets = FirstResets::new(&self.table, self.region(), self.id);
         }
     }
 
@@ -261,29 +273,29 @@ impl ZbdJob {
         Io { op, dir, offset, len, zone: Some(zone), flags: BioFlags::NONE }
     }
 
-    /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless it has to
-    /// be finished first because its room is less than a block, or because that is the job's work.
+    /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless the job is to
+    /// finish it.
     #[inline]
     pub(super) fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
         let slot = self.owned.get(zone);
         slot.in_flight -= 1;
         match op {
             Op::ZoneReset => slot.owned.wp = 0,
-            Op::ZoneFinish => slot.owned.wp = slot.owned.capacity,
+            Op::ZoneFinish => {
+                slot.owned.wp = self.table.extent(self.first + zone).1;
+                self.finishing = self.finishing.saturating_sub(1);
+            }
             _ => {}
         }
+        let slot = self.owned.get(zone);
         if slot.in_flight > 0 {
             return None;
         }
         let (OwnedZone { wp, capacity, .. }, trimmed) = (slot.owned, slot.trimmed);
-        let full = wp + self.least_room > capacity;
-        if wp < capacity && !trimmed && (full || self.finishes && wp > 0) {
+        let full = wp >= capacity;
+        if self.finishes && !full && !trimmed && wp > 0 {
             let finish = self.manage(Op::ZoneFinish, zone);
-            return Some(if full {
-                finish
-            } else {
-                Io { dir: DataDir::Trim, len: capacity - wp, ..finish }
-            });
+            return Some(Io { dir: DataDir::Trim, len: capacity - wp, ..finish });
         }
         self.releases += 1;
         if self.keeps && !full && !self.table.is_shared() {
@@ -304,6 +316,10 @@ impl ZbdJob {
     #[cold]
     fn stop_keeping(&mut self) {
         self.keeps = false;
+        self.release_idle();
+    }
+
+    fn release_idle(&mut self) {
         for zone in self.owned.idle() {
             let wp = self.owned.get(zone).owned.wp;
             self.release(zone, wp, false);

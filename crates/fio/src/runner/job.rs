@@ -423,6 +423,10 @@ impl JobRunner {
             let (io, mismatch) = ((offset, len), Mismatch::Failed { what, status });
             self.findings.add(|| Finding { offset, len, io, mismatch, dump: None });
         }
+        if mismatch {
+            // It was read: a job begins again until it has done its amount.
+            (self.done.0, self.done.1) = (self.done.0 + 1, self.done.1 + len);
+        }
         if mismatch && self.job.verify.fatal || !errors.is_non_fatal(kind, status.errno()) {
             self.stop();
         }
@@ -499,6 +503,9 @@ impl JobRunner {
                     }
                 }
                 NextIo::Manage(io) => {
+                    if io.op == Op::Read {
+                        self.pace.verified();
+                    }
                     self.submit(now, io, IoRole::ZoneMgmt);
                     submitted += 1;
                     break;

@@ -13,7 +13,7 @@ pub struct Pace {
     /// Bytes left to submit; `u64::MAX` if only the time limits them.
     bytes_left: u64,
     ios_left: u64,
-    /// I/Os of one loop.
+    /// I/Os of all loops.
     ios: u64,
     /// Trims come besides the amount of I/O, which is that of the writes that follow them.
     trims_besides: bool,
@@ -112,9 +112,11 @@ impl Pace {
         // Each trim has a write.
         let per_io = if trims_besides { 2 } else { 1 };
         let one_more = u64::from(mistake!(OneIoMore));
-        let ios = job.number_ios.map_or(u64::MAX, |ios| ios + one_more).saturating_mul(per_io);
-        // With verification each loop is restarted.
-        let loops = if job.verify.method.is_some() { 1 } else { job.loops };
+        let ios = job.number_ios.map_or(u64::MAX, |ios| ios + one_more);
+        let ios = ios.saturating_mul(per_io).saturating_mul(job.loops);
+        // With verification each loop is restarted, also in a job that goes on until its runtime is over.
+        let verifies = job.verify.method.is_some();
+        let (loops, time_based) = if verifies { (1, false) } else { (job.loops, job.time_based) };
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let amount_dir = |dir: &DataDir| !trims_besides || *dir == DataDir::Write;
         let smallest = used().filter(amount_dir).map(|dir| job.min_bs(dir)).min();
@@ -122,12 +124,12 @@ impl Pace {
         let is_poisson = job.rate_process == RateProcess::Poisson;
         let byte_cost: [u128; 3] = std::array::from_fn(byte_cost);
         Pace {
-            bytes_left: if job.time_based { u64::MAX } else { total },
-            ios_left: if job.time_based { u64::MAX } else { ios.saturating_mul(loops) },
+            bytes_left: if time_based { u64::MAX } else { total },
+            ios_left: if time_based { u64::MAX } else { ios },
             ios,
             trims_besides,
             region: RegionEnd {
-                time_based: job.time_based,
+                time_based,
                 has_amount: job.io_size.is_some() && job.verify.method.is_none(),
                 loops: loops.saturating_sub(1),
                 bytes: total,
@@ -257,6 +259,11 @@ impl Pace {
         self.ios_left = self.ios.saturating_sub(done);
         self.region.from = 0;
         !self.stopped
+    }
+
+    /// A read for verification is submitted, which counts against `number_ios`, as in fio.
+    pub(super) fn verified(&mut self) {
+        self.ios_left = self.ios_left.saturating_sub(1);
     }
 
     /// The generator is at the end of the region, and the job has begun this many I/Os. Returns whether

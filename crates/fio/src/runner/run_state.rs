@@ -59,12 +59,14 @@ pub(crate) struct RunState {
     /// The flush of [`Stage::Fsyncing`] has not been submitted yet.
     flush_pending: bool,
     stage: Stage,
+    /// With verification the job begins again until its runtime is over.
+    time_based: bool,
     /// Loops left, including the current one.
     loops: u64,
     /// Bytes of one loop.
     bytes: u64,
-    /// `io_size`, if given: the job begins again until it has done as much, verification included, as in
-    /// fio.
+    /// `io_size`, or `size` for a job that verifies: the job begins again until it has done as much,
+    /// verification included, as in fio. 0 otherwise.
     amount: u64,
     /// Bytes done before the current loop.
     done: u64,
@@ -86,6 +88,7 @@ impl RunState {
         loops: u64,
     ) -> Option<Box<Self>> {
         let RunParts { recording, logs, limits, prios, verifier } = parts;
+        let time_based = job.time_based && verifier.is_some();
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
         let overlaps = (job.serialize_overlap && job.iodepth > 1).then(Overlaps::default);
@@ -94,12 +97,13 @@ impl RunState {
         if !watches && prios.is_none() && verifier.is_none() && sync == SyncOptions::default() {
             return None;
         }
+        let verifies = verifier.is_some() && (do_verify || only);
         Some(Box::new(RunState {
             recorder,
             logs,
             limits,
             prios,
-            verifies: verifier.is_some() && (do_verify || only),
+            verifies,
             verifier,
             overlaps,
             sync,
@@ -108,9 +112,10 @@ impl RunState {
             flushing: false,
             flush_pending: false,
             stage: Stage::Running,
+            time_based,
             loops,
             bytes,
-            amount: if job.io_size.is_some() { amount } else { 0 },
+            amount: if job.io_size.is_some() || verifies { amount } else { 0 },
             done: 0,
             largest: job.bs.into_iter().max().expect("three directions"),
             stopped: false,
@@ -244,14 +249,15 @@ impl RunState {
         let did_any = done > std::mem::replace(&mut self.done, done);
         let is_left = self.amount >= done.saturating_add(self.largest);
         let has_more = did_any && is_left && self.verifier.is_some() && pace.has_ios(ios);
-        let goes_on = self.loops > 1 || has_more;
-        // As in fio `number_ios` counts what is read for verification, but each loop has as many.
-        let ios = if self.loops > 1 { 0 } else { ios };
+        let goes_on = self.loops > 1 || has_more || self.time_based && did_any;
         if over || !goes_on || !pace.restart(self.bytes, ios) {
             return false;
         }
         self.loops = self.loops.saturating_sub(1);
         self.stage = Stage::Running;
+        if let Some(verifier) = &mut self.verifier {
+            verifier.begin_pass();
+        }
         stats.end_phase(now);
         true
     }

@@ -177,6 +177,11 @@ impl Verifier {
         !self.log.is_empty()
     }
 
+    /// The job begins again: so does the count of writes to the next batch of the backlog.
+    pub fn begin_pass(&mut self) {
+        (self.since_batch, self.batch_left) = (0, 0);
+    }
+
     /// The next trim, if one is due.
     pub fn next_trim(&mut self) -> Option<Io> {
         let record = self.trims.as_mut()?.next(&self.log)?;

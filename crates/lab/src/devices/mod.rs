@@ -2,11 +2,13 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use zonal_backend::{Notices, OpenOptions, Stack, Unattached, is_block_device, is_external, load};
 use zonal_blk::QueueOptions;
 use zonal_blk::sched::Scheduler;
 use zonal_device::device_spec::DeviceSpec;
 use zonal_device::inject::Rule;
+use zonal_fio::generate::ZbdTable;
 use zonal_fio::job::Job;
 use zonal_fio::plan::Task;
 
@@ -47,6 +49,8 @@ pub struct Devices {
     one: Option<String>,
     /// One device per name, or several for a file system on several disks.
     by_name: BTreeMap<String, Vec<Stack>>,
+    /// By name, the zones as the jobs of the last phase saw them.
+    zones: Mutex<BTreeMap<String, Arc<ZbdTable>>>,
 }
 
 /// The needs of the jobs of one device.
@@ -95,13 +99,14 @@ impl Devices {
             Ok((name, disks))
         };
         let by_name = uses.into_iter().map(attach).collect::<Result<_>>()?;
-        Ok(Devices { one: device_options.device.clone(), by_name })
+        Ok(Devices { one: device_options.device.clone(), by_name, zones: Mutex::default() })
     }
 
     /// One device, for all tasks.
     pub fn one(attached: Stack) -> Self {
         let name = attached.name.clone();
-        Devices { one: Some(name.clone()), by_name: BTreeMap::from([(name, vec![attached])]) }
+        let by_name = BTreeMap::from([(name.clone(), vec![attached])]);
+        Devices { one: Some(name), by_name, zones: Mutex::default() }
     }
 
     /// The device of a task; of a file system on several, the first.
@@ -110,6 +115,18 @@ impl Devices {
     /// The task was not among those that the devices were attached for.
     pub fn of(&self, task: &Task) -> &Stack {
         &self.disks_of(task)[0]
+    }
+
+    /// The zones of a device as the jobs of the next phase see them: as the device reports them, in
+    /// `table`, and with what is known from the last phase.
+    pub(crate) fn zones_after_last_phase(&self, name: &str, table: ZbdTable) -> Arc<ZbdTable> {
+        let mut zones = self.zones.lock().expect("the lock of the zones");
+        let table = Arc::new(match zones.get(name) {
+            Some(before) => table.after(before),
+            None => table,
+        });
+        zones.insert(name.to_owned(), Arc::clone(&table));
+        table
     }
 
     /// The devices that a task's file system lies on.

@@ -69,11 +69,11 @@ impl OwnedZones {
         u32::try_from(self.slots.len() - self.free.len()).expect("zones are counted in u32")
     }
 
-    /// Whether the job has I/O in the zone.
-    #[inline]
-    pub(super) fn is_busy(&self, zone: u32) -> bool {
-        let place = self.places[zone as usize].checked_sub(1);
-        place.is_some_and(|place| self.slots[place as usize].in_flight > 0)
+    /// Whether the job has I/O in any zone.
+    pub(super) fn any_busy(&self) -> bool {
+        let places = (1..).zip(&self.slots);
+        let mut owned = places.filter(|(place, slot)| self.places[slot.zone as usize] == *place);
+        owned.any(|(_, slot)| slot.in_flight > 0)
     }
 
     /// The zones that the job owns without I/O in them.

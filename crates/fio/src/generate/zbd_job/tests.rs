@@ -132,15 +132,75 @@ fn a_job_that_meets_a_zone_of_another_waits_until_it_lets_go() {
     assert_eq!(write(&mut b), BLOCK, "after the first job's block");
 }
 
+/// Completes an I/O of which nothing follows.
+fn complete(job: &mut ZbdJob, io: Io) {
+    assert_eq!(job.done(io.op, io.zone.expect("a zone")), None);
+}
+
+/// The zones that the next writes go to, each at once completed; with the resets and finishes on the way.
+fn trail(job: &mut ZbdJob, writes: usize) -> Vec<(Op, u64)> {
+    let mut seen = Vec::new();
+    while seen.iter().filter(|(op, _)| *op == Op::Write).count() < writes {
+        match job.next(DataDir::Write, BLOCK) {
+            NextIo::Io(io) | NextIo::Manage(io) => {
+                seen.push((io.op, io.offset / ZONE));
+                complete(job, io);
+            }
+            other => panic!("after {seen:?}: {other:?}"),
+        }
+    }
+    seen
+}
+
 #[test]
-fn a_rest_smaller_than_a_block_is_finished() {
+fn a_write_that_falls_in_a_rest_smaller_than_a_block_finishes_it_and_goes_to_the_next_zone() {
+    // fio 3.41: bs=16k, zones of 64k with a capacity of 40k.
     let table = table("null:zones=2,zone_size=64k,zone_capacity=6k,max_open=0", 0);
     let mut job = job(&table, 0, false, 0..2);
-    let first = io(job.next(DataDir::Write, BLOCK));
-    let chore = job.done(first.op, 0).expect("2 KiB are left over");
-    assert_eq!((chore.op, chore.offset), (Op::ZoneFinish, 0));
-    assert_eq!(job.done(chore.op, 0), None);
-    assert_eq!(io(job.next(DataDir::Write, BLOCK)).offset, ZONE);
+    let (write, finish) = (Op::Write, Op::ZoneFinish);
+    assert_eq!(trail(&mut job, 2), [(write, 0), (finish, 0), (write, 1)]);
+    let NextIo::Manage(io) = job.next(DataDir::Write, BLOCK) else { panic!("the last zone") };
+    assert_eq!((io.op, io.offset), (finish, ZONE));
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Wait, "it is open until then");
+    complete(&mut job, io);
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::EndOfPass);
+    assert_eq!(table.readable(1), (ZONE, ZONE), "finished zones are read to their end");
+}
+
+#[test]
+fn a_write_that_may_open_no_zone_goes_to_one_that_is_being_written() {
+    // fio 3.41 with a limit of two zones: the place among them is that of the offset in the region; without
+    // room there, the first that has room; without any, a random job resets its first choice, and a
+    // sequential one ends.
+    let rests = "null:zones=8,zone_size=64k,zone_capacity=6k,max_open=0";
+    let open = |spec: &str, zones: &[u32]| {
+        let table = table(spec, 2);
+        for &zone in zones {
+            let mut job = job(&table, 0, false, zone.into()..u64::from(zone) + 1);
+            trail(&mut job, 1);
+            job.finish();
+        }
+        table
+    };
+    let aim = |job: &mut ZbdJob, zone| {
+        job.pending[DataDir::Write as usize] = Some(Target { zone, at: 0, len: BLOCK });
+    };
+    let roomy = open("null:zones=8,zone_size=64k,max_open=0", &[6, 2]);
+    for (aimed, zone) in [(0, 6), (3, 6), (4, 2), (7, 2), (2, 2), (6, 6)] {
+        let mut job = job(&roomy, 9, true, 0..8);
+        aim(&mut job, aimed);
+        assert_eq!(trail(&mut job, 1), [(Op::Write, zone)], "aimed at {aimed}");
+        job.finish();
+    }
+    for (aimed, zone) in [(0, 6), (5, 2)] {
+        let table = open(rests, &[6, 2]);
+        let mut random = job(&table, 9, true, 0..8);
+        aim(&mut random, aimed);
+        assert_eq!(trail(&mut random, 1), [(Op::ZoneReset, zone), (Op::Write, zone)]);
+        let mut sequential = job(&open(rests, &[6, 2]), 9, false, 0..8);
+        aim(&mut sequential, aimed);
+        assert_eq!(sequential.next(DataDir::Write, BLOCK), NextIo::Contended);
+    }
 }
 
 #[test]

@@ -14,8 +14,7 @@ impl ZbdJob {
             let Some(mut target) = self.trim_target(len) else { return NextIo::EndOfPass };
             let mut zone = target.zone;
             if self.random && !self.table.is_conventional(self.first + zone) {
-                let region = self.first..self.first + self.count();
-                let found = self.table.nearest_with_data(region, self.first + zone, 1, true);
+                let found = self.table.nearest_with_data(self.region(), self.first + zone, 1, true);
                 let Some(found) = found else { return NextIo::EndOfPass };
                 zone = found - self.first;
                 target = Target { zone, at: 0, ..target };

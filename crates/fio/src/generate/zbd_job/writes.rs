@@ -1,6 +1,11 @@
 //! Writes: to the write pointer of the zone that the offset falls in, or of another one if that zone
 //! cannot be written.
-use super::{ATTEMPTS, Io, NextIo, Source, Target, ZbdJob};
+//!
+//! As in fio, a zone with less room than a block stays open until a write falls in it: that finishes it,
+//! and goes to the next zone. A write to a zone that may not be opened goes to the one of those being
+//! written whose place among them is that of the offset in the region; if that has no room, to the first
+//! that has. If none has, a random job resets the first choice, and one that verifies does that first.
+use super::{Io, NextIo, Source, Target, ZbdJob};
 use crate::generate::zbd::{Acquire, OwnedZone};
 use crate::job::DataDir;
 use zonal_blk::{BioFlags, Op};
@@ -9,67 +14,40 @@ use zonal_blk::{BioFlags, Op};
 enum Attempt {
     /// This is to be done.
     Next(NextIo),
-    /// Another zone is to be tried.
-    Other,
-    /// Another zone is to be tried, as this one can never be written.
+    /// Another zone is to be tried, as this one can never be written, or is full and not to be reset.
     Unusable,
-    /// Another zone is to be tried, as this one is full and not to be reset.
-    Full,
-    /// No zone may be opened: this one, which is being written, is to be tried.
-    Instead(u32),
+    /// Less than a block is left of the zone: this finishes it, then the next one is to be tried.
+    Finish(Io),
+    /// The zone may not be opened.
+    TooMany,
 }
 
 impl ZbdJob {
     /// The next write: in most cases to a zone of the job that has room.
     #[inline(always)]
     pub(super) fn write(&mut self, len: u64) -> NextIo {
-        if !matches!(self.source, Source::Zones) {
+        let is_fast = matches!(self.source, Source::Zones) && self.resets.is_none();
+        if !is_fast || self.pending[DataDir::Write as usize].is_some() {
             return self.write_target(len);
         }
-        if self.resets.is_some() {
-            return self.write_anywhere(len, None);
-        }
-        let zone = self.pick();
+        let zone = self.rng.below_u32(self.owned.nr_zones());
         match self.write_to(zone, len) {
             Some(io) => NextIo::Io(io),
-            None => self.write_anywhere(len, Some(zone)),
+            None => self.write_elsewhere(zone, len),
         }
     }
 
-    /// The zone that the next write falls in, with [`Source::Zones`].
-    #[inline(always)]
-    fn pick(&mut self) -> u32 {
-        match self.wanted {
-            Some(_) => self.pick_wanted(),
-            None => self.pick_random(),
-        }
-    }
-
-    /// The same after a zone was waited for. It may be full by now: as in fio, a random job then picks
-    /// another one.
+    /// The same if the job cannot write to the zone right away.
     #[inline(never)]
-    fn pick_wanted(&mut self) -> u32 {
-        let is_kept =
-            |zone: &u32| self.owned.contains(*zone) || self.table.is_write_zone(self.first + zone);
-        let kept = self.wanted.filter(is_kept);
-        self.wanted = None;
-        kept.unwrap_or_else(|| self.pick_random())
-    }
-
-    #[inline(always)]
-    fn pick_random(&mut self) -> u32 {
-        let zone = self.rng.below_u32(self.owned.nr_zones());
-        if self.table.is_at_limit() && !self.owned.is_busy(zone) {
-            return self.pick_write_zone().unwrap_or(zone);
+    fn write_elsewhere(&mut self, zone: u32, len: u64) -> NextIo {
+        if self.table.is_at_limit()
+            && let Some(open) = self.table.write_zone_for(&self.region(), self.first + zone)
+            && let Some(io) = self.write_to(open - self.first, len)
+        {
+            return NextIo::Io(io);
         }
-        zone
-    }
-
-    /// One of the zones already being written, in the job's region.
-    fn pick_write_zone(&mut self) -> Option<u32> {
-        let pick = u32::try_from(self.rng.below(1 << 32)).expect("below 2^32");
-        let region = self.first..self.first + self.count();
-        Some(self.table.pick_write_zone(region, pick)? - self.first)
+        self.pending[DataDir::Write as usize] = Some(Target { zone, at: 0, len });
+        self.write_target(len)
     }
 
     /// The next write to a zone if the job owns it, and it has room.
@@ -91,51 +69,30 @@ impl ZbdJob {
         Some(Self::io(op, DataDir::Write, offset, len, zone))
     }
 
-    /// The next write, to the zone that was `picked` if it can be written.
-    #[inline(never)]
-    fn write_anywhere(&mut self, len: u64, mut picked: Option<u32>) -> NextIo {
-        let (mut attempts, mut unusable) = (0, 0);
-        while attempts < ATTEMPTS {
-            let zone = picked.take().unwrap_or_else(|| self.pick());
-            match self.attempt(Target { zone, at: 0, len }) {
-                Attempt::Next(next) => {
-                    if matches!(next, NextIo::Contended | NextIo::Manage(_)) {
-                        self.wanted = Some(zone);
-                    }
-                    return next;
-                }
-                Attempt::Instead(zone) => {
-                    self.wanted = Some(zone);
-                    attempts += 1;
-                }
-                // Full with writes in flight: it is released when they complete.
-                Attempt::Other => attempts += 1,
-                Attempt::Unusable | Attempt::Full => {
-                    unusable += 1;
-                    if unusable >= self.count() {
-                        return self.nothing_to_write();
-                    }
-                    picked = Some((zone + 1) % self.count());
-                }
-            }
-        }
-        NextIo::Wait
-    }
-
     /// The next write, where the source has it.
     #[inline(never)]
     pub(super) fn write_target(&mut self, len: u64) -> NextIo {
         let dir = DataDir::Write;
         self.wanted = None;
-        let Some(drawn) = self.target(dir, len) else { return NextIo::EndOfPass };
-        let (mut target, mut unusable, mut elsewhere) = (drawn, 0, false);
+        let Some(mut drawn) = self.write_place(len) else { return NextIo::EndOfPass };
+        if self.finishing > 0 {
+            return self.defer(dir, drawn, NextIo::Wait);
+        }
+        let (mut target, mut unusable) = (drawn, 0);
         loop {
-            match self.attempt(target) {
+            if target.zone == self.count() {
+                if !self.random {
+                    return NextIo::EndOfPass;
+                }
+                target.zone = 0;
+            }
+            let attempt = match self.attempt(target) {
+                Attempt::TooMany => self.attempt_open(&mut target),
+                attempt => attempt,
+            };
+            match attempt {
                 Attempt::Next(NextIo::Io(io)) => {
-                    // A write that the limit moved to an open zone leaves the position where it was to be.
-                    if !elsewhere {
-                        self.note_position(&io, target.zone);
-                    }
+                    self.note_position(&io, target.zone);
                     return NextIo::Io(io);
                 }
                 Attempt::Next(next @ (NextIo::Exhausted | NextIo::EndOfPass)) => return next,
@@ -143,26 +100,76 @@ impl ZbdJob {
                     self.wanted = Some(target.zone);
                     return self.defer(dir, drawn, next);
                 }
-                // Its writes complete, and it is reset.
-                Attempt::Other => return self.defer(dir, drawn, NextIo::Wait),
-                Attempt::Instead(zone) => {
-                    elsewhere = true;
-                    target = Target { zone, at: 0, ..target };
+                Attempt::Finish(io) => {
+                    self.finishing += 1;
+                    drawn = Target { zone: target.zone + 1, at: 0, ..drawn };
+                    return self.defer(dir, drawn, NextIo::Manage(io));
                 }
-                Attempt::Unusable | Attempt::Full => {
+                Attempt::TooMany => return self.defer(dir, drawn, NextIo::Contended),
+                Attempt::Unusable => {
                     unusable += 1;
-                    let last = target.zone + 1 == self.count();
                     if unusable >= self.count() {
                         return self.nothing_to_write();
                     }
-                    if last && !self.random {
-                        return NextIo::EndOfPass;
-                    }
-                    let zone = if last { 0 } else { target.zone + 1 };
-                    target = Target { zone, at: 0, ..target };
+                    target = Target { zone: target.zone + 1, at: 0, ..target };
                 }
             }
         }
+    }
+
+    /// Where the next write would be.
+    fn write_place(&mut self, len: u64) -> Option<Target> {
+        let is_pending = self.pending[DataDir::Write as usize].is_some();
+        if matches!(self.source, Source::Zones) && !is_pending {
+            return Some(Target { zone: self.rng.below_u32(self.owned.nr_zones()), at: 0, len });
+        }
+        self.target(DataDir::Write, len)
+    }
+
+    /// Attempts a write that may open no zone, in one that is being written.
+    #[inline(never)]
+    fn attempt_open(&mut self, target: &mut Target) -> Attempt {
+        let region = self.region();
+        let Some(first) = self.table.write_zone_for(&region, self.first + target.zone) else {
+            return Attempt::TooMany;
+        };
+        let block = self.least_room;
+        let mut has_room = |zone: u32| match self.owned.find(zone - self.first) {
+            Some(slot) => slot.has_room(block),
+            None => self.table.has_room(zone, block),
+        };
+        let found = match has_room(first) {
+            true => Some(first),
+            false => self.table.write_zones_of(&region).into_iter().find(|zone| has_room(*zone)),
+        };
+        if let Some(zone) = found {
+            target.zone = zone - self.first;
+            return self.attempt(*target);
+        }
+        // Those that become full make room for others.
+        if self.owned.any_busy() {
+            return Attempt::Next(NextIo::Wait);
+        }
+        if self.purpose.room > 0 {
+            return Attempt::Next(NextIo::EndOfPass);
+        }
+        if !self.random {
+            return Attempt::TooMany;
+        }
+        target.zone = first - self.first;
+        self.reset_open(target.zone)
+    }
+
+    /// Resets a zone that is being written, and that no I/O of the job is in.
+    #[cold]
+    fn reset_open(&mut self, zone: u32) -> Attempt {
+        if !self.owned.contains(zone) {
+            match self.table.acquire_to_reset(self.first + zone, self.id) {
+                Acquire::Granted(owned) => self.owned.add(zone, owned),
+                _ => return Attempt::Next(NextIo::Contended),
+            }
+        }
+        Attempt::Next(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
     }
 
     /// A sequential job goes on after its last write: in the next zone if this one is full.
@@ -170,8 +177,7 @@ impl ZbdJob {
         let end = match (io.zone, self.owned.find(zone)) {
             (Some(_), Some(slot)) => {
                 let OwnedZone { wp, capacity, .. } = slot.owned;
-                let is_over = wp + self.least_room > capacity || self.finishes;
-                if is_over { self.zone_size } else { wp }
+                if wp == capacity || self.finishes { self.zone_size } else { wp }
             }
             _ => io.offset + io.len - u64::from(self.first + zone) * self.zone_size,
         };
@@ -201,12 +207,14 @@ impl ZbdJob {
         {
             return Attempt::Next(next);
         }
-        if self.owned.get(zone).managing {
-            return Attempt::Next(NextIo::Wait);
+        let slot = self.owned.get(zone);
+        if !slot.has_room(self.least_room) && slot.in_flight == 0 {
+            return Attempt::Finish(self.manage(Op::ZoneFinish, zone));
         }
         match self.write_to(zone, len) {
             Some(io) => Attempt::Next(NextIo::Io(io)),
-            None => Attempt::Other,
+            // It is reset, or its writes complete.
+            None => Attempt::Next(NextIo::Wait),
         }
     }
 
@@ -224,17 +232,16 @@ impl ZbdJob {
                     self.release(zone, owned.wp, owned.wp == 0);
                     return Some(Attempt::Next(self.too_small(owned.capacity, zone)));
                 }
-                // No room for a block: reset it and write from the start.
-                (owned.wp + self.least_room > owned.capacity)
+                (owned.wp >= owned.capacity)
                     .then(|| Attempt::Next(NextIo::Manage(self.manage(Op::ZoneReset, zone))))
             }
+            Acquire::Rest(owned) => {
+                self.owned.add(zone, owned);
+                Some(Attempt::Finish(self.manage(Op::ZoneFinish, zone)))
+            }
             Acquire::Busy => Some(Attempt::Next(NextIo::Contended)),
-            Acquire::TooMany => Some(match self.pick_write_zone() {
-                Some(zone) => Attempt::Instead(zone),
-                None => Attempt::Next(NextIo::Contended),
-            }),
-            Acquire::Unusable => Some(Attempt::Unusable),
-            Acquire::Full => Some(Attempt::Full),
+            Acquire::TooMany => Some(Attempt::TooMany),
+            Acquire::Unusable | Acquire::Full => Some(Attempt::Unusable),
         }
     }
 
