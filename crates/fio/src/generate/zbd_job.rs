@@ -2,10 +2,10 @@
 //!
 //! Writes go to the write pointer of the zone that the offset falls in; a full zone is reset before
 //! it is written again; a zone with less room than a block is finished. Reads stay below write
-//! pointers, unless `read_beyond_wp` is set; as in fio they go up to the end of a zone that was finished. A trim resets its zone. With `zone_reset_frequency` every
-//! Nth write resets its zone first. A job that reads and writes begins with a write, as in fio, and at
-//! random offsets writes where there is nothing to read. A job that verifies what it writes resets its
-//! zones first, and none after.
+//! pointers, unless `read_beyond_wp` is set; as in fio they go up to the end of a zone that was finished.
+//! A trim resets its zone. With `zone_reset_frequency` every Nth write resets its zone first. A job that
+//! reads and writes begins with a write, as in fio, and at random offsets writes where there is nothing
+//! to read. A job that verifies what it writes resets its zones first, and none after.
 mod owned;
 mod reads;
 mod resets;
@@ -13,6 +13,7 @@ mod source;
 mod trims;
 mod writes;
 
+use super::addresses::Addresses;
 use super::zbd::{OwnedZone, Purpose, ZbdTable};
 use super::{Io, NextIo, Region};
 use crate::job::{DataDir, Job, Rw};
@@ -59,6 +60,12 @@ pub(super) struct ZbdJob {
     wanted: Option<u32>,
     /// What could not be done yet, by direction.
     pending: [Option<Target>; 3],
+    /// Zones in which the next write follows the last one if there is room: in a job that writes from
+    /// begin to end those that lie in its region as a whole.
+    streamed: u32,
+    /// The zone of the last write, if the next one follows it: the source then learns where the job is
+    /// only when this ends.
+    stream: Option<u32>,
     /// Zones that are being finished for want of room: there may be no more of them than are open.
     finishing: u32,
     /// Why nothing can be done.
@@ -96,6 +103,10 @@ impl ZbdJob {
         let verifies = writes && job.verify.method.is_some();
         let write_len = smallest[DataDir::Write as usize];
         let least_room = if job.zbd.write_remainder { region.lba } else { write_len };
+        let in_order = job.rw == Rw::Write && !job.random && job.rw_modifier == 0;
+        let streams = in_order && !job.zbd.finish && !Addresses::needed(job);
+        let resets = EarlyResets::new(job, region).filter(|_| !verifies).map(Box::new);
+        let whole = zone_no(region.end) - first;
         let max_opened =
             if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones };
         ZbdJob {
@@ -120,7 +131,9 @@ impl ZbdJob {
             read_beyond_wp: job.zbd.read_beyond_wp,
             mixed: job.rw == Rw::Mixed,
             has_data: false,
-            resets: EarlyResets::new(job, region).filter(|_| !verifies).map(Box::new),
+            streamed: if streams && resets.is_none() { whole } else { 0 },
+            stream: None,
+            resets,
             first_resets: verifies.then(|| FirstResets::new(&table, zones, id)).flatten(),
             wanted: None,
             pending: [None; 3],
@@ -228,7 +241,7 @@ impl ZbdJob {
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
         self.source.rewind();
-        self.pending = [None; 3];
+        (self.pending, self.stream) = ([None; 3], None);
         self.has_data = false;
         if self.purpose.room > 0 {
             // The table knows what zones hold that the job does not keep.
@@ -259,6 +272,7 @@ impl ZbdJob {
 
     #[inline(never)]
     fn manage(&mut self, op: Op, zone: u32) -> Io {
+        self.end_stream();
         if op == Op::ZoneReset {
             self.table.note_reset(self.first + zone, self.owned.get(zone).owned.wp);
         }
@@ -308,6 +322,9 @@ impl ZbdJob {
 
     #[inline(never)]
     fn release(&mut self, zone: u32, wp: u64, is_done: bool) {
+        if self.stream == Some(zone) {
+            self.end_stream();
+        }
         self.owned.remove(zone);
         self.table.release(self.first + zone, wp, is_done);
     }

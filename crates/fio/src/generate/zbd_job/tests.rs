@@ -354,3 +354,36 @@ fn a_job_that_reads_and_writes_begins_with_a_write_and_writes_where_nothing_is_t
     job.done(first.op, first.zone.expect("a zone"));
     assert_eq!(io(job.next(DataDir::Read, BLOCK)).op, Op::Read);
 }
+
+/// The writes of a sequential job of several passes with up to four in flight, and what it did besides.
+fn sequence(spec: &str, streams: bool, seed: u64) -> Vec<NextIo> {
+    let mut job = job(&table(spec, 0), 0, false, 0..4);
+    job.streamed = if streams { 4 } else { 0 };
+    let (mut rng, mut in_flight, mut seen) = (Rng::new(seed, [0; 4]), Vec::new(), Vec::new());
+    while seen.len() < 300 {
+        if in_flight.len() < 4 && rng.below(2) == 0 {
+            let next = job.next(DataDir::Write, BLOCK << rng.below(3));
+            match &next {
+                NextIo::Io(io) | NextIo::Manage(io) => in_flight.push((io.op, io.zone)),
+                NextIo::EndOfPass if in_flight.is_empty() => job.rewind(),
+                _ => {}
+            }
+            seen.push(next);
+        } else if !in_flight.is_empty() {
+            let (op, zone) = in_flight.remove(0);
+            let due = job.done(op, zone.expect("a sequential zone"));
+            in_flight.extend(due.map(|io| (io.op, io.zone)));
+        }
+    }
+    seen
+}
+
+#[test]
+fn writes_that_follow_each_other_are_those_that_the_source_would_give() {
+    for capacity in ["64k", "60k", "44k"] {
+        let spec = format!("null:zones=4,zone_size=64k,zone_capacity={capacity},max_open=0");
+        for seed in 0..20 {
+            assert_eq!(sequence(&spec, true, seed), sequence(&spec, false, seed), "{spec} {seed}");
+        }
+    }
+}

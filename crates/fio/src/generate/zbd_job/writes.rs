@@ -26,6 +26,11 @@ impl ZbdJob {
     /// The next write: in most cases to a zone of the job that has room.
     #[inline(always)]
     pub(super) fn write(&mut self, len: u64) -> NextIo {
+        if let Some(zone) = self.stream
+            && let Some(io) = self.write_on(zone, len)
+        {
+            return NextIo::Io(io);
+        }
         let is_fast = matches!(self.source, Source::Zones) && self.resets.is_none();
         if !is_fast || self.pending[DataDir::Write as usize].is_some() {
             return self.write_target(len);
@@ -34,6 +39,20 @@ impl ZbdJob {
         match self.write_to(zone, len) {
             Some(io) => NextIo::Io(io),
             None => self.write_elsewhere(zone, len),
+        }
+    }
+
+    /// The write after the last one, in the same zone, if that has room for a whole block.
+    #[inline(always)]
+    fn write_on(&mut self, zone: u32, len: u64) -> Option<Io> {
+        let has_room = self.owned.find(zone)?.has_room(len);
+        if has_room { self.write_to(zone, len) } else { None }
+    }
+
+    /// The next write need not follow the last one any more: the source learns where that ended.
+    pub(super) fn end_stream(&mut self) {
+        if let Some(zone) = self.stream.take() {
+            self.note_end(zone);
         }
     }
 
@@ -74,6 +93,7 @@ impl ZbdJob {
     pub(super) fn write_target(&mut self, len: u64) -> NextIo {
         let dir = DataDir::Write;
         self.wanted = None;
+        self.end_stream();
         let Some(mut drawn) = self.write_place(len) else { return NextIo::EndOfPass };
         if self.finishing > 0 {
             return self.defer(dir, drawn, NextIo::Wait);
@@ -172,16 +192,22 @@ impl ZbdJob {
         Attempt::Next(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
     }
 
-    /// A sequential job goes on after its last write: in the next zone if this one is full.
+    /// A sequential job goes on after its last write.
     fn note_position(&mut self, io: &Io, zone: u32) {
-        let end = match (io.zone, self.owned.find(zone)) {
-            (Some(_), Some(slot)) => {
-                let OwnedZone { wp, capacity, .. } = slot.owned;
-                if wp == capacity || self.finishes { self.zone_size } else { wp }
-            }
-            _ => io.offset + io.len - u64::from(self.first + zone) * self.zone_size,
-        };
-        self.moved(DataDir::Write, zone, end);
+        if io.zone.is_some() && self.owned.contains(zone) {
+            self.note_end(zone);
+            self.stream = (zone < self.streamed).then_some(zone);
+        } else {
+            let end = io.offset + io.len - u64::from(self.first + zone) * self.zone_size;
+            self.moved(DataDir::Write, zone, end);
+        }
+    }
+
+    /// The position is the write pointer of a zone of the job, or the next zone if this one is full.
+    fn note_end(&mut self, zone: u32) {
+        let OwnedZone { wp, capacity, .. } = self.owned.get(zone).owned;
+        let is_over = wp == capacity || self.finishes;
+        self.moved(DataDir::Write, zone, if is_over { self.zone_size } else { wp });
     }
 
     #[cold]
