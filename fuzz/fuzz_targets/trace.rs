@@ -33,7 +33,10 @@ fn asked(bytes: &[u8]) -> Option<(Format, Vec<(u64, u64, u8)>)> {
 fuzz_target!(|bytes: &[u8]| {
     asked(bytes);
     // Most inputs have no header; with one, the rest of the parsers is reached.
-    for header in ["fio version 2 iolog\n", "fio version 3 iolog\n", "zonal pattern 1\n"] {
-        asked(&[header.as_bytes(), bytes].concat());
+    let texts = ["fio version 2 iolog\n", "fio version 3 iolog\n", "zonal pattern 1\n"];
+    let binary = [b"\x07tae", b"\x08tae", b"eat\x08"];
+    let headers = texts.iter().map(|text| text.as_bytes()).chain(binary.map(|magic| &magic[..]));
+    for header in headers {
+        asked(&[header, bytes].concat());
     }
 });

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use zonal_blk::Bytes;
 use zonal_device::quantity::parse_size;
-use zonal_lab::io_trace::{Format, IoTrace, Settings};
+use zonal_lab::io_trace::{Format, IoTrace, Settings, Version};
 
 /// Options of a trace. The group `traced` has those that ask for one.
 #[derive(Args, Debug)]
@@ -13,8 +13,9 @@ pub struct TraceArgs {
     /// viewer
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Format of the trace: perfetto (ui.perfetto.dev), json (Chrome) or blktrace (blkparse, btt,
-    /// iowatcher; files FILE.blktrace.N) [default: by the file's extension, else perfetto]
+    /// Format of the trace: perfetto (ui.perfetto.dev), json (Chrome), blktrace (blkparse, btt,
+    /// iowatcher; files FILE.blktrace.N) or blktrace2 (the same of Linux 6.19, with zones)
+    /// [default: by the file's extension, else perfetto]
     #[arg(long, value_enum, value_name = "FORMAT", requires = "trace")]
     trace_format: Option<TraceFormat>,
     /// Trace one in N I/Os of each job or client
@@ -36,6 +37,8 @@ enum TraceFormat {
     Json,
     /// blktrace's binary files
     Blktrace,
+    /// blktrace's binary files of version 2
+    Blktrace2,
 }
 
 impl From<TraceFormat> for Format {
@@ -43,7 +46,8 @@ impl From<TraceFormat> for Format {
         match format {
             TraceFormat::Perfetto => Format::Perfetto,
             TraceFormat::Json => Format::Json,
-            TraceFormat::Blktrace => Format::Blktrace,
+            TraceFormat::Blktrace => Format::Blktrace(Version::One),
+            TraceFormat::Blktrace2 => Format::Blktrace(Version::Two),
         }
     }
 }

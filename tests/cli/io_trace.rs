@@ -204,3 +204,60 @@ fn explanation_adds_up_to_the_latency() {
         assert!(row["seek_ns"].as_u64() > Some(1_000_000), "{name}: {row:?}");
     }
 }
+
+/// The operation and category of each record of a file of version 2.
+fn actions(bytes: &[u8]) -> Vec<u64> {
+    let field =
+        |record: &[u8], at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().unwrap());
+    let (mut at, mut actions) = (0, Vec::new());
+    while at < bytes.len() {
+        assert_eq!(bytes[at..at + 4], 0x6561_7408_u32.to_ne_bytes(), "a record of version 2");
+        actions.push(field(&bytes[at..], 32));
+        at += 64 + usize::from(u16::from_ne_bytes(bytes[at + 50..at + 52].try_into().unwrap()));
+    }
+    actions
+}
+
+#[test]
+fn blktrace_of_version_2_has_zone_operations_and_plugs_and_is_replayed() {
+    let dir = TestDir::new();
+    let device = "--device=null:zones=8,zone_size=64k,max_open=4,append_max=64k,latency=10us";
+    let zonal = |args: &[&str]| {
+        let common = ["run", "--clock=virtual", device, "--name=a"];
+        let ran = dir.zonal(&[&common[..], args].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    };
+    let job = ["--rw=write", "--zonemode=zbd", "--bs=4k", "--iodepth=4", "--size=2z", "--loops=2"];
+    for (write_mode, category) in [("write", 1 << 17), ("zone_append", 1 << 32)] {
+        let mode = format!("--write_mode={write_mode}");
+        zonal(&[&job[..], &[&mode, "--trace=t.blktrace2", "--io-cost=0"]].concat());
+        let actions = actions(&fs::read(dir.path().join("t.blktrace.0")).expect("a trace"));
+        let count = |action: u64, category: u64| {
+            // A zone operation is a write, too.
+            let of = |a: u64| if a >> 32 == 0 { a } else { a & !(1 << 17) };
+            actions.iter().filter(|&&a| a & 0xff == action && of(a) & category != 0).count()
+        };
+        let [queued, merged, complete, plugged, unplugged] = [1, 2, 8, 18, 19];
+        assert_eq!(count(queued, category), 64, "{write_mode}");
+        assert_eq!(count(queued, 1 << 33), 2, "{write_mode}: zones are reset in the second loop");
+        let waits = if write_mode == "write" { 1 } else { 0 };
+        assert_eq!(count(plugged, !0).min(1), waits, "{write_mode}");
+        // Those that wait leave with the first of them, or on their own.
+        let left = count(unplugged, !0) + count(merged, !0);
+        assert_eq!(count(plugged, !0), left, "{write_mode}");
+        // Where each append landed, and its completion; merged writes complete with their request.
+        let completed = if waits == 1 { 64 - count(merged, !0) } else { 128 };
+        assert_eq!(count(complete, category), completed, "{write_mode}");
+        let options = ["--read_iolog=t.blktrace.0", "--iodepth=4", "--io-cost=0"];
+        let again = ["--write_iolog=again", "--write_iolog_format=blkparse"];
+        zonal(&[&options[..], &again].concat());
+        let text = dir.read("again");
+        let written = text
+            .lines()
+            .filter(|line| line.contains(" Q "))
+            .map(|line| line.split_ascii_whitespace().nth(6).expect("RWBS").to_owned());
+        let written: Vec<String> = written.collect();
+        let resets = written.iter().filter(|rwbs| *rwbs == "ZR").count();
+        assert_eq!((written.len(), resets), (66, 2), "{write_mode}: {text}");
+    }
+}

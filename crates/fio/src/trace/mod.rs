@@ -1,7 +1,7 @@
 //! Traces and request patterns, replayed as I/O.
 //!
-//! The formats are fio's iologs (versions 2 and 3), blkparse's default output and Zonal's own pattern
-//! files. A [`Trace`] is kept in memory, 32 bytes a request; the whole file is parsed before anything
+//! The formats are fio's iologs (versions 2 and 3), blkparse's default output, blktrace's binary files
+//! and Zonal's own pattern files. A [`Trace`] is kept in memory, 32 bytes a request; the whole file is parsed before anything
 //! is done, and errors name the file and the line.
 //!
 //! ```text
@@ -11,6 +11,7 @@
 //! raidtest, randomio --> requests --> pattern file
 //! ```
 pub(crate) mod blkparse;
+pub mod blktrace;
 pub(crate) mod iolog;
 pub mod pattern;
 
@@ -73,7 +74,7 @@ pub struct TraceSlice {
 pub struct TraceError {
     /// Name of the file.
     pub file: String,
-    /// Line, from 1.
+    /// Line, from 1; in a binary file, the record.
     pub line: u32,
     /// The text found, and what was expected.
     pub problem: String,
@@ -88,6 +89,8 @@ pub enum Format {
     Iolog3,
     /// Default output of blkparse.
     Blkparse,
+    /// A binary file of blktrace.
+    Blktrace,
     /// Zonal's pattern file.
     Pattern,
 }
@@ -98,15 +101,13 @@ impl fmt::Display for Format {
             Format::Iolog2 => "an iolog of version 2",
             Format::Iolog3 => "an iolog of version 3",
             Format::Blkparse => "output of blkparse",
+            Format::Blktrace => "a binary file of blktrace",
             Format::Pattern => "a pattern",
         })
     }
 }
 
-/// The first bytes of blktrace's binary files on little-endian machines: version, `tae`.
-const BLKTRACE_MAGIC: [u8; 3] = *b"tae";
-
-/// Parses a trace of any format; of blkparse's output, the events with `action`.
+/// Parses a trace of any format; of what blktrace has recorded, the events with `action`.
 ///
 /// # Errors
 /// The first line with an error.
@@ -117,11 +118,10 @@ pub fn read(
 ) -> Result<(Format, Trace), TraceError> {
     let fail = |line, problem: String| Err(TraceError { file: name.to_owned(), line, problem });
     match input.fill_buf() {
-        Ok([_, magic @ ..]) if magic.starts_with(&BLKTRACE_MAGIC) => {
-            return fail(
-                1,
-                "found a binary blktrace file, expected the output of blkparse -i".into(),
-            );
+        Ok(start) if blktrace::is_binary(start) => {
+            let mut trace = blktrace::read(name, input, action)?;
+            trace.requests.shrink_to_fit();
+            return Ok((Format::Blktrace, trace));
         }
         Ok(_) => {}
         Err(error) => return fail(1, error.to_string()),
@@ -150,6 +150,7 @@ pub fn read(
         Format::Iolog3 => iolog::read(lines, true)?,
         Format::Blkparse => blkparse::read(lines, action)?,
         Format::Pattern => pattern::read(lines)?.0,
+        Format::Blktrace => unreachable!("it has no lines"),
     };
     trace.requests.shrink_to_fit();
     Ok((format, trace))

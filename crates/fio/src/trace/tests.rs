@@ -103,7 +103,7 @@ fn errors_name_file_and_line() {
         (parse_err(""), "t:1: the file is empty"),
         (parse_err("hello\n"), "t:1: found \"hello\", expected \"fio version 2 iolog\""),
         (parse_err("fio version 1 iolog\n"), "t:1: found \"fio version 1 iolog\""),
-        (parse_err("\x07tae...."), "t:1: found a binary blktrace file"),
+        (parse_err("\x07tae...."), "t:1: the file is truncated: it ends within a record"),
         (parse_err("fio version 2 iolog\nb read 0 512\n"), "t:2: read: file b is not open"),
         (parse_err("fio version 2 iolog\nb open\n"), "t:2: open: file b was not added"),
         (iolog2("a close\na read 0 512\n"), "t:5: read: file a is not open"),

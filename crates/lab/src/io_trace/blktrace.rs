@@ -1,47 +1,26 @@
-//! blktrace's binary files: one for each channel, as the kernel has one for each CPU
-//! (`struct blk_io_trace` and its actions, Linux 6.12 include/uapi/linux/blktrace_api.h).
+//! blktrace's binary files ([`zonal_fio::trace::blktrace`]): one for each channel, as the kernel has one
+//! for each CPU.
 //!
-//! The format has no zone management, and its plugs are those of threads: zone management and waits
-//! in zone write plugs are left out. A merged I/O completes with the request that it is part of.
+//! Version 1 has no zone management, and its plugs are those of threads: zone management and waits in
+//! zone write plugs are left out. Version 2 has both, but no random write areas. A merged I/O completes
+//! with the request that it is part of.
 use anyhow::Result;
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use zonal_blk::{BioFlags, Nanos, Op, TraceAction, TraceEvent, TraceSource};
+use zonal_fio::trace::blktrace::{Record, Version, ZONE_OPERATIONS, action, category};
 
-/// `BLK_IO_TRACE_MAGIC | BLK_IO_TRACE_VERSION`.
-const MAGIC: u32 = 0x6561_7407;
 /// The major number of the first device: in Linux, of devices for local use.
 const MAJOR: u32 = 240;
-
-// Actions, `__BLK_TA_*`.
-const QUEUE: u32 = 1;
-const BACKMERGE: u32 = 2;
-const SLEEPRQ: u32 = 5;
-const REQUEUE: u32 = 6;
-const ISSUE: u32 = 7;
-const COMPLETE: u32 = 8;
-const INSERT: u32 = 12;
-
-// Categories, `BLK_TC_*`, above the action.
-const READ: u32 = 1 << 16;
-const WRITE: u32 = 1 << 17;
-const FLUSH: u32 = 1 << 18;
-const SYNC: u32 = 1 << 19;
-const TC_QUEUE: u32 = 1 << 20;
-const TC_REQUEUE: u32 = 1 << 21;
-const TC_ISSUE: u32 = 1 << 22;
-const TC_COMPLETE: u32 = 1 << 23;
-const NOTIFY: u32 = 1 << 26;
-const DISCARD: u32 = 1 << 29;
-const FUA: u32 = 1 << 31;
 
 /// Writes the events of each device to files `PATH.blktrace.N`, and in the first one a message if the
 /// trace is not whole from `full_at` on.
 pub(super) fn write(
     path: &Path,
+    version: Version,
     devices: &[Vec<(TraceSource, TraceEvent)>],
     full_at: Option<Nanos>,
 ) -> Result<()> {
@@ -62,6 +41,8 @@ pub(super) fn write(
         events.sort_by_key(|(_, event)| (event.at, rank(event.action), event.id, event.step));
         let mut out = Writer {
             file: BufWriter::new(zonal_os::output_file::create(name(path, cpu))?),
+            version,
+            record: Vec::new(),
             cpu,
             count: 0,
         };
@@ -93,7 +74,8 @@ fn rank(action: TraceAction) -> u8 {
 
 /// `FILE.blktrace.N`; the extension is not repeated.
 pub(super) fn name(path: &Path, cpu: u32) -> PathBuf {
-    let base = if path.extension().is_some_and(|extension| extension == "blktrace") {
+    let is_format = |extension: &OsStr| extension == "blktrace" || extension == "blktrace2";
+    let base = if path.extension().is_some_and(is_format) {
         path.with_extension("")
     } else {
         path.to_owned()
@@ -105,74 +87,85 @@ pub(super) fn name(path: &Path, cpu: u32) -> PathBuf {
 
 struct Writer {
     file: BufWriter<File>,
+    version: Version,
+    /// The bytes of the last record.
+    record: Vec<u8>,
     cpu: u32,
     count: u32,
 }
 
 impl Writer {
     fn names_process(&mut self) -> Result<()> {
-        let name = b"zonal\0";
-        self.record(0, 0, 0, NOTIFY, 0, name)
+        let process = Record { action: category::NOTIFY, ..Record::default() };
+        self.record(process, b"zonal\0")
     }
 
     /// Says that what followed is missing (`BLK_TN_MESSAGE`).
     fn is_missing(&mut self, at: Nanos) -> Result<()> {
-        const MESSAGE: u32 = 2;
+        const MESSAGE: u64 = 2;
         let text = b"the memory for events was full: what followed is missing";
-        self.record(at.0, 0, 0, NOTIFY | MESSAGE, MAJOR << 20, text)
+        let action = category::NOTIFY | MESSAGE;
+        self.record(Record { at: at.0, action, device: MAJOR << 20, ..Record::default() }, text)
     }
 
     fn event(&mut self, device: u32, event: &TraceEvent) -> Result<()> {
-        let (action, category) = match event.action {
-            TraceAction::Queue => (QUEUE, TC_QUEUE),
-            TraceAction::Merge => (BACKMERGE, TC_QUEUE),
-            TraceAction::Sleep => (SLEEPRQ, TC_QUEUE),
-            TraceAction::Insert => (INSERT, TC_QUEUE),
-            TraceAction::Requeue => (REQUEUE, TC_REQUEUE),
-            TraceAction::Issue => (ISSUE, TC_ISSUE),
-            TraceAction::Complete => (COMPLETE, TC_COMPLETE),
-            TraceAction::Plug | TraceAction::Unplug => return Ok(()),
-        };
-        let direction = match event.op {
-            Op::Read => READ,
-            Op::Write | Op::WriteZeroes | Op::ZoneAppend => WRITE,
-            Op::Flush => FLUSH,
-            Op::Discard => DISCARD,
-            _ => return Ok(()),
-        };
+        let Some(done) = what(event.action, self.version) else { return Ok(()) };
+        let Some(operation) = operation(event.op, self.version) else { return Ok(()) };
         let set = |flag, bit| if event.flags.contains(flag) { bit } else { 0 };
-        let sync =
-            if event.op == Op::Write && !event.flags.contains(BioFlags::ASYNC) { SYNC } else { 0 };
-        let modifiers = set(BioFlags::PREFLUSH, FLUSH) | set(BioFlags::FUA, FUA) | sync;
-        let bytes = event.nr_sectors.saturating_mul(512);
-        let dev = (MAJOR << 20) | (device << 4);
-        let action = action | category | direction | modifiers;
-        self.record(event.at.0, event.sector.0, bytes, action, dev, &[])
+        let sync = event.op == Op::Write && !event.flags.contains(BioFlags::ASYNC);
+        let modifiers = set(BioFlags::PREFLUSH, category::FLUSH)
+            | set(BioFlags::FUA, category::FUA)
+            | if sync { category::SYNC } else { 0 };
+        let record = Record {
+            at: event.at.0,
+            sector: event.sector.0,
+            bytes: event.nr_sectors.saturating_mul(512),
+            device: (MAJOR << 20) | (device << 4),
+            ..Record::default()
+        };
+        let says = |action| Record { action, ..record };
+        let lands = event.action == TraceAction::Complete && event.op == Op::ZoneAppend;
+        if lands && self.version == Version::Two {
+            // Where it landed (`BLK_TA_ZONE_APPEND`), before its completion.
+            self.record(says(action::COMPLETE | category::ZONE_APPEND), &[])?;
+        }
+        self.record(says(done | operation | modifiers), &[])
     }
 
-    fn record(
-        &mut self,
-        at: u64,
-        sector: u64,
-        bytes: u32,
-        action: u32,
-        device: u32,
-        data: &[u8],
-    ) -> Result<()> {
+    fn record(&mut self, record: Record, data: &[u8]) -> Result<()> {
         self.count += 1;
-        let mut record = Vec::with_capacity(48 + data.len());
-        record.extend(MAGIC.to_ne_bytes());
-        record.extend(self.count.to_ne_bytes());
-        record.extend(at.to_ne_bytes());
-        record.extend(sector.to_ne_bytes());
-        let process = self.cpu + 1;
-        for word in [bytes, action, process, device, self.cpu] {
-            record.extend(word.to_ne_bytes());
-        }
-        let error = 0_u16;
-        record.extend(error.to_ne_bytes());
-        record.extend(u16::try_from(data.len()).expect("a short name").to_ne_bytes());
-        record.extend(data);
-        Ok(self.file.write_all(&record)?)
+        let (sequence, pid, cpu) = (self.count, self.cpu + 1, self.cpu);
+        self.record.clear();
+        Record { sequence, pid, cpu, ..record }.write(self.version, data, &mut self.record);
+        Ok(self.file.write_all(&self.record)?)
+    }
+}
+
+/// What happened; `None` if the version has no name for it.
+fn what(done: TraceAction, version: Version) -> Option<u64> {
+    Some(match done {
+        TraceAction::Queue => action::QUEUE | category::QUEUE,
+        TraceAction::Merge => action::BACKMERGE | category::QUEUE,
+        TraceAction::Sleep => action::SLEEPRQ | category::QUEUE,
+        TraceAction::Insert => action::INSERT | category::QUEUE,
+        TraceAction::Requeue => action::REQUEUE | category::REQUEUE,
+        TraceAction::Issue => action::ISSUE | category::ISSUE,
+        TraceAction::Complete => action::COMPLETE | category::COMPLETE,
+        TraceAction::Plug if version == Version::Two => action::ZONE_PLUG | category::QUEUE,
+        TraceAction::Unplug if version == Version::Two => action::ZONE_UNPLUG | category::QUEUE,
+        TraceAction::Plug | TraceAction::Unplug => return None,
+    })
+}
+
+/// The category of an operation; `None` if the version has none.
+fn operation(op: Op, version: Version) -> Option<u64> {
+    let zoned = ZONE_OPERATIONS.into_iter().find(|(zoned, _)| *zoned == op);
+    match (op, zoned) {
+        (Op::Read, _) => Some(category::READ),
+        (Op::Flush, _) => Some(category::FLUSH),
+        (Op::Discard, _) => Some(category::DISCARD),
+        (_, Some((_, zoned))) if version == Version::Two => Some(category::WRITE | zoned),
+        (op, _) if op.is_write() => Some(category::WRITE),
+        _ => None,
     }
 }

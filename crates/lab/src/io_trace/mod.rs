@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 use zonal_backend::Stack;
 use zonal_blk::{Bytes, Nanos};
 use zonal_device::flash::FlashEntry;
+pub use zonal_fio::trace::blktrace::Version;
 
 /// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +31,17 @@ pub enum Format {
     /// Chrome's JSON (the "Trace Event Format").
     Json,
     /// blktrace's binary files, one for each channel: `FILE.blktrace.N`.
-    Blktrace,
+    Blktrace(Version),
 }
 
 impl Format {
-    /// The format that a file's name suggests: JSON for `.json`, blktrace for `.blktrace`, else
-    /// The format of Perfetto.
+    /// The format that a file's name suggests: JSON for `.json`, blktrace for `.blktrace`
+    /// and `.blktrace2`, else the format of Perfetto.
     pub fn of(file: &Path) -> Self {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("json") => Format::Json,
-            Some("blktrace") => Format::Blktrace,
+            Some("blktrace") => Format::Blktrace(Version::One),
+            Some("blktrace2") => Format::Blktrace(Version::Two),
             _ => Format::Perfetto,
         }
     }
@@ -118,7 +120,7 @@ impl IoTrace {
     pub fn start<'a>(devices: impl Iterator<Item = &'a Stack>, settings: Settings) -> Result<Self> {
         if let Some((path, format)) = &settings.file {
             let first = match format {
-                Format::Blktrace => blktrace::name(path, 0),
+                Format::Blktrace(_) => blktrace::name(path, 0),
                 Format::Perfetto | Format::Json => path.clone(),
             };
             check_writable(&first).with_context(|| format!("--trace {}", path.display()))?;
@@ -149,12 +151,12 @@ impl IoTrace {
         let traced = self.traced();
         if let Some((path, format)) = &self.settings.file {
             let full_at = self.budget.full_at();
-            let write = || match format {
+            let write = || match *format {
                 Format::Perfetto => perfetto::write(path, &timeline::of(traced, full_at)),
                 Format::Json => chrome::write(path, &timeline::of(traced, full_at)),
-                Format::Blktrace => {
+                Format::Blktrace(version) => {
                     let events = self.devices.iter().map(|device| device.collector.events());
-                    blktrace::write(path, &events.collect::<Vec<_>>(), full_at)
+                    blktrace::write(path, version, &events.collect::<Vec<_>>(), full_at)
                 }
             };
             write().with_context(|| format!("--trace {}", path.display()))?;
