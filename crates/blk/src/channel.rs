@@ -280,6 +280,10 @@ impl Channel {
             self.end(bio, status);
             return;
         }
+        let is_conventional = |zone| self.queue.is_conventional(zone);
+        if split::is_too_fine(&self.config.limits, &bio, is_conventional) {
+            return self.end(bio, Status::Invalid);
+        }
         if split::needs_split(&self.config.limits, &bio) {
             let Some(parts) = split::parts(&self.config.limits, &bio) else {
                 return self.end(bio, Status::Again);

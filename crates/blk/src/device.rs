@@ -36,6 +36,21 @@ pub trait Device: Send + Sync {
         self.inner().map_or(Ok(()), |inner| inner.report_zones(first, max, zones))
     }
 
+    /// The same for a reader that needs the kind, the capacity and the write pointer of each zone and not
+    /// which active zones are open or closed: a device that knows them without looking says it faster. An
+    /// active zone may have any active condition.
+    ///
+    /// # Errors
+    /// As for [`Device::report_zones`].
+    fn report_zones_cached(
+        &self,
+        first: ZoneNo,
+        max: usize,
+        zones: &mut Vec<Zone>,
+    ) -> Result<(), Status> {
+        self.report_zones(first, max, zones)
+    }
+
     /// How many zones from `first` on, up to `max`, are as those of a new device: sequential and empty, of
     /// the device's zone size, with the capacity of its other sequential zones. A report of them says
     /// nothing else, so a reader of all zones may leave them out. 0 if the device does not know.

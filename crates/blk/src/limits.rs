@@ -30,6 +30,9 @@ pub struct Limits {
     pub queue_depth: u16,
     /// Whether seeks cost time.
     pub rotational: bool,
+    /// What writes to sequential zones are aligned to and a multiple of, in bytes, where that is more
+    /// than an LBA, as on a disk that emulates blocks of 512 bytes; 0 for an LBA.
+    pub write_granularity: u32,
     /// The random write areas that zones can have.
     pub zrwa: ZrwaLimits,
 }
@@ -67,6 +70,7 @@ impl Limits {
             nr_queues: 1,
             queue_depth: 64,
             rotational: false,
+            write_granularity: 0,
             zrwa: ZrwaLimits::NONE,
         }
     }
@@ -80,6 +84,17 @@ impl Limits {
     /// The number of sectors in an LBA.
     pub const fn lba_sectors(&self) -> u32 {
         self.lba_size >> crate::units::SECTOR_SHIFT
+    }
+
+    /// What writes to sequential zones are aligned to and a multiple of, in bytes (the kernel's
+    /// `zone_write_granularity`).
+    pub fn zone_write_granularity(&self) -> u32 {
+        self.write_granularity.max(self.lba_size)
+    }
+
+    /// The same in sectors.
+    pub fn zone_write_sectors(&self) -> u32 {
+        self.zone_write_granularity() >> crate::units::SECTOR_SHIFT
     }
 
     /// The zone that `sector` lies in, for a zoned device.

@@ -584,6 +584,10 @@ impl Queue {
         }
     }
 
+    pub(crate) fn is_conventional(&self, zone: ZoneNo) -> bool {
+        self.plugs.as_ref().is_some_and(|plugs| plugs.is_conventional(zone))
+    }
+
     /// [`Queue::enter`] of any request.
     pub(crate) fn enter_unusual(
         &self,
@@ -696,7 +700,7 @@ impl Queue {
             ("max_open_zones", limits.max_open_zones.to_string()),
             ("max_active_zones", limits.max_active_zones.to_string()),
             ("zone_append_max_bytes", append_max.to_string()),
-            ("zone_write_granularity", limits.lba_size.to_string()),
+            ("zone_write_granularity", limits.zone_write_granularity().to_string()),
             ("zoned_qd1_writes", u8::from(qd1).to_string()),
         ]
     }

@@ -16,7 +16,8 @@ pub(crate) struct FastPath {
     zone_size: u64,
     /// log2 of the zone size, if it is a power of two.
     zone_shift: Option<u32>,
-    lba_mask: u64,
+    /// Of the LBA size, or of the granularity of writes: what is off that takes the long way.
+    unit_mask: u64,
     max_sectors: u32,
     capacity: u64,
 }
@@ -27,7 +28,7 @@ impl FastPath {
         FastPath {
             zone_size,
             zone_shift: zone_size.is_power_of_two().then(|| zone_size.trailing_zeros()),
-            lba_mask: u64::from(limits.lba_sectors()) - 1,
+            unit_mask: u64::from(limits.zone_write_sectors()) - 1,
             max_sectors: limits.max_sectors,
             capacity: limits.capacity.0,
         }
@@ -41,7 +42,7 @@ impl FastPath {
         let (sector, len) = (bio.sector.0, u64::from(bio.nr_sectors));
         let simple = matches!(bio.op, Op::Read | Op::Write)
             && bio.nr_sectors.wrapping_sub(1) < self.max_sectors
-            && (sector | len) & self.lba_mask == 0
+            && (sector | len) & self.unit_mask == 0
             && sector < self.capacity
             && bio.buf.as_ref().is_none_or(|buf| buf.len() as u64 == len << 9);
         if !simple {
@@ -105,6 +106,25 @@ fn check_zoned(limits: &Limits, op: Op) -> Result<(), Status> {
     } else {
         Ok(())
     }
+}
+
+/// Whether a checked bio writes less than a unit of a device's granularity at its start or at its end;
+/// `is_conventional` says of which zones that is possible.
+#[inline]
+pub(crate) fn is_too_fine(
+    limits: &Limits,
+    bio: &Bio,
+    is_conventional: impl Fn(ZoneNo) -> bool,
+) -> bool {
+    if limits.write_granularity == 0 || !bio.op.is_write() {
+        return false;
+    }
+    let unit = u64::from(limits.zone_write_sectors());
+    let end = bio.sector + Sector(u64::from(bio.nr_sectors));
+    let is_inside = |at: Sector, sector: Sector| {
+        !at.0.is_multiple_of(unit) && !is_conventional(limits.zone_of(sector))
+    };
+    is_inside(bio.sector, bio.sector) || is_inside(end, end - Sector(1))
 }
 
 /// The longest append in sectors: the device's own, or for an emulated one what a write may have

@@ -109,6 +109,7 @@ fn command(info: &NamespaceInfo, op: Op, flags: BioFlags, sector: u64, len: u32)
         nr_queues: 1,
         queue_depth: 8,
         rotational: false,
+        write_granularity: 0,
         zrwa: ZrwaLimits { size: 32, granularity: 8, max: 2 },
     };
     let made = Mutex::default();

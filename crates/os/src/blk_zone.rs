@@ -4,6 +4,8 @@ use zonal_blk::{Sector, Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 
 const CONVENTIONAL: u8 = 1;
 const SEQUENTIAL_REQUIRED: u8 = 2;
+/// Open or closed (`BLK_ZONE_COND_ACTIVE`, Linux 6.19), in reports from the kernel's memory.
+const ACTIVE: u8 = 0xff;
 
 /// `struct blk_zone`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -49,7 +51,7 @@ impl From<&Zone> for BlkZone {
 }
 
 impl BlkZone {
-    /// The zone; `None` if the descriptor contradicts itself, or the zone is of a type that is not
+    /// The zone, one of which the kernel says only that it is active as closed; `None` if the descriptor contradicts itself, or the zone is of a type that is not
     /// supported, such as sequential write preferred.
     pub fn zone(&self) -> Option<Zone> {
         let kind = match self.kind {
@@ -67,7 +69,10 @@ impl BlkZone {
             ZoneCondition::Full,
             ZoneCondition::Offline,
         ];
-        let cond = conditions.into_iter().find(|cond| *cond as u8 == self.cond)?;
+        let cond = match self.cond {
+            ACTIVE => ZoneCondition::Closed,
+            found => conditions.into_iter().find(|cond| *cond as u8 == found)?,
+        };
         let end = self.start.checked_add(self.len)?;
         let wp = if has_wp(cond) { self.wp } else { end };
         if self.capacity > self.len || !(self.start..=end).contains(&wp) {
@@ -114,6 +119,12 @@ mod tests {
         assert_eq!(fields(full), (2048, 2048, 4096, 2, 14, 1536));
         let (cond, kind) = (ZoneCondition::NotWritePointer, ZoneKind::Conventional);
         assert_eq!(fields(Zone { cond, kind, ..OPEN }), (2048, 2048, 4096, 1, 0, 1536));
+    }
+
+    #[test]
+    fn zone_that_is_only_known_to_be_active_keeps_its_write_pointer() {
+        let active = BlkZone { cond: ACTIVE, ..BlkZone::from(&OPEN) };
+        assert_eq!(active.zone(), Some(Zone { cond: ZoneCondition::Closed, ..OPEN }));
     }
 
     #[test]

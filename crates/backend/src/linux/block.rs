@@ -1,5 +1,5 @@
 //! Commands of a block device: reads, writes and flushes by io_uring, zone reports and management
-//! by ioctl (include/uapi/linux/blkzoned.h, Linux 6.12).
+//! by ioctl (include/uapi/linux/blkzoned.h, Linux 6.19).
 //!
 //! The ioctls block until the device is done. io_uring has no zone management.
 use super::failure::Failure;
@@ -11,6 +11,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zonal_blk::{BioFlags, Limits, Op, Request, Sector, Status, Zone, ZoneCondition, ZoneKind};
 use zonal_os::blk_zone::BlkZone;
@@ -138,25 +139,46 @@ struct Range {
 
 /// `_IOWR(0x12, 130, struct blk_zone_report)`.
 const REPORT_ZONE: libc::Ioctl = 0xc010_1282_u32 as libc::Ioctl;
+/// `_IOWR(0x12, 142, struct blk_zone_report)`, since Linux 6.19.
+const REPORT_ZONE_V2: libc::Ioctl = 0xc010_128e_u32 as libc::Ioctl;
+/// `BLK_ZONE_REP_CACHED`.
+const REPORT_CACHED: u32 = 1 << 31;
 /// `_IOW(0x12, 131, struct blk_zone_range)` and those after it.
 const RESET_ZONE: libc::Ioctl = 0x4010_1283;
 const OPEN_ZONE: libc::Ioctl = 0x4010_1286;
 const CLOSE_ZONE: libc::Ioctl = 0x4010_1287;
 const FINISH_ZONE: libc::Ioctl = 0x4010_1288;
 
-/// Up to `max` zones from `first` on (`BLKREPORTZONE`).
+/// Which report is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReportKind {
+    /// What the device says (`BLKREPORTZONE`).
+    Device,
+    /// What the kernel knows (`BLKREPORTZONEV2` with `BLK_ZONE_REP_CACHED`).
+    Cached,
+}
+
+/// Up to `max` zones from `first` on, from the device (`BLKREPORTZONE`).
 ///
 /// # Errors
 /// The errors of the ioctl.
 pub(super) fn report_zones(file: &File, first: Sector, max: u32) -> io::Result<Vec<BlkZone>> {
+    report(file, ReportKind::Device, first, max)
+}
+
+fn report(file: &File, kind: ReportKind, first: Sector, max: u32) -> io::Result<Vec<BlkZone>> {
+    let (request, flags) = match kind {
+        ReportKind::Device => (REPORT_ZONE, 0),
+        ReportKind::Cached => (REPORT_ZONE_V2, REPORT_CACHED),
+    };
     let header = size_of::<ReportHeader>();
     let mut buffer = vec![0u64; (header + max as usize * size_of::<BlkZone>()) / 8];
     let bytes = buffer.as_mut_bytes();
-    let query = ReportHeader { sector: first.0, nr_zones: max, flags: 0 };
+    let query = ReportHeader { sector: first.0, nr_zones: max, flags };
     bytes[..header].copy_from_slice(query.as_bytes());
     // SAFETY: the kernel writes a header and up to `max` zones, for which there is room.
     let result =
-        unsafe { libc::ioctl(file.as_raw_fd(), REPORT_ZONE, bytes.as_mut_ptr().cast::<c_void>()) };
+        unsafe { libc::ioctl(file.as_raw_fd(), request, bytes.as_mut_ptr().cast::<c_void>()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -164,6 +186,38 @@ pub(super) fn report_zones(file: &File, first: Sector, max: u32) -> io::Result<V
     let count = header.nr_zones.min(max) as usize;
     let zone = |bytes| BlkZone::read_from_bytes(bytes).expect("as long as a zone");
     Ok(zones.chunks_exact(size_of::<BlkZone>()).take(count).map(zone).collect())
+}
+
+/// Reports from the kernel's memory, where there are any: since Linux 6.19.
+#[derive(Debug, Default)]
+pub(super) struct CachedReports {
+    /// The kernel has none, or not of this device.
+    missing: AtomicBool,
+}
+
+impl CachedReports {
+    /// Up to `max` zones from `first` on, as the kernel knows them, else from the device.
+    ///
+    /// # Errors
+    /// The errors of the ioctl.
+    pub fn report(&self, file: &File, first: Sector, max: u32) -> io::Result<Vec<BlkZone>> {
+        self.report_by(|kind| report(file, kind, first, max))
+    }
+
+    /// The report that `report` gives, the cached one first. An old kernel does not know the ioctl, and a
+    /// disk whose zones the kernel did not accept has no cache; whatever the reason, the device knows.
+    fn report_by(
+        &self,
+        report: impl Fn(ReportKind) -> io::Result<Vec<BlkZone>>,
+    ) -> io::Result<Vec<BlkZone>> {
+        if !self.missing.load(Ordering::Relaxed) {
+            match report(ReportKind::Cached) {
+                Ok(zones) if !zones.is_empty() => return Ok(zones),
+                _ => self.missing.store(true, Ordering::Relaxed),
+            }
+        }
+        report(ReportKind::Device)
+    }
 }
 
 /// Manages the zones of a range (`BLKRESETZONE` and so on). Returns when the device is done.
@@ -192,7 +246,34 @@ fn manage_zones(file: &File, op: Op, start: Sector, len: Sector) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerocopy::FromZeros;
     use zonal_blk::ZoneAttributes;
+
+    #[test]
+    fn zones_are_reported_from_memory_unless_the_kernel_has_none() {
+        let zone = |wp| BlkZone { wp, ..BlkZone::new_zeroed() };
+        let asked = std::cell::RefCell::new(Vec::new());
+        let none = || Err(io::Error::from_raw_os_error(libc::ENOTTY));
+        for (cached, expected) in [
+            (Some(vec![zone(1)]), vec![ReportKind::Cached, ReportKind::Cached]),
+            (Some(vec![]), vec![ReportKind::Cached, ReportKind::Device, ReportKind::Device]),
+            (None, vec![ReportKind::Cached, ReportKind::Device, ReportKind::Device]),
+        ] {
+            let reports = CachedReports::default();
+            let report = |kind| {
+                asked.borrow_mut().push(kind);
+                match kind {
+                    ReportKind::Cached => cached.clone().map_or_else(none, Ok),
+                    ReportKind::Device => Ok(vec![zone(2)]),
+                }
+            };
+            let wp = if cached.as_ref().is_some_and(|zones| !zones.is_empty()) { 1 } else { 2 };
+            for _ in 0..2 {
+                assert_eq!(reports.report_by(report).expect("a report")[0].wp, wp);
+            }
+            assert_eq!(asked.take(), expected, "only once in vain");
+        }
+    }
 
     #[test]
     fn a_zone_is_to_blame_unless_its_write_pointer_is_where_the_write_failed() {

@@ -1,5 +1,5 @@
 //! A block device of this machine.
-use super::block::{BlockCommands, report_zones};
+use super::block::{BlockCommands, CachedReports, report_zones};
 use super::describe;
 use super::queue::Queue;
 use super::sysfs::{self, LimitsError};
@@ -8,8 +8,9 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Status, Zone, ZoneNo};
+use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Sector, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
+use zonal_os::blk_zone::BlkZone;
 
 /// Zones of one report.
 const BATCH: u32 = 4096;
@@ -41,6 +42,7 @@ pub struct LinuxDevice {
     file: Arc<File>,
     name: String,
     limits: Limits,
+    cached: CachedReports,
     /// See [`Device::external_buf_alignment`].
     alignment: Option<u32>,
 }
@@ -70,7 +72,8 @@ impl LinuxDevice {
         let alignment = sysfs::alignment(directory);
         // `open_queue` cannot fail.
         io_uring::IoUring::new(1).map_err(OpenError::Ring)?;
-        Ok(LinuxDevice { file: Arc::new(file), name: path.to_owned(), limits, alignment })
+        let (file, name, cached) = (Arc::new(file), path.to_owned(), CachedReports::default());
+        Ok(LinuxDevice { file, name, limits, cached, alignment })
     }
 
     /// Describes the device in one line, for reports.
@@ -79,19 +82,21 @@ impl LinuxDevice {
     }
 }
 
-impl Device for LinuxDevice {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+impl LinuxDevice {
+    /// Reports zones in parts, each of which `report` gives.
+    fn report(
+        &self,
+        first: ZoneNo,
+        max: usize,
+        zones: &mut Vec<Zone>,
+        report: impl Fn(Sector, u32) -> io::Result<Vec<BlkZone>>,
+    ) -> Result<(), Status> {
         let mut next = first.0;
         let max = u32::try_from(max).unwrap_or(u32::MAX);
         let end = first.0.saturating_add(max).min(self.limits.nr_zones);
         while next < end {
             let start = self.limits.zone_start(ZoneNo(next));
-            let report = report_zones(&self.file, start, BATCH.min(end - next));
-            let report = report.map_err(Status::from)?;
+            let report = report(start, BATCH.min(end - next)).map_err(Status::from)?;
             if report.is_empty() {
                 return Err(Status::IoError);
             }
@@ -101,6 +106,25 @@ impl Device for LinuxDevice {
             next += u32::try_from(report.len()).expect("no more than requested");
         }
         Ok(())
+    }
+}
+
+impl Device for LinuxDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        self.report(first, max, zones, |start, max| report_zones(&self.file, start, max))
+    }
+
+    fn report_zones_cached(
+        &self,
+        first: ZoneNo,
+        max: usize,
+        zones: &mut Vec<Zone>,
+    ) -> Result<(), Status> {
+        self.report(first, max, zones, |start, max| self.cached.report(&self.file, start, max))
     }
 
     fn external_buf_alignment(&self) -> Option<u32> {

@@ -44,6 +44,15 @@ impl Attributes<'_> {
         found.parse().map_err(|_| LimitsError::Value { path, found, expected: "a number" })
     }
 
+    /// What writes to zones are aligned to, in bytes; 0, for a block, where the kernel does not tell,
+    /// before Linux 5.12.
+    fn write_granularity(&self) -> Result<u32, LimitsError> {
+        match self.number("queue/zone_write_granularity") {
+            Err(LimitsError::Read(_, error)) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            granularity => granularity,
+        }
+    }
+
     /// The depth of a hardware queue.
     pub fn depth(&self) -> Result<u16, LimitsError> {
         match self.number::<u32>("queue/nr_requests") {
@@ -98,6 +107,7 @@ pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
         nr_queues: u16::MAX,
         queue_depth: attributes.depth()?,
         rotational: attributes.number::<u8>("queue/rotational")? != 0,
+        write_granularity: 0,
         zrwa: ZrwaLimits::NONE,
     };
     if zoned {
@@ -105,6 +115,7 @@ pub fn limits(directory: &Path) -> Result<Limits, LimitsError> {
         limits.nr_zones = attributes.number("queue/nr_zones")?;
         limits.max_open_zones = attributes.number("queue/max_open_zones")?;
         limits.max_active_zones = attributes.number("queue/max_active_zones")?;
+        limits.write_granularity = attributes.write_granularity()?;
     }
     Ok(limits)
 }
@@ -141,6 +152,14 @@ mod tests {
         assert_eq!((limits.nr_zones, limits.max_open_zones, limits.max_active_zones), (16, 4, 6));
         assert_eq!((limits.lba_size, limits.max_sectors, limits.queue_depth), (4096, 2560, 64));
         assert_eq!((limits.rotational, limits.append_max_sectors), (false, 0));
+    }
+
+    #[test]
+    fn disk_that_emulates_blocks_of_512_bytes_has_the_granularity_of_its_zones() {
+        let emulated =
+            [("queue/logical_block_size", "512"), ("queue/zone_write_granularity", "4096")];
+        let limits = limits(directory(&emulated).path()).expect("limits");
+        assert_eq!((limits.lba_size, limits.zone_write_granularity()), (512, 4096));
     }
 
     #[test]

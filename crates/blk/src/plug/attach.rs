@@ -58,6 +58,20 @@ pub(crate) fn check_limits(limits: &Limits, power_of_two: bool) -> Result<(), At
         limits.max_sectors >= lba && limits.max_sectors.is_multiple_of(lba),
         "the largest command must be a multiple of the LBA size",
     )?;
+    let granularity = limits.write_granularity;
+    rule(
+        granularity == 0 || granularity.is_power_of_two() && granularity >= limits.lba_size,
+        "the write granularity must be a power of two, and not less than the LBA size",
+    )?;
+    rule(
+        granularity == 0 || zones > 0,
+        "a device without zones has the LBA size as its write granularity",
+    )?;
+    let unit = limits.zone_write_sectors();
+    rule(
+        limits.max_sectors >= unit && zone_size.is_multiple_of(u64::from(unit)),
+        "the largest command and the zones must hold whole units of the write granularity",
+    )?;
     rule(
         limits.append_max_sectors.is_multiple_of(lba),
         "the largest append must be a multiple of the LBA size",
@@ -84,13 +98,20 @@ pub(crate) fn check_limits(limits: &Limits, power_of_two: bool) -> Result<(), At
 }
 
 /// The limits as the layer uses them: appends that are emulated have none of the device's (A23);
-/// write zeroes end at whole LBAs.
+/// commands end where writes to sequential zones may, so that none is split elsewhere.
 pub(crate) fn normalise(limits: &Limits, emulate_append: bool) -> Limits {
     let mut limits = limits.clone();
     if emulate_append {
         limits.append_max_sectors = 0;
     }
-    limits.max_write_zeroes_sectors -= limits.max_write_zeroes_sectors % limits.lba_sectors();
+    let unit = limits.zone_write_sectors();
+    for longest in [
+        &mut limits.max_sectors,
+        &mut limits.append_max_sectors,
+        &mut limits.max_write_zeroes_sectors,
+    ] {
+        *longest -= *longest % unit;
+    }
     limits
 }
 
@@ -136,7 +157,7 @@ impl ZonePlugs {
             report.clear();
             plugs
                 .device
-                .report_zones(ZoneNo(first), want, &mut report)
+                .report_zones_cached(ZoneNo(first), want, &mut report)
                 .map_err(|status| AttachError::Report { zone: first, status })?;
             if report.len() > want {
                 let rule = "the report must not have more zones than were asked for";
@@ -220,7 +241,10 @@ impl ZonePlugs {
 
 fn check_zone(limits: &Limits, zone_no: u32, zone: &Zone) -> Result<(), &'static str> {
     let last = zone_no + 1 == limits.nr_zones;
-    let lba = u64::from(limits.lba_sectors());
+    let unit = u64::from(match zone.kind {
+        ZoneKind::Conventional => limits.lba_sectors(),
+        ZoneKind::SequentialRequired => limits.zone_write_sectors(),
+    });
     rule(
         zone.start == limits.zone_start(ZoneNo(zone_no)),
         "the zone must begin where the one before it ends",
@@ -240,15 +264,19 @@ fn check_zone(limits: &Limits, zone_no: u32, zone: &Zone) -> Result<(), &'static
         "the capacity of a conventional zone must be its size",
     )?;
     rule(
-        (zone.len.0 | zone.capacity.0).is_multiple_of(lba),
+        (zone.len.0 | zone.capacity.0).is_multiple_of(u64::from(limits.lba_sectors())),
         "size and capacity must be whole LBAs",
+    )?;
+    rule(
+        (zone.len.0 | zone.capacity.0).is_multiple_of(unit),
+        "size and capacity of a sequential zone must be whole units of the write granularity",
     )?;
     rule(condition_fits(zone), "the condition must be one that the kind of zone can have")?;
     rule(
         !zone.cond.is_active()
             || zone.start <= zone.wp
                 && zone.wp <= zone.writable_end()
-                && zone.wp.0.is_multiple_of(lba),
+                && zone.wp.0.is_multiple_of(unit),
         "the write pointer must lie in the zone, not beyond its capacity",
     )?;
     rule(

@@ -134,9 +134,9 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is wrong; the limit is then unchanged.
     pub fn set_max_sectors(&self, max_sectors: u32) -> Result<(), SwitchError> {
-        let lba = self.limits.lba_sectors();
-        let in_range = (lba..=self.limits.max_sectors).contains(&max_sectors);
-        if !in_range || !max_sectors.is_multiple_of(lba) {
+        let unit = self.limits.zone_write_sectors();
+        let in_range = (unit..=self.limits.max_sectors).contains(&max_sectors);
+        if !in_range || !max_sectors.is_multiple_of(unit) {
             return Err(SwitchError::Unsuitable(
                 "the longest command is a number of blocks up to the device's longest",
             ));

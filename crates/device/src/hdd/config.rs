@@ -43,7 +43,7 @@ const MAX_TIME: u64 = 1_000_000_000;
 
 device_options! {
     "hdd": HddDevice,
-        profiles ["smr-30t", "smr-30t-mpi3mr", "smr-20t", "sata-2009"],
+        profiles ["smr-30t", "smr-30t-mpi3mr", "smr-20t", "smr-20t-512e", "sata-2009"],
         scopes ["recording=smr", "recording=cmr"];
 
     /// The configuration of a rotating disk: by default a small conventional one.
@@ -56,6 +56,8 @@ device_options! {
         Zoned max_open: u32 = Count("128"), "zones that may be open at once; 0 for no limit";
         Regular size: Bytes = Size("1T"), "size of the disk";
         Any lba: u32 = Size("512"), "logical block size, 512 or 4096";
+        Zoned write_granularity: u32 = Size("0"),
+            "what sequential zones are written in, for 512-byte blocks that are emulated; 0 for lba";
         Any host: HostInterface = Words("ahci"),
             "one command at a time, or native command queueing";
         Any depth: u16 = Count("32") in 1..=32, "commands in flight with host=ahci";
@@ -172,6 +174,19 @@ impl HddConfig {
         let smr = self.recording == Recording::Smr;
         let max_open_ok = !smr || self.max_open <= self.zones;
         rule("max_open", max_open_ok, self.max_open, || format!("at most zones={}", self.zones))?;
+        let unit = self.write_granularity;
+        let unit_ok = unit == 0
+            || unit.is_power_of_two()
+                && unit >= self.lba
+                && [self.zone_size, self.max_io].iter().all(|b| b.0.is_multiple_of(unit.into()));
+        rule("write_granularity", unit_ok, size(Bytes(unit.into())), || {
+            format!(
+                "a power of two from lba={} that divides zone_size={} and max_io={}",
+                self.lba,
+                size(self.zone_size),
+                size(self.max_io)
+            )
+        })?;
         let inner_ok = (4096..=self.track_outer.0).contains(&self.track_inner.0);
         rule("track_inner", inner_ok, size(self.track_inner), || {
             format!("from 4KiB to track_outer={}", size(self.track_outer))
@@ -244,6 +259,7 @@ impl HddConfig {
         self.validate()?;
         // Disks have no faster way to write zeroes than to write them as data.
         let limits = self.null_config().limits()?;
-        Ok(Limits { rotational: true, max_write_zeroes_sectors: 0, ..limits })
+        let write_granularity = self.write_granularity;
+        Ok(Limits { rotational: true, max_write_zeroes_sectors: 0, write_granularity, ..limits })
     }
 }

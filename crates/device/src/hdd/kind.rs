@@ -43,6 +43,9 @@ impl DeviceConfig for HddConfig {
             }
         });
         parts.push(format!("{}B blocks", self.lba));
+        if self.write_granularity > self.lba {
+            parts.push(format!("zones written in {}", size(Bytes(self.write_granularity.into()))));
+        }
         if self.error_rate > 0 {
             parts.push(format!("{} errors in a million from seed {}", self.error_rate, self.seed));
         }

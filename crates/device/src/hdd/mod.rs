@@ -95,7 +95,7 @@ impl HddDevice {
     ) -> Self {
         HddDevice {
             config: config.clone(),
-            medium: Medium::new(storage, limits.zone_size),
+            medium: Medium::new(storage, &limits),
             limits,
             drive: SpinLock::new(Drive::new(config, entries)),
             next_step: AtomicU64::new(u64::MAX),

@@ -4,7 +4,7 @@ use super::buffer::{Buffer, Segments};
 use super::config::HddConfig;
 use crate::storage::{ModelStorage, Storage};
 use std::collections::VecDeque;
-use zonal_blk::{Nanos, Op, Request, Sector, Status};
+use zonal_blk::{Limits, Nanos, Op, Request, Sector, Status};
 
 /// The bytes that a request covers: its start and its end.
 pub(super) fn byte_range(request: &Request) -> (u64, u64) {
@@ -44,16 +44,31 @@ impl DiskShared {
 pub(super) struct Medium {
     pub(super) storage: ModelStorage,
     zone_size: Sector,
+    /// The sectors of what sequential zones are written in, a power of two, minus 1.
+    unit_mask: u64,
 }
 
 impl Medium {
-    pub(super) fn new(storage: ModelStorage, zone_size: Sector) -> Self {
-        Medium { storage, zone_size }
+    pub(super) fn new(storage: ModelStorage, limits: &Limits) -> Self {
+        let unit_mask = u64::from(limits.zone_write_sectors()) - 1;
+        Medium { storage, zone_size: limits.zone_size, unit_mask }
+    }
+
+    /// Whether a write is of parts of the blocks that a sequential zone is written in.
+    #[inline]
+    fn is_too_fine(&self, request: &Request) -> bool {
+        (request.sector().0 | u64::from(request.nr_sectors())) & self.unit_mask != 0
+            && self
+                .storage
+                .get()
+                .and_then(Storage::zones)
+                .is_ok_and(|zones| !zones.is_conventional(request.zone()))
     }
 
     /// Executes a command and sets its status.
     pub(super) fn execute(&self, request: &mut Request) {
         let result = match (request.op(), self.storage.unobserved()) {
+            (Op::Write, _) if self.is_too_fine(request) => Err(Status::IoError),
             (Op::Write, Some(storage)) => storage.write(request),
             (Op::Read, Some(storage)) => storage.read(request),
             _ => self.execute_any(request),

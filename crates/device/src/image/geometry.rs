@@ -60,7 +60,8 @@ impl ImageGeometry {
             zone_capacity,
             max_open: limits.max_open_zones,
             max_active: limits.max_active_zones,
-            lba: limits.lba_size,
+            // Where zones take whole units of a granularity, the image has blocks of it.
+            lba: limits.zone_write_granularity(),
             max_sectors: limits.max_sectors,
             append_max_sectors: limits.append_max_sectors,
             nr_queues: limits.nr_queues,
@@ -159,6 +160,7 @@ impl ImageGeometry {
             nr_queues: self.nr_queues,
             queue_depth: self.queue_depth,
             rotational: self.rotational,
+            write_granularity: 0,
             zrwa: ZrwaLimits::NONE,
         }
     }

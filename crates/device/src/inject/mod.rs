@@ -9,7 +9,7 @@ use crate::rng::Rng;
 pub use rule::{CommandKind, Fault, Rule, RuleError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake};
+use zonal_blk::{Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneNo};
 
 /// A device whose commands fail as its rules say.
 pub struct InjectDevice {
@@ -72,6 +72,16 @@ impl Device for InjectDevice {
 
     fn limits(&self) -> &Limits {
         self.inner.limits()
+    }
+
+    /// Reports are not commands: no rule hits them.
+    fn report_zones_cached(
+        &self,
+        first: ZoneNo,
+        max: usize,
+        zones: &mut Vec<Zone>,
+    ) -> Result<(), Status> {
+        self.inner.report_zones_cached(first, max, zones)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -18,6 +18,8 @@ fn same(field: &'static str, found: u64, expected: u64) -> Result<(), LimitError
 /// Checks that two paths have the same blocks and zones.
 fn same_geometry(found: &Limits, expected: &Limits) -> Result<(), LimitError> {
     same("lba_size", found.lba_size.into(), expected.lba_size.into())?;
+    let granularity = (found.zone_write_granularity(), expected.zone_write_granularity());
+    same("write_granularity", granularity.0.into(), granularity.1.into())?;
     same("capacity in sectors", found.capacity.0, expected.capacity.0)?;
     same("zone_size in sectors", found.zone_size.0, expected.zone_size.0)?;
     same("nr_zones", found.nr_zones.into(), expected.nr_zones.into())?;
@@ -86,6 +88,7 @@ mod tests {
             nr_queues: 4,
             queue_depth: 32,
             rotational: false,
+            write_granularity: 0,
             zrwa: ZrwaLimits::NONE,
         }
     }

@@ -160,6 +160,7 @@ impl NullConfig {
             nr_queues: self.queues,
             queue_depth: self.depth,
             rotational: false,
+            write_granularity: 0,
             zrwa: layout.map_or(ZrwaLimits::NONE, |layout| layout.zrwa),
         })
     }

@@ -115,16 +115,16 @@ impl Cache {
 
     /// Where a zone's data end afterwards, in sectors from its start.
     fn kept_tail(&self, zone: ZoneNo, plan: &CutPlan, is_victim: bool, rng: &mut Rng) -> u64 {
-        let lba = u64::from(self.limits.lba_sectors());
+        let unit = u64::from(self.limits.zone_write_sectors());
         let (durable, end) = (self.held.durable(zone).0, self.held.end(zone).0);
-        let blocks = (end - durable) / lba;
+        let blocks = (end - durable) / unit;
         if let Some((_, torn, sector, nr_sectors)) = plan.torn.filter(|torn| torn.1 == zone) {
             // At least one block of the write, and not all.
             let first = (sector - self.limits.zone_start(torn)).0;
-            return first + (1 + rng.below(u64::from(nr_sectors) / lba - 1)) * lba;
+            return first + (1 + rng.below(u64::from(nr_sectors) / unit - 1)) * unit;
         }
         durable
-            + lba
+            + unit
                 * match plan.keep {
                     Keep::None => 0,
                     Keep::Random => rng.below(blocks + 1),

@@ -197,7 +197,7 @@ impl State {
     }
 
     /// A command goes to the device inside. Returns its number.
-    fn started(&mut self, medium: &dyn MediumAccess, request: &Request, lba_sectors: u32) -> u64 {
+    fn started(&mut self, medium: &dyn MediumAccess, request: &Request, unit: u32) -> u64 {
         let id = self.commands;
         self.commands += 1;
         let (op, zone, nr_sectors) = (request.op(), request.zone(), request.nr_sectors());
@@ -209,8 +209,7 @@ impl State {
         }
         let (flags, point) = (request.flags(), self.cache.flush_point());
         self.in_flight.insert(id, Flying { op, flags, zone, nr_sectors, point, replaced });
-        if op.is_write() && nr_sectors > lba_sectors && self.is_armed(|when| *when == When::InWrite)
-        {
+        if op.is_write() && nr_sectors > unit && self.is_armed(|when| *when == When::InWrite) {
             self.trigger(Some(id));
         }
         id
@@ -298,9 +297,9 @@ impl Device for PowerDevice {
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let inner = (Arc::clone(&self.inner) as Arc<dyn Device>).open_queue();
-        let lba_sectors = self.limits().lba_sectors();
+        let unit = self.limits().zone_write_sectors();
         let (ids, held) = (Vec::new(), Vec::new());
-        Box::new(PowerQueue { device: self, inner, lba_sectors, ids, held, seen: Nanos(0) })
+        Box::new(PowerQueue { device: self, inner, unit, ids, held, seen: Nanos(0) })
     }
 }
 
@@ -321,7 +320,8 @@ impl DeviceControl for PowerDevice {
 struct PowerQueue {
     device: Arc<PowerDevice>,
     inner: Box<dyn HwQueue>,
-    lba_sectors: u32,
+    /// Sectors that are written as a whole or not at all.
+    unit: u32,
     /// Numbers of the commands inside, by tag.
     ids: Vec<Option<u64>>,
     /// Commands that are answered when the power is back.
@@ -375,7 +375,7 @@ impl HwQueue for PowerQueue {
             self.held.push(request);
             return Ok(());
         }
-        self.ids[tag] = Some(state.started(self.device.medium(), &request, self.lba_sectors));
+        self.ids[tag] = Some(state.started(self.device.medium(), &request, self.unit));
         drop(state);
         self.inner.start(now, request).inspect_err(|_busy| {
             let mut state = self.device.state();

@@ -362,6 +362,7 @@ impl ZnsConfig {
             nr_queues: self.queues,
             queue_depth: self.depth,
             rotational: false,
+            write_granularity: 0,
             zrwa: layout.zrwa,
         })
     }

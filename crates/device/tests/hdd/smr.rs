@@ -46,6 +46,26 @@ fn conventional_zones_are_written_anywhere() {
 }
 
 #[test]
+fn zones_of_emulated_blocks_are_written_in_4_kib_and_read_in_512_bytes() {
+    for device in ["smr-20t-512e", "hdd:recording=smr,zones=64,max_open=8,write_granularity=4K"] {
+        let mut rig = Rig::new(&config(device));
+        let limits = rig.device.limits();
+        assert_eq!((limits.lba_size, limits.zone_write_granularity()), (512, 4096), "{device}");
+        for (op, sector, len, status) in [
+            (Op::Write, 0, 8, Status::Ok),
+            (Op::Write, 8, 4, Status::Invalid),
+            (Op::Write, 8, 16, Status::Ok),
+            (Op::Read, 3, 1, Status::Ok),
+        ] {
+            rig.submit(Bio::new(op, Sector(sector), len, 0));
+            rig.run();
+            assert_eq!(rig.ends.last().unwrap().status, status, "{op:?} of {len} at {sector}");
+        }
+        assert_eq!(conditions(&rig, 1), [(ZoneCondition::ImplicitOpen, 24)]);
+    }
+}
+
+#[test]
 fn opening_one_zone_more_than_allowed_closes_another() {
     let mut rig = Rig::new(&config(SMR));
     for zone in 0..9 {

@@ -209,7 +209,10 @@ impl Region {
     fn after(job: &Job, clone: u32, before: u32, limits: &Limits) -> Result<Self, RegionError> {
         let fail =
             |option, problem: String| Err(RegionError { job: job.name.clone(), option, problem });
-        let lba = u64::from(limits.lba_size);
+        // In zones a job writes whole units of the device's granularity.
+        let in_zones = job.zonemode == ZoneMode::Zbd;
+        let unit = if in_zones { limits.zone_write_granularity() } else { limits.lba_size };
+        let lba = u64::from(unit);
         if let Err((option, problem)) = check_lengths(job, lba) {
             return fail(option, problem);
         }

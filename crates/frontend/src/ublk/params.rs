@@ -67,14 +67,16 @@ pub fn params(queue: &Queue) -> Result<Params, ParamsError> {
     if limits.rotational {
         params.basic.attrs |= attr::ROTATIONAL;
     }
-    let shift = u8::try_from(limits.lba_size.trailing_zeros()).expect("less than 32");
+    // The driver has no granularity of writes to zones, so that the kernel must know no smaller block.
+    let block = limits.zone_write_granularity();
+    let shift = u8::try_from(block.trailing_zeros()).expect("less than 32");
     params.basic.logical_bs_shift = shift;
     params.basic.physical_bs_shift = shift;
     params.basic.io_min_shift = shift;
     params.basic.io_opt_shift = shift;
     params.basic.max_sectors = max_request_sectors;
     params.basic.dev_sectors = limits.capacity.0;
-    params.discard.discard_granularity = limits.lba_size;
+    params.discard.discard_granularity = block;
     params.discard.max_write_zeroes_sectors = limits.max_write_zeroes_sectors;
     if limits.nr_zones == 0 {
         params.discard.max_discard_sectors = u32::MAX - u32::MAX % limits.lba_sectors();
@@ -120,6 +122,8 @@ mod tests {
         let params = of("null:zones=16,zone_size=1M,max_open=4,max_active=6,lba=4096");
         let params = params.expect("a device that ublk supports");
         assert_eq!(params.types, param::BASIC | param::DISCARD | param::ZONED);
+        let cache = attr::VOLATILE_CACHE | attr::FUA;
+        assert_eq!(params.basic.attrs & cache, cache, "the kernel has to send flushes");
         assert_eq!(params.basic.chunk_sectors, 2048);
         assert_eq!(params.basic.dev_sectors, 16 * 2048);
         assert_eq!(params.basic.logical_bs_shift, 12);
@@ -134,6 +138,13 @@ mod tests {
         assert_eq!(params.types & param::ZONED, 0);
         assert_eq!((params.basic.chunk_sectors, params.basic.dev_sectors), (0, 32768));
         assert_eq!(params.discard.max_discard_segments, 1);
+    }
+
+    #[test]
+    fn blocks_are_as_large_as_the_granularity_of_writes_to_zones() {
+        let params = of("hdd:recording=smr,zones=16,max_open=4,lba=512,write_granularity=4K");
+        let basic = params.expect("a device that ublk supports").basic;
+        assert_eq!((basic.logical_bs_shift, basic.physical_bs_shift), (12, 12));
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn zones(config: &mut BlkConfig, queue: &Queue) -> Result<(), DeviceError> {
     config.max_open_zones = limits.max_open_zones.into();
     config.max_active_zones = limits.max_active_zones.into();
     config.max_append_sectors = append.into();
-    config.write_granularity = limits.lba_size.into();
+    config.write_granularity = limits.zone_write_granularity().into();
     config.model = HOST_MANAGED;
     Ok(())
 }
@@ -142,6 +142,13 @@ mod tests {
         assert_eq!((config.max_open_zones.get(), config.max_active_zones.get()), (4, 6));
         assert_eq!((config.max_append_sectors.get(), config.model), (2048, 1));
         assert_eq!((config.queues.get(), &device.id[..8]), (2, &b"serial\0\0"[..]));
+    }
+
+    #[test]
+    fn blocks_are_those_of_the_device_and_writes_have_its_granularity() {
+        let config =
+            of("hdd:recording=smr,zones=16,max_open=4,lba=512,write_granularity=4K").config;
+        assert_eq!((config.blk_size.get(), config.write_granularity.get()), (512, 4096));
     }
 
     #[test]

@@ -330,7 +330,7 @@ impl Requests<'_> {
     /// Why a zone did not allow a write, as the zone is now.
     fn write_failure(&self, sector: Sector, nr_sectors: u32) -> BlkStatus {
         let limits = self.limits();
-        let lba = u64::from(limits.lba_sectors());
+        let unit = u64::from(limits.zone_write_sectors());
         let zone = Some(sector).filter(|sector| *sector < limits.capacity);
         let Some(zone) = zone.and_then(|sector| self.zone(sector)) else {
             return BlkStatus::IoErr;
@@ -338,7 +338,7 @@ impl Requests<'_> {
         if zone.kind == ZoneKind::Conventional {
             return BlkStatus::IoErr;
         }
-        let aligned = (sector.0 | u64::from(nr_sectors)).is_multiple_of(lba);
+        let aligned = (sector.0 | u64::from(nr_sectors)).is_multiple_of(unit);
         let write = (Op::Write, sector, nr_sectors);
         match ZoneRefusal::of_write(limits.zrwa, write, &zone) {
             Some(ZoneRefusal::Offline | ZoneRefusal::ReadOnly | ZoneRefusal::Full) => {

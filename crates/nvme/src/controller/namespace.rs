@@ -74,7 +74,8 @@ impl Namespace {
         let zones = if limits.nr_zones > 0 { check_zones(&queue)? } else { Vec::new() };
         let failed_zones = zones.iter().filter(|zone| is_failed(zone));
         let failed_zones = failed_zones.map(|zone| limits.zone_of(zone.start)).collect();
-        let shift = limits.lba_size.trailing_zeros() - SECTOR_SHIFT;
+        // ZNS has no granularity of writes but the block.
+        let shift = limits.zone_write_granularity().trailing_zeros() - SECTOR_SHIFT;
         let failed_zones = Mutex::new(failed_zones);
         Ok(Namespace { queue, uuid, shift, offline: None, marks: None, failed_zones })
     }
@@ -137,6 +138,11 @@ impl Namespace {
         if self.is_zoned() { Csi::ZNS } else { Csi::NVM }
     }
 
+    /// Bytes of a block.
+    pub(super) fn block_size(&self) -> u64 {
+        1 << (self.shift + SECTOR_SHIFT)
+    }
+
     /// Size in blocks.
     pub(super) fn blocks(&self) -> u64 {
         self.to_blocks(self.limits().capacity)
@@ -179,7 +185,8 @@ impl Namespace {
         let mut id = IdentifyNamespace::zeroed();
         let blocks = self.blocks().into();
         (id.size, id.capacity, id.used) = (blocks, blocks, blocks);
-        id.lba_formats[0].data_shift = u8::try_from(self.shift + SECTOR_SHIFT).expect("9 or 12");
+        id.lba_formats[0].data_shift =
+            u8::try_from(self.shift + SECTOR_SHIFT).expect("less than 32");
         // Deallocated blocks read as zeroes.
         id.deallocation = 1;
         id.bytes = u128::from(self.limits().capacity.to_bytes().0).into();

@@ -112,6 +112,7 @@ impl NamespaceInfo {
             nr_queues: 1,
             queue_depth: 1,
             rotational: false,
+            write_granularity: 0,
             zrwa: self.zones.map_or(ZrwaLimits::NONE, |zones| zones.zrwa),
         })
     }

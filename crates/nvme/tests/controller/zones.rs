@@ -9,12 +9,13 @@ use zonal_blk::ZoneCondition::{
 use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions, ZoneNo};
 use zonal_crash::{RecordDevice, Recorder};
 use zonal_device::control::DeviceControl;
+use zonal_device::device_spec;
 use zonal_device::power::PowerDevice;
 use zonal_device::{NullConfig, ZnsConfig, ZnsDevice};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{Namespace, Subsystem};
 use zonal_nvme::wire::admin::notice;
-use zonal_nvme::wire::identify::ZnsNamespace;
+use zonal_nvme::wire::identify::{IdentifyNamespace, ZnsNamespace};
 use zonal_nvme::wire::opcode::{Cns, FeatureId, IoOpcode, LogId};
 use zonal_nvme::wire::zone::{ChangedZoneList, NO_WRITE_POINTER, attribute};
 use zonal_nvme::wire::{Sgl, Sqe};
@@ -705,6 +706,24 @@ fn zones_that_age_are_announced(device: Arc<dyn Device>) {
     io.send_timed(zone_send(0, RESET, 0), &[]).fine();
     assert_eq!(attributes(&mut io), (Empty as u8, 0));
     assert_eq!(io.queue.next_event().at(), None, "no zone ages");
+}
+
+#[test]
+fn blocks_of_a_namespace_are_as_large_as_the_granularity() {
+    let disk = "hdd:recording=smr,zones=4,zone_size=1M,max_open=0,lba=512,write_granularity=4K";
+    let disk = device_spec::build(&device_spec::parse(disk).expect("a spec")).expect("a disk");
+    let queue =
+        Queue::attach(disk, QueueOptions::default()).expect("a device that keeps the rules");
+    let subsystem = Subsystem::new(crate::support::config());
+    let namespace = Namespace::new(queue, [3; 16]).expect("a namespace");
+    subsystem.add(1, Arc::new(namespace)).unwrap();
+    let mut host = Host::of(subsystem);
+    let id: IdentifyNamespace = host.identify(Cns::NAMESPACE, 1, 0).fine().structure();
+    assert_eq!((id.lba_formats[0].data_shift, id.size.get()), (12, 4 * 256));
+    let mut io = host.io(1);
+    io.send_timed(rw(IoOpcode::WRITE, 256, 1), &BLOCK).fine();
+    let report = io.send_timed(zone_receive(256, 0, true, 128), &[]).fine();
+    assert_eq!(report.data[64 + 24..64 + 32], 257_u64.to_le_bytes(), "the write pointer");
 }
 
 #[test]

@@ -105,6 +105,85 @@ fn zeroes_across_zones_are_cut_at_the_border() {
     assert_eq!(rig.known(2), (ZonePhase::Active, 8));
 }
 
+/// A disk that emulates blocks of 512 bytes: zone 3 is conventional, the others are written in 4 KiB.
+fn emulated_blocks() -> Setup {
+    Setup::new().conventional(3).limits(|limits| limits.write_granularity = 4096)
+}
+
+#[test]
+fn writes_below_the_granularity_of_sequential_zones_fail_without_reaching_the_device() {
+    for policy in [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Off] {
+        let mut rig = emulated_blocks().policy(policy).build();
+        let fine = [(0, 1), (0, 12), (4, 8), (60, 8)].map(|(at, len)| rig.write(at, len));
+        let batch = rig.write_batch(&[(0, 4), (4, 4)]);
+        let append = rig.append(0, 4);
+        let zeroes = rig.submit(Op::WriteZeroes, 0, 4);
+        let all = fine.into_iter().chain(batch).chain([append, zeroes]);
+        let refused: Vec<_> = all.map(|id| (id, Status::Invalid)).collect();
+        assert_eq!((rig.poll(), rig.started()), (refused, vec![]));
+        // Half a block in the conventional zone, behind a whole one in the sequential zone.
+        let good = [rig.write(0, 8), rig.write(193, 3), rig.submit(Op::Read, 1, 1)];
+        assert_eq!(rig.drain(), good.map(|id| (id, Status::Ok)));
+    }
+}
+
+#[test]
+fn splits_end_where_writes_to_sequential_zones_may() {
+    let mut rig = emulated_blocks()
+        .limits(|limits| (limits.max_sectors, limits.max_write_zeroes_sectors) = (21, 12))
+        .build();
+    assert_eq!(rig.queue.limits().max_sectors, 16);
+    // Three levels: the zone, the longest command, the granularity.
+    let long = [rig.write(0, 120), rig.submit(Op::WriteZeroes, 120, 16)];
+    assert_eq!(rig.drain(), long.map(|id| (id, Status::Ok)));
+    let sent: Vec<_> = rig.started().into_iter().map(|(_, at, len)| (at, len)).collect();
+    let of_zone = |zone: u64| sent.iter().filter(move |(at, _)| at / 64 == zone).copied();
+    assert!(of_zone(0).eq([(0, 16), (16, 16), (32, 16), (48, 16)]), "{sent:?}");
+    assert!(of_zone(1).eq([(64, 16), (80, 16), (96, 16), (112, 8), (120, 8)]), "{sent:?}");
+    assert!(of_zone(2).eq([(128, 8)]), "{sent:?}");
+    assert_eq!((rig.known(0).0, rig.known(1).0), (ZonePhase::Full, ZonePhase::Full));
+    assert_eq!(rig.known(2), (ZonePhase::Active, 8));
+}
+
+#[test]
+fn first_part_of_a_write_that_is_split_three_times_aborts_those_behind_it() {
+    let mut rig = emulated_blocks().limits(|limits| limits.max_sectors = 21).build();
+    let write = rig.write(0, 120);
+    assert_eq!(rig.writes(), [(0, 16), (64, 16)]);
+    rig.fail();
+    assert_eq!(rig.drain(), [(write, Status::IoError)]);
+    assert_eq!(rig.writes(), [(80, 16), (96, 16), (112, 8)], "of the other zone only");
+    let again = rig.write(0, 8);
+    assert_eq!(rig.drain(), [(again, Status::Ok)]);
+}
+
+#[test]
+fn granularity_is_an_attribute_and_a_limit_of_what_can_be_changed() {
+    let rig = emulated_blocks().build();
+    let attributes = rig.queue.attributes();
+    assert!(attributes.contains(&("zone_write_granularity", "4096".to_owned())), "{attributes:?}");
+    rig.queue.freeze();
+    assert!(rig.queue.set_max_sectors(12).is_err() && rig.queue.set_max_sectors(4).is_err());
+    assert_eq!(rig.queue.set_max_sectors(16), Ok(()));
+}
+
+#[test]
+fn zones_that_are_not_whole_units_of_the_granularity_are_refused() {
+    let attach = |setup: Setup| {
+        let attached = crate::Queue::attach(setup.device(), setup.queue_options());
+        attached.err().map_or_else(String::new, |error| error.to_string())
+    };
+    assert_eq!(attach(emulated_blocks()), "");
+    let granularity = |bytes| Setup::new().limits(move |limits| limits.write_granularity = bytes);
+    assert!(attach(granularity(256)).contains("a power of two, and not less than the LBA size"));
+    assert!(attach(granularity(3 * 512)).contains("a power of two"));
+    assert!(attach(granularity(128 * 512)).contains("must hold whole units"));
+    let short = emulated_blocks().zone(1, |zone| zone.capacity = Sector(60));
+    assert!(attach(short).starts_with("zone 1: size and capacity of a sequential zone"));
+    let between = emulated_blocks().zone(1, |zone| move_to(zone, 4));
+    assert!(attach(between).starts_with("zone 1: the write pointer must lie in the zone"));
+}
+
 #[test]
 fn bio_of_an_emulated_append_is_a_plain_write_when_it_is_submitted_again() {
     let mut rig = Setup::new().build();

@@ -154,7 +154,9 @@ impl ZoneFs {
         let left = capacity.checked_sub(offset).filter(|&left| left > 0).ok_or(Errno::FBIG)?;
         let len = usize::try_from(left).map_or(len, |left| len.min(left));
         let end = offset + len as u64;
-        let is_partial = !(offset | end).is_multiple_of(u64::from(self.queue.limits().lba_size));
+        let limits = self.queue.limits();
+        let unit = if sequential { limits.zone_write_granularity() } else { limits.lba_size };
+        let is_partial = !(offset | end).is_multiple_of(u64::from(unit));
         if is_partial && open_mode.direct || offset != pointer {
             return Err(Errno::INVAL);
         }

@@ -156,9 +156,8 @@ impl IoQueue {
     pub(super) fn transfer_len(&mut self, sqe: &Sqe) -> u64 {
         let blocks = |queue: &mut Self| {
             let nsid = sqe.nsid.get();
-            let lba =
-                queue.attach(nsid).map(|()| queue.attached[&nsid].namespace.limits().lba_size);
-            u64::from(RwCommand::from(*sqe).blocks()) * u64::from(lba.unwrap_or(0))
+            let block = queue.attach(nsid).map(|()| queue.attached[&nsid].namespace.block_size());
+            u64::from(RwCommand::from(*sqe).blocks()) * block.unwrap_or(0)
         };
         match IoOpcode(sqe.opcode) {
             IoOpcode::READ | IoOpcode::WRITE | IoOpcode::COMPARE | IoOpcode::ZONE_APPEND => {
