@@ -208,6 +208,30 @@ fn zones_become_read_only_and_usable_again() {
 }
 
 #[test]
+fn disk_that_loses_a_head_in_use_loses_the_zones_on_its_surface() {
+    const DISK: &str = "hdd:recording=smr,zones=16,zone_size=1M,heads=4,max_open=8";
+    let server = ControlledServer::start(DISK);
+    let offsets: Vec<String> = (0..6).map(|zone| format!("--offset={zone}M")).collect();
+    let job = |zone: usize| {
+        server.job(&["--rw=write", "--bs=4k", &offsets[zone], "--size=1M", "--io_size=64k"])
+    };
+    fine(&job(1));
+    fine(&job(2));
+    assert_eq!(server.ask("depopulate 1 offline"), 4);
+    assert_eq!(server.ask("depopulate 3 read-only"), 4);
+    let zones = |condition| {
+        server.metric(&format!("zonal_zones{{device=\"{DISK}\",condition=\"{condition}\"}}"))
+    };
+    assert_eq!((zones("Offline") as u64, zones("ReadOnly") as u64), (4, 4));
+    for (zone, expected) in [(0, 0), (1, 1), (2, 0), (3, 1), (4, 0), (5, 1)] {
+        assert_eq!(ran(&job(zone)).0, expected, "zone {zone}");
+    }
+    assert!(server.refusal("depopulate 4 offline").contains("the device has 4 heads, from 0"));
+    let flash = ControlledServer::start(SMALL);
+    assert!(flash.refusal("depopulate 0 offline").contains("no heads with zones of their own"));
+}
+
+#[test]
 fn marks_go_into_the_log_of_a_device_that_is_recorded() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();

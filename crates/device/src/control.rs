@@ -58,6 +58,16 @@ pub trait DeviceControl: Device {
         self.inner_control()?.lateness()
     }
 
+    /// The number of heads, of a disk each zone of which lies on the surface of one; else 0.
+    fn heads(&self) -> u32 {
+        self.inner_control().map_or(0, DeviceControl::heads)
+    }
+
+    /// The zones on the surface of a head, counted from 0; none if there is no such head.
+    fn zones_of_head(&self, head: u32) -> Vec<ZoneNo> {
+        self.inner_control().map_or_else(Vec::new, |inner| inner.zones_of_head(head))
+    }
+
     /// Makes a zone read-only or offline, or repairs it: see [`Zones::set_condition`]. A sequential
     /// zone loses its data when it is repaired.
     ///

@@ -141,6 +141,13 @@ impl Geometry {
         self.locate_on(&self.track_of(at), at)
     }
 
+    /// The head over an address, of a shingled disk.
+    pub fn head(&self, at: u64) -> u64 {
+        let after = self.rings.partition_point(|ring| ring.start <= at);
+        let ring = &self.rings[after - 1];
+        (at - ring.start) / ring.band % self.heads
+    }
+
     /// The track of an address.
     pub(super) fn track_of(&self, at: u64) -> Track {
         let after = self.rings.partition_point(|ring| ring.start <= at);

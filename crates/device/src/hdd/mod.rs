@@ -192,6 +192,23 @@ fn wake_at(next: &AtomicU64) -> Wake {
 }
 
 impl DeviceControl for HddDevice {
+    fn heads(&self) -> u32 {
+        match self.config.recording {
+            Recording::Smr => self.config.heads,
+            Recording::Cmr => 0,
+        }
+    }
+
+    fn zones_of_head(&self, head: u32) -> Vec<ZoneNo> {
+        if head >= self.heads() {
+            return Vec::new();
+        }
+        let geometry = Geometry::new(&self.config);
+        let starts = |zone: &ZoneNo| u64::from(zone.0) * self.config.zone_size.0;
+        let is_under = |zone: &ZoneNo| geometry.head(starts(zone)) == u64::from(head);
+        (0..self.limits.nr_zones).map(ZoneNo).filter(is_under).collect()
+    }
+
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         self.storage()?.set_condition(zone, to)
     }

@@ -1,6 +1,7 @@
 //! Zones of shingled disks.
 use crate::rig::{Rig, SMR, config, with};
 use zonal_blk::{Bio, BioFlags, Device, Op, Sector, Status, ZoneCondition, ZoneNo, ZoneWrite};
+use zonal_device::control::DeviceControl;
 
 /// Sectors of a zone of [`SMR`].
 const ZONE: u64 = 16 << 11;
@@ -63,6 +64,26 @@ fn zones_of_emulated_blocks_are_written_in_4_kib_and_read_in_512_bytes() {
         }
         assert_eq!(conditions(&rig, 1), [(ZoneCondition::ImplicitOpen, 24)]);
     }
+}
+
+#[test]
+fn each_zone_is_on_the_surface_of_one_head_and_its_neighbours_are_on_others() {
+    for device in [SMR, "smr-20t"] {
+        let disk = Rig::new(&config(device)).device;
+        let (heads, nr_zones) = (disk.heads(), disk.limits().nr_zones);
+        let mut head_of = vec![u32::MAX; nr_zones as usize];
+        for head in 0..heads {
+            for zone in disk.zones_of_head(head) {
+                assert_eq!(head_of[zone.index()], u32::MAX, "{device}: zone {zone} has one head");
+                head_of[zone.index()] = head;
+            }
+        }
+        assert!(head_of.iter().all(|&head| head < heads), "{device}");
+        assert!(head_of.windows(2).all(|pair| pair[0] != pair[1]), "{device}");
+        assert!(disk.zones_of_head(heads).is_empty());
+    }
+    let conventional = Rig::new(&config("hdd:size=64G")).device;
+    assert_eq!((conventional.heads(), conventional.zones_of_head(0).len()), (0, 0));
 }
 
 #[test]

@@ -38,6 +38,13 @@ pub enum Command {
         /// How.
         change: ZoneChange,
     },
+    /// Loses a head of a disk.
+    Depopulate {
+        /// The head, from 0.
+        head: u32,
+        /// What becomes of its zones.
+        change: ZoneChange,
+    },
     /// Shows the fault rules, with the number of commands that each has applied to.
     Faults,
     /// Adds a fault rule.
@@ -85,8 +92,19 @@ pub enum ZoneChange {
     Restore,
 }
 
+impl ZoneChange {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "read-only" => Some(ZoneChange::ReadOnly),
+            "offline" => Some(ZoneChange::Offline),
+            "mend" => Some(ZoneChange::Restore),
+            _ => None,
+        }
+    }
+}
+
 /// The first words of commands.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "status",
     "stat",
     "plugs",
@@ -94,6 +112,7 @@ const NAMES: [&str; 13] = [
     "get",
     "set",
     "zone",
+    "depopulate",
     "fault",
     "ana",
     "mark",
@@ -112,8 +131,8 @@ fn nearest_command(found: &str) -> String {
 pub enum CommandError {
     /// There is no such command.
     #[error(
-        "command `{0}`: expected status, stat, plugs, view, get, set, zone, fault, ana, mark, \
-         power-cut, scrub or metrics{hint}",
+        "command `{0}`: expected status, stat, plugs, view, get, set, zone, depopulate, fault, ana, \
+         mark, power-cut, scrub or metrics{hint}",
         hint = nearest_command(.0)
     )]
     Unknown(String),
@@ -156,15 +175,16 @@ impl Command {
             ["get", ..] => return wrong("get", "an attribute or nothing"),
             ["set", name, value] => Command::Set { name: name.to_owned(), value: value.to_owned() },
             ["set", ..] => return wrong("set", "an attribute and its value"),
-            ["zone", zones, change] => match (range(zones), change) {
-                (Some(zones), "read-only") => {
-                    Command::Zones { zones, change: ZoneChange::ReadOnly }
-                }
-                (Some(zones), "offline") => Command::Zones { zones, change: ZoneChange::Offline },
-                (Some(zones), "mend") => Command::Zones { zones, change: ZoneChange::Restore },
+            ["zone", zones, change] => match (range(zones), ZoneChange::named(change)) {
+                (Some(zones), Some(change)) => Command::Zones { zones, change },
                 _ => return wrong("zone", ZONE_ARGUMENTS),
             },
             ["zone", ..] => return wrong("zone", ZONE_ARGUMENTS),
+            ["depopulate", head, change] => match depopulate(head, change) {
+                Some(command) => command,
+                None => return wrong("depopulate", DEPOPULATE_ARGUMENTS),
+            },
+            ["depopulate", ..] => return wrong("depopulate", DEPOPULATE_ARGUMENTS),
             ["fault"] | ["fault", "list"] => Command::Faults,
             ["fault", "add", rule] => Command::AddFault(rule.parse()?),
             ["fault", "clear"] => Command::ClearFaults,
@@ -204,6 +224,7 @@ const SCRUB_ARGUMENTS: &str = "start [MIB_PER_SECOND], stop or status";
 const VIEW_ARGUMENTS: &str = "nothing, or FIRST_ZONE ZONES_PER_CELL CELLS with at most 16384 cells";
 const ANA_ARGUMENTS: &str = "nothing, or ADDRESS:PORT and optimized, non-optimized, inaccessible, \
      persistent-loss or change";
+const DEPOPULATE_ARGUMENTS: &str = "HEAD, and read-only or offline";
 const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend";
 
 const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not immediately, \
@@ -241,6 +262,12 @@ fn power_cut(mut words: &[&str]) -> Option<PowerCut> {
     Some(PowerCut { plan, image })
 }
 
+/// A head that is lost does not come back.
+fn depopulate(head: &str, change: &str) -> Option<Command> {
+    let change = ZoneChange::named(change).filter(|change| *change != ZoneChange::Restore)?;
+    Some(Command::Depopulate { head: head.parse().ok()?, change })
+}
+
 fn kept(text: &str) -> Option<Keep> {
     Some(match text {
         "none" => Keep::None,
@@ -271,6 +298,8 @@ mod tests {
         assert_eq!(parse("set nr_requests 7"), Ok(set));
         let zones = Command::Zones { zones: 3..=5, change: ZoneChange::Offline };
         assert_eq!(parse("zone 3-5 offline"), Ok(zones));
+        let lost = Command::Depopulate { head: 2, change: ZoneChange::Offline };
+        assert_eq!(parse("depopulate 2 offline"), Ok(lost));
         assert!(matches!(parse("fault add fail=read"), Ok(Command::AddFault(_))));
         let path = (SocketAddr::from(([127, 0, 0, 1], 4420)), AnaState::Inaccessible);
         assert_eq!(parse("ana 127.0.0.1:4420 inaccessible"), Ok(Command::Ana(Some(path))));
@@ -321,12 +350,17 @@ mod tests {
         let error = |text| parse(text).expect_err(text).to_string();
         assert_eq!(
             error("reboot now"),
-            "command `reboot now`: expected status, stat, plugs, view, get, set, zone, fault, ana, \
-             mark, power-cut, scrub or metrics"
+            "command `reboot now`: expected status, stat, plugs, view, get, set, zone, depopulate, \
+             fault, ana, mark, power-cut, scrub or metrics"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";
         assert_eq!(error("zone 5-3 offline"), format!("zone: found `5-3 offline`, {expected}"));
+        for bad in ["depopulate 2 mend", "depopulate 2", "depopulate x offline"] {
+            let found = bad.trim_start_matches("depopulate ");
+            let expected = "expected HEAD, and read-only or offline";
+            assert_eq!(error(bad), format!("depopulate: found `{found}`, {expected}"));
+        }
         assert_eq!(error("zone 5"), format!("zone: found `5`, {expected}"));
         assert_eq!(
             error("fault remove"),

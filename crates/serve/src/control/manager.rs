@@ -93,6 +93,7 @@ impl DeviceManager {
             Command::Zones { zones, change } => {
                 managed.change_zones(*zones.start(), *zones.end(), change)
             }
+            Command::Depopulate { head, change } => managed.depopulate(head, change),
             Command::Faults => {
                 let rules = device.rules();
                 Ok(rules.iter().map(|(rule, hits)| format!("{rule}: {hits} commands")).collect())
@@ -252,6 +253,22 @@ impl ManagedDevice {
         zones.clear();
         let seen = self.queue.report_zones(ZoneNo(first), count, &mut zones);
         seen.map(|()| json!(count)).map_err(|status| status.to_string())
+    }
+
+    /// Loses a head of a disk: changes the condition of the zones on its surface.
+    fn depopulate(&self, head: u32, change: ZoneChange) -> Result<Value, String> {
+        let heads = self.device.heads();
+        if heads == 0 {
+            return Err("the device has no heads with zones of their own".to_owned());
+        }
+        if head >= heads {
+            return Err(format!("head {head}: the device has {heads} heads, from 0"));
+        }
+        let zones = self.device.zones_of_head(head);
+        for zone in &zones {
+            self.change_zones(zone.0, zone.0, change)?;
+        }
+        Ok(json!(zones.len()))
     }
 }
 
