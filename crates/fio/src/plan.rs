@@ -258,10 +258,13 @@ impl Task {
         let zone_size = channel.queue().limits().zone_size.to_bytes().0;
         let zbd = zbd.filter(|_| self.job.zonemode == ZoneMode::Zbd);
         let stream = [self.job.randseed, u64::from(self.index), u64::from(self.clone)];
-        let generator = match &self.trace_slice {
+        let mut generator = match &self.trace_slice {
             Some(slice) => Generator::replay(&self.job, slice.clone()),
             None => Generator::new(&self.job, region, zbd.clone(), zone_size, id, seed, stream),
         };
+        if self.job.zbd.recover_errors {
+            generator.recover_from(channel.queue().device());
+        }
         let zone_size = channel.queue().limits().zone_size;
         let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
         let seeds = (rng(DATA_STREAM).next(), rng(TRIM_STREAM));

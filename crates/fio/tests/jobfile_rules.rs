@@ -219,7 +219,7 @@ fn options_that_fio_does_not_have_say_so() {
 
 #[test]
 fn documentation_says_how_unsupported_options_change_the_job() {
-    for name in ["zonecapacity", "sync_file_range", "opendir", "atomic"] {
+    for name in ["sync_file_range", "opendir", "atomic"] {
         let Some(FioOption::Unsupported(unused)) = find(name) else { panic!("{name}") };
         let Effect::Changes(instead) = unused.effect else { panic!("{name}") };
         assert!(markdown().contains(instead));

@@ -185,11 +185,18 @@ fn zbd_table(device: &dyn Device, jobs: &[&Job]) -> Result<ZbdTable, Status> {
     Ok(table)
 }
 
-/// Checks that jobs with `zone_reset_threshold` count the data of the same zones.
-fn check_reset_region(job: &Job, zbd: Option<&ZbdTable>, region: Region) -> Result<()> {
+/// Checks that the zones are what the job says, and that jobs with `zone_reset_threshold` count the data
+/// of the same ones.
+fn check_zones(job: &Job, zbd: &ZbdTable, region: Region) -> Result<()> {
+    let capacities = job.zbd.capacity.zip(zbd.zone_capacity(region));
+    if let Some((wanted, found)) = capacities.filter(|(wanted, found)| wanted != found) {
+        bail!(
+            "job {}: zonecapacity: {wanted} bytes, but that of the device's zones is {found}",
+            job.name
+        );
+    }
     let resets = job.zbd.reset_frequency.millionths() > 0 && job.uses(DataDir::Write);
-    let Some(zbd) = zbd.filter(|_| resets) else { return Ok(()) };
-    if !zbd.has_one_reset_region(region) {
+    if resets && !zbd.has_one_reset_region(region) {
         bail!(
             "job {}: zone_reset_threshold: found bytes {} to {}, expected the region of the job or clone \
              before that has it too",
@@ -271,7 +278,9 @@ fn make_runners<C: Clock>(
             }
         };
         let region = task.region(queue.limits())?;
-        check_reset_region(&task.job, zbd.as_deref(), region)?;
+        if let Some(zbd) = &zbd {
+            check_zones(&task.job, zbd, region)?;
+        }
         let channel = queue.channel().with_context(|| format!("job {}", task.job.name))?;
         let mut runner = task.runner(region, channel, zbd, id, seed, device.keeps_data);
         runner.set_standstill(&standstill);

@@ -211,6 +211,20 @@ fn failed_writes_are_not_verified() {
 }
 
 #[test]
+fn with_recovery_writes_go_on_at_the_device_s_write_pointer_after_one_has_failed() {
+    let written = |options: &str| {
+        let rig = Rig::zoned();
+        rig.lose_write(Status::IoError);
+        let job = "[a]\nrw=write\nbs=4k\nzonemode=zbd\ncontinue_on_error=write\n";
+        ios(&rig.run(&format!("{job}{options}\n"))[0])[1]
+    };
+    assert_eq!(written(""), 56, "the other seven of the zone fail as well");
+    assert_eq!(written("recover_zbd_write_error=1"), 63);
+    let deep = written("iodepth=4\nrecover_zbd_write_error=1");
+    assert!((60..64).contains(&deep), "what was in flight fails as well: {deep}");
+}
+
+#[test]
 fn blocks_are_verified_as_often_as_by_fio() {
     // What fio 3.33 does to a file of 64 blocks.
     for (options, expected) in [

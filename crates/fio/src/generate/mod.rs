@@ -32,7 +32,7 @@ use replay::Replay;
 use std::sync::Arc;
 use trimmed::Trimmed;
 use zbd_job::ZbdJob;
-use zonal_blk::{BioFlags, Nanos, Op};
+use zonal_blk::{BioFlags, Device, Nanos, Op};
 
 /// One I/O to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,6 +300,23 @@ impl Generator {
         match &mut self.pattern {
             Pattern::Zbd(zbd) => zbd.done(op, zone),
             _ => None,
+        }
+    }
+
+    /// Has a job with `recover_zbd_write_error` ask the device where write pointers are.
+    pub fn recover_from(&mut self, device: &Arc<dyn Device>) {
+        if let Pattern::Zbd(zbd) = &mut self.pattern {
+            zbd.recover_from(Arc::clone(device));
+        }
+    }
+
+    /// An I/O with [`Io::zone`] has failed; [`Generator::done`] follows.
+    #[cold]
+    pub fn failed(&mut self, op: Op, zone: u32) {
+        if let Pattern::Zbd(zbd) = &mut self.pattern
+            && matches!(op, Op::Write | Op::ZoneAppend)
+        {
+            zbd.failed(zone);
         }
     }
 

@@ -241,6 +241,15 @@ impl ZbdTable {
         first.get_or_insert_with(|| zones.clone()) == &zones
     }
 
+    /// Capacity of the first sequential zone of a region in bytes.
+    pub fn zone_capacity(&self, region: Region) -> Option<u64> {
+        let mut zones = (region.start / self.zone_size)..region.end.div_ceil(self.zone_size);
+        zones.find_map(|zone| {
+            let entry = self.entry(u32::try_from(zone).expect("zones are counted in u32"));
+            (!entry.conventional).then_some(entry.capacity)
+        })
+    }
+
     /// Bytes of data in the regions of all jobs, if they are counted.
     pub fn data(&self) -> u64 {
         self.data.as_ref().map_or(0, |data| data.load(Ordering::Relaxed))

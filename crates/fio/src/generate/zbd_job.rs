@@ -22,7 +22,7 @@ use owned::OwnedZones;
 use resets::{EarlyResets, FirstResets};
 use source::Source;
 use std::sync::Arc;
-use zonal_blk::{BioFlags, Op};
+use zonal_blk::{BioFlags, Device, Op, ZoneCondition, ZoneNo};
 
 pub(super) struct ZbdJob {
     table: Arc<ZbdTable>,
@@ -70,6 +70,8 @@ pub(super) struct ZbdJob {
     finishing: u32,
     /// Why nothing can be done.
     problem: Option<String>,
+    /// With `recover_zbd_write_error`, the device that knows where write pointers are.
+    recovery: Option<Arc<dyn Device>>,
     rng: Rng,
 }
 
@@ -139,6 +141,7 @@ impl ZbdJob {
             pending: [None; 3],
             finishing: 0,
             problem: None,
+            recovery: None,
             table,
             rng: offsets,
         }
@@ -287,6 +290,29 @@ impl ZbdJob {
         Io { op, dir, offset, len, zone: Some(zone), flags: BioFlags::NONE }
     }
 
+    /// Has the job go on at the device's write pointer after a write has failed.
+    pub(super) fn recover_from(&mut self, device: Arc<dyn Device>) {
+        self.recovery = Some(device);
+    }
+
+    /// A write to a zone has failed, and is about to be [`done`](Self::done).
+    pub(super) fn failed(&mut self, zone: u32) {
+        self.owned.get(zone).failed = self.recovery.is_some();
+    }
+
+    /// The write pointer of a zone with a failed write, in bytes from its start.
+    #[cold]
+    fn recovered_wp(&self, zone: u32) -> Option<u64> {
+        let mut report = Vec::with_capacity(1);
+        let zone = ZoneNo(self.first + zone);
+        self.recovery.as_ref()?.report_zones(zone, 1, &mut report).ok()?;
+        let found = report.first()?;
+        Some(match found.cond {
+            ZoneCondition::Full => found.capacity.to_bytes().0,
+            _ => (found.wp - found.start).to_bytes().0,
+        })
+    }
+
     /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless the job is to
     /// finish it.
     #[inline]
@@ -305,6 +331,12 @@ impl ZbdJob {
         if slot.in_flight > 0 {
             return None;
         }
+        if std::mem::take(&mut slot.failed)
+            && let Some(wp) = self.recovered_wp(zone)
+        {
+            self.owned.get(zone).owned.wp = wp;
+        }
+        let slot = self.owned.get(zone);
         let (OwnedZone { wp, capacity, .. }, trimmed) = (slot.owned, slot.trimmed);
         let full = wp >= capacity;
         if self.finishes && !full && !trimmed && wp > 0 {

@@ -99,6 +99,10 @@ pub struct ZbdOptions {
     pub ignore_limits: bool,
     /// `write_zone_remainder=`: the room of a zone that is less than a block is written, not finished.
     pub write_remainder: bool,
+    /// `recover_zbd_write_error=`: after a failed write the write pointer is that of the device.
+    pub recover_errors: bool,
+    /// `zonecapacity=`: what the capacity of each zone has to be, in bytes.
+    pub capacity: Option<u64>,
     /// `zone_finish=` (Zonal's own): each zone is finished after its first write.
     pub finish: bool,
 }

@@ -210,6 +210,8 @@ const RULES: &[Rule] = &[
             option("zone_reset_frequency"),
             option("write_zone_remainder"),
             option("zone_finish"),
+            option("recover_zbd_write_error"),
+            value("zonecapacity", "", |job| job.zbd.capacity.is_some()),
             value("size", "", |job| is_zones(job.size)),
             value("io_size", "", |job| is_zones(job.io_size)),
             value("offset", "", |job| is_zones(Some(job.offset))),

@@ -34,7 +34,6 @@ const HINTS: &str = "no device here places data by hints";
 const PLACEMENT: &str = "no device here has placement handles (FDP) or streams";
 const FLASH: &str =
     "no device here has spare flash to bring into a steady state: in zones nothing is overwritten";
-const RECOVERY: &str = "after a failed write those that follow it in the zone fail as well";
 const COMMANDS: &str = "I/O is reads, writes and discards without metadata";
 const DURATION: &str = "no device here has command duration limits";
 const LOG: &str = "blocks are verified by the log of writes";
@@ -50,8 +49,6 @@ const CHANGES: &[Change] = &[
     change(&["log_alternate_epoch"], &["0"], LOG_TIMES),
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
-    change(&["zonecapacity"], &["0"], "the zone capacity is the device's"),
-    change(&["recover_zbd_write_error"], &["0"], RECOVERY),
     change(&["create_only"], &["0"], "the job runs"),
     change(&["cgroup"], &[], "no control group is joined: use weight with the scheduler bfq"),
     change(

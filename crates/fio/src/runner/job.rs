@@ -346,6 +346,9 @@ impl JobRunner {
         }
         if status != Status::Ok {
             self.failed(index, status, landed);
+            if zone != NO_ZONE {
+                self.generator.failed(op, zone);
+            }
         } else if !matches!(role, IoRole::ZoneMgmt | IoRole::Flush) {
             self.stats.record(dir, len, issued - start, now - issued, 1);
             self.pace.completed(now, self.slots.in_use());

@@ -12,6 +12,8 @@ pub(super) struct ZoneSlot {
     pub(super) managing: bool,
     /// The reset is a trim: no write follows.
     pub(super) trimmed: bool,
+    /// A write has failed: where the write pointer is, the device knows.
+    pub(super) failed: bool,
 }
 
 impl ZoneSlot {

@@ -249,6 +249,10 @@ options! {
         "0",
         "Write what is left of a zone when that is less than a block, instead of finishing the \
          zone; implies norandommap, as in fio; with zonemode=zbd.";
+    "recover_zbd_write_error": ValueKind::Bool(|draft, on| draft.job.zbd.recover_errors = on),
+        "0",
+        "Go on at the device's write pointer after a failed write, with continue_on_error=write; otherwise \
+         those that follow it in the zone fail as well; with zonemode=zbd.";
     "zone_finish": ValueKind::Bool(|draft, on| draft.job.zbd.finish = on),
         "0",
         "Finish each zone after its first write, and go on in the next one; finishes are reported \
@@ -257,6 +261,9 @@ options! {
         "the device's",
         "Zone size with zonemode=zbd, which must be that of the device; bytes to transfer in each \
          zone with zonemode=strided.";
+    "zonecapacity":
+        ValueKind::Size(|draft, bytes| draft.job.zbd.capacity = (bytes > 0).then_some(bytes)),
+        "the device's", "Zone capacity, which must be that of the device; with zonemode=zbd.";
     "zonerange": ValueKind::Size(|draft, bytes| draft.job.zonerange = (bytes > 0).then_some(bytes)),
         "zonesize", "Size of a zone with zonemode=strided.";
     "zoneskip": ValueKind::Size(|draft, bytes| draft.job.address.zoneskip = bytes),
