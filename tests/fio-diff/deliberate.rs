@@ -64,34 +64,28 @@ pub const DELIBERATE: &[Deliberate] = &[
         },
     },
     Deliberate {
-        what: "`job_max_open_zones` limits a verifying job to that many zones after a job that left some open",
-        why: "fio counts the resets of such zones as if the job had opened them: its count underflows, and it \
-              writes nothing",
+        what: "`job_max_open_zones` counts the zones that the job itself has opened",
+        why: "fio takes off those, too, that an earlier job left open, when they are full or reset: its count \
+              underflows, and the job opens no more zones",
         covers: |case, found| {
-            let limited = |section: &&Section| {
-                section.has("verify") && section.get("job_max_open_zones").is_some()
-            };
-            let at = case.sections.iter().position(|section| limited(&section));
-            at.is_some_and(|at| {
-                at > 0
-                    && (found.feature.starts_with(&format!("{at}."))
-                        || found.feature.starts_with("zones:")
-                        || found.feature.starts_with(&format!("report: {at} ")))
-            })
+            follows_a_writer(case, "job_max_open_zones") && found.feature != "end"
         },
     },
     Deliberate {
         what: "`zone_reset_threshold` counts what earlier jobs have written",
         why: "fio counts it only when it is reset: its count underflows, and zones are reset from the start",
         covers: |case, found| {
-            let resets = |section: &Section| section.get("zone_reset_threshold").is_some();
-            let writes = |section: &Section| section.get("rw").is_some_and(|rw| rw.contains('w'));
-            let first = case.sections.iter().position(resets);
-            let after = |at| case.sections[..at].iter().any(writes);
-            first.is_some_and(after) && !matches!(found.feature.as_str(), "end")
+            follows_a_writer(case, "zone_reset_threshold") && found.feature != "end"
         },
     },
 ];
+
+/// Whether a job with an option runs after one that writes.
+fn follows_a_writer(case: &Case, option: &str) -> bool {
+    let writes = |section: &Section| section.get("rw").is_some_and(|rw| rw.contains('w'));
+    let first = case.sections.iter().skip_while(|section| !writes(section));
+    first.skip(1).any(|section| section.get(option).is_some())
+}
 
 /// Whether a difference is how a program ended, and it ended like this.
 fn is_end(seen: &[Option<Feature>], end: &str) -> bool {

@@ -57,7 +57,10 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
         for clone in 0..section.clones() {
             let ios = clones.next().map_or(&[][..], Vec::as_slice);
             let prefix = format!("{at}.{clone} ");
-            of_clone(&prefix, section, ios, case.shares_zones(), &mut found);
+            // What a job finds in zones that others write at the same time depends on when they do.
+            if !case.shares_zones() {
+                of_clone(&prefix, section, ios, &mut found);
+            }
             if case.geometry.zones.is_none() || !section.is_zbd() {
                 of_offsets(&prefix, section, ios, case.geometry.size, &mut found);
             }
@@ -114,9 +117,8 @@ fn hash(ios: &[(Dir, u64, u64)]) -> String {
     format!("{} I/Os {} ... ({:x})", ios.len(), shown.join(" "), hasher.finish())
 }
 
-/// Numbers of I/Os and bytes by direction, lengths, and the sequence where it is determined: not of a job
-/// that `shares` zones, whose write pointers depend on when others write.
-fn of_clone(prefix: &str, section: &Section, ios: &[Io], shares: bool, found: &mut Features) {
+/// Numbers of I/Os and bytes by direction, lengths, and the sequence where it is determined.
+fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
     let mut add = |name: String, feature| found.insert(prefix.to_owned() + &name, feature);
     let random_number = |value: u64| by_chance(value as f64);
     for dir in Dir::ALL {
@@ -147,7 +149,7 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], shares: bool, found: &m
                 add(format!("{name}s of {len} bytes"), feature);
             }
         }
-        if !is_random(section) && !shares && count > 0 {
+        if !is_random(section) && count > 0 {
             let mut set: Vec<_> = own.iter().map(|io| (io.dir, io.offset, io.len)).collect();
             set.sort_unstable();
             add(format!("set of {name}s"), Feature::Text(hash(&set)));
@@ -155,7 +157,7 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], shares: bool, found: &m
     }
     let all: Vec<_> = ios.iter().map(|io| (io.dir, io.offset, io.len)).collect();
     let ordered = section.clones() == 1 || section.get("iodepth").is_none_or(|depth| depth == "1");
-    if !is_random(section) && !is_timed(section) && ordered && !shares && !all.is_empty() {
+    if !is_random(section) && !is_timed(section) && ordered && !all.is_empty() {
         add("sequence".into(), Feature::Text(hash(&all)));
     }
 }
@@ -211,7 +213,8 @@ struct Zone {
 /// What happens in the zones: times that each is filled from its start, and how many are open.
 fn of_zones(case: &Case, seen: &Observation, found: &mut Features) {
     let Some(zones) = case.geometry.zones else { return };
-    if !case.sections.iter().all(Section::is_zbd) || case.sections.iter().any(is_timed) {
+    let timed = case.shares_zones() || case.sections.iter().any(is_timed);
+    if timed || !case.sections.iter().all(Section::is_zbd) {
         return;
     }
     let mut table =
@@ -251,10 +254,6 @@ fn of_zones(case: &Case, seen: &Observation, found: &mut Features) {
         add("most open".into(), number(most_open as u64));
         add("writes not at the write pointer".into(), exact(misplaced));
         add("reset before they were full".into(), number(u64::from(finished)));
-    }
-    // Where zones are shared, it depends on when others write.
-    if case.shares_zones() {
-        return;
     }
     for (at, (zone, (written, read))) in
         table.iter().zip(written_in.iter().zip(&reads_in)).enumerate()

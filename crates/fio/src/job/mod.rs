@@ -270,6 +270,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether a job that verifies does so after each pass also if it runs for a time. As in fio, one at a
+    /// depth of 1 does not know that it has done its amount, unless its zones end.
+    pub fn verifies_each_pass(&self) -> bool {
+        self.verify.method.is_some() && (self.iodepth > 1 || self.zonemode == ZoneMode::Zbd)
+    }
+
     /// The smallest block size of a direction in bytes.
     pub fn min_bs(&self, dir: DataDir) -> u64 {
         self.address.sizes[dir as usize].min(self.bs[dir as usize])

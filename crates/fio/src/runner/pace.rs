@@ -114,9 +114,10 @@ impl Pace {
         let one_more = u64::from(mistake!(OneIoMore));
         let ios = job.number_ios.map_or(u64::MAX, |ios| ios + one_more);
         let ios = ios.saturating_mul(per_io).saturating_mul(job.loops);
-        // With verification each loop is restarted, also in a job that goes on until its runtime is over.
+        // With verification each loop is restarted.
         let verifies = job.verify.method.is_some();
-        let (loops, time_based) = if verifies { (1, false) } else { (job.loops, job.time_based) };
+        let loops = if verifies { 1 } else { job.loops };
+        let time_based = job.time_based && !job.verifies_each_pass();
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let amount_dir = |dir: &DataDir| !trims_besides || *dir == DataDir::Write;
         let smallest = used().filter(amount_dir).map(|dir| job.min_bs(dir)).min();

@@ -59,7 +59,7 @@ pub(crate) struct RunState {
     /// The flush of [`Stage::Fsyncing`] has not been submitted yet.
     flush_pending: bool,
     stage: Stage,
-    /// With verification the job begins again until its runtime is over.
+    /// The job begins again after verification, until its runtime is over.
     time_based: bool,
     /// Loops left, including the current one.
     loops: u64,
@@ -88,7 +88,7 @@ impl RunState {
         loops: u64,
     ) -> Option<Box<Self>> {
         let RunParts { recording, logs, limits, prios, verifier } = parts;
-        let time_based = job.time_based && verifier.is_some();
+        let time_based = job.time_based && job.verifies_each_pass();
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
         let overlaps = (job.serialize_overlap && job.iodepth > 1).then(Overlaps::default);
