@@ -2,6 +2,7 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
+use std::time::Duration;
 use zonal_backend::{ProfileError, RecordingError};
 
 /// Why devices are not served, or no longer.
@@ -34,6 +35,12 @@ pub enum ServeError {
     /// The log of a device cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// There is no thread to stop the server on.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    /// Exports still have I/O in flight after this time.
+    #[error("I/O is still in flight after {} s", .0.as_secs_f64())]
+    Busy(Duration),
     /// An export failed while it was served.
     #[error("{0}")]
     Failed(String),

@@ -2,6 +2,8 @@
 use super::ServeError;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
 use zonal_backend::Stack;
 use zonal_device::control::Lateness;
 use zonal_frontend::nvme_tcp::Path;
@@ -136,6 +138,19 @@ impl Running {
         let mut recordings = stacks.iter().filter_map(|stack| stack.recording.as_ref());
         Ok(recordings.try_for_each(|recording| recording.finish())?)
     }
+
+    /// As [`stop`](Self::stop), but returns after `limit`, when the exports still have I/O in flight. They
+    /// then end on a thread of their own, once it has completed.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop), or [`ServeError::Busy`] after `limit`.
+    pub fn stop_within(self, limit: Duration) -> Result<(), ServeError> {
+        let (sender, stopped) = channel();
+        // Without a receiver the limit is over.
+        let stop = move || drop(sender.send(self.stop()));
+        thread::Builder::new().name("stop".to_owned()).spawn(stop).map_err(ServeError::Thread)?;
+        stopped.recv_timeout(limit).unwrap_or(Err(ServeError::Busy(limit)))
+    }
 }
 
 /// Says how often a model was polled too late.
@@ -147,5 +162,36 @@ fn report_lateness(device: &Stack) {
              percent={percent:.2}",
             device.name
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An export with I/O in flight until the sender is gone.
+    struct BusyExport(Receiver<()>);
+
+    impl Export for BusyExport {
+        fn location(&self) -> String {
+            "nowhere".to_owned()
+        }
+    }
+
+    impl Drop for BusyExport {
+        fn drop(&mut self) {
+            self.0.recv().expect_err("nothing is sent");
+        }
+    }
+
+    #[test]
+    fn stop_returns_at_its_limit_or_when_io_has_completed() {
+        let running = |io| Running::new(vec![Box::new(BusyExport(io))], 1, Vec::new(), stopping());
+        let (in_flight, io) = channel();
+        let error = running(io).stop_within(Duration::ZERO).expect_err("I/O is in flight");
+        assert!(matches!(error, ServeError::Busy(Duration::ZERO)), "{error}");
+        drop(in_flight);
+        let (_, io) = channel();
+        running(io).stop_within(Duration::MAX).expect("nothing is in flight");
     }
 }
