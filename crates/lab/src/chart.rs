@@ -4,6 +4,7 @@
 //! everything else has the colour of the surrounding text. Lines have their names at their ends where
 //! there is room; the legend above the plot has the others. Each chart is drawn twice, for wide and for
 //! narrow pages.
+use crate::table::Table;
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -182,7 +183,7 @@ impl Chart {
         places.sort_by(f64::total_cmp);
         places.dedup();
         let headings = series.iter().map(|series| format!("{}, {}", series.name, self.y_label));
-        let headings: Vec<String> = std::iter::once(self.x.label.clone()).chain(headings).collect();
+        let headings = std::iter::once(self.x.label.clone()).chain(headings);
         let row = |&x: &f64| {
             let step = self.x.steps.as_ref().map(|_| self.x.show(x, 1));
             let value = |series: &&Series| {
@@ -193,7 +194,7 @@ impl Chart {
             std::iter::once(first).chain(series.iter().map(value)).collect()
         };
         let mut out = String::new();
-        crate::page::table(&mut out, &headings, 1, places.iter().take(MAX_ROWS).map(row));
+        Table::new(headings, places.iter().take(MAX_ROWS).map(row)).html(&mut out, 1);
         if places.len() > MAX_ROWS {
             out += &format!("<p>and {} more</p>\n", places.len() - MAX_ROWS);
         }

@@ -5,6 +5,7 @@
 //!  detail     each command around the first failure, from its start to its end
 //! ```
 use crate::page::{self, escaped};
+use crate::table::Table;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use zonal_blk::Op;
@@ -239,13 +240,12 @@ fn count(counts: &mut [u64; CLASSES.len()], op: Op) {
 
 /// The commands of each zone, as a table.
 fn commands_of_zones(counts: &BTreeMap<u32, [u64; CLASSES.len()]>) -> String {
-    let kinds = CLASSES.iter().map(|(_, name)| (*name).to_owned());
-    let headings: Vec<String> = std::iter::once("zone".to_owned()).chain(kinds).collect();
+    let headings = std::iter::once("zone").chain(CLASSES.iter().map(|(_, name)| *name));
     let row = |(zone, counts): (&u32, &[u64; CLASSES.len()])| {
         std::iter::once(zone.to_string()).chain(counts.iter().map(u64::to_string)).collect()
     };
     let mut out = String::new();
-    page::table(&mut out, &headings, 1, counts.iter().take(LISTED).map(row));
+    Table::new(headings, counts.iter().take(LISTED).map(row)).html(&mut out, 1);
     if counts.len() > LISTED {
         let _ = writeln!(out, "<p>and {} more</p>", counts.len() - LISTED);
     }
@@ -343,23 +343,22 @@ fn detail(page: &mut String, log: &Log, cut: u64) {
 fn commands(bars: &[Bar]) -> String {
     let mut bars: Vec<&Bar> = bars.iter().collect();
     bars.sort_by_key(|bar| bar.from);
-    let headings = ["started by event", "ended by event", "zone", "command"].map(str::to_owned);
+    let headings = ["started by event", "ended by event", "zone", "command"];
     let row = |bar: &&Bar| {
         let to = bar.to.map_or("not".to_owned(), |to| to.to_string());
         vec![bar.from.to_string(), to, bar.zone.to_string(), bar.title.clone()]
     };
     let mut out = String::new();
-    page::table(&mut out, &headings, 0, bars.iter().map(row));
+    Table::new(headings, bars.iter().map(row)).html(&mut out, 0);
     out
 }
 
 fn failures(page: &mut String, report: &Report) {
     page.push_str("<h2>States that failed</h2>\n");
-    let headings = ["state", "why"].map(str::to_owned);
     let row = |verdict: &Verdict| {
         vec![verdict.state.clone(), verdict.failure.clone().unwrap_or_default()]
     };
-    page::table(page, &headings, 2, report.failures().take(LISTED).map(row));
+    Table::new(["state", "why"], report.failures().take(LISTED).map(row)).html(page, 2);
     let failed = report.failures().count();
     if failed > LISTED {
         let _ = writeln!(page, "<p>and {} more</p>", failed - LISTED);

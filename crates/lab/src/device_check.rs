@@ -7,6 +7,7 @@ use crate::devices::DeviceOptions;
 use crate::executor::Executor;
 use crate::experiment::{self, Outcome, PREPARATION, RunLength, available_cpus, parallel_map};
 use crate::page;
+use crate::table::Table;
 use anyhow::{Context, Result};
 use std::fmt;
 use zonal_blk::{Limits, ZoneNo};
@@ -120,14 +121,14 @@ impl DeviceCheck {
         out += &format!("<p>{}</p>\n", page::escaped(&self.description));
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let of = self.characteristics.iter().map(|(name, value)| words(&[name, value]));
-        page::table(&mut out, &words(&["property", "value"]), 2, of);
+        Table::new(["property", "value"], of).html(&mut out, 2);
         let chart = self.chart();
         page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
         let of = self.loads.iter().map(|(name, value)| words(&[name, value]));
-        page::table(&mut out, &words(&["load", "result"]), 2, of);
+        Table::new(["load", "result"], of).html(&mut out, 2);
         let result = |ok| if ok { "ok" } else { "FAIL" };
         let of = self.checks.iter().map(|Check { ok, text }| words(&[result(*ok), text]));
-        page::table(&mut out, &words(&["check", "what was compared"]), 2, of);
+        Table::new(["check", "what was compared"], of).html(&mut out, 2);
         Ok(out + page::END)
     }
 

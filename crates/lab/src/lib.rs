@@ -29,7 +29,6 @@
 
 pub mod advise;
 pub mod chart;
-mod columns;
 pub mod crash_page;
 mod curves;
 pub mod device_check;
@@ -48,6 +47,7 @@ pub mod progress;
 pub mod reproduce;
 pub mod run;
 pub mod sweep;
+mod table;
 pub mod validate;
 pub mod zone;
 

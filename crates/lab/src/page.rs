@@ -57,27 +57,6 @@ pub fn end_figure(out: &mut String, data: &str) {
     let _ = writeln!(out, "<details><summary>Data</summary>\n{data}</details>\n</figure>");
 }
 
-/// A table whose first `left` columns are aligned to the left.
-pub fn table(
-    out: &mut String,
-    headings: &[String],
-    left: usize,
-    rows: impl Iterator<Item = Vec<String>>,
-) {
-    *out += "<div class=\"scroll\"><table>\n";
-    let mut row = |tag: &str, cells: &[String]| {
-        *out += "<tr>";
-        for (at, cell) in cells.iter().enumerate() {
-            let class = if at < left { " class=\"left\"" } else { "" };
-            let _ = write!(out, "<{tag}{class}>{}</{tag}>", escaped(cell));
-        }
-        *out += "</tr>\n";
-    };
-    row("th", headings);
-    rows.for_each(|cells| row("td", &cells));
-    *out += "</table></div>\n";
-}
-
 /// Names of the colours `series0` and so on, as a list.
 pub fn legend(out: &mut String, names: impl Iterator<Item = String>) {
     *out += "<ul class=\"legend\">";

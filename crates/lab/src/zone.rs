@@ -22,26 +22,37 @@ pub struct ScriptStep {
 }
 
 impl ScriptStep {
-    /// The operations by name, and whether they have a length.
-    pub const NAMES: [(&'static str, Op, bool); 8] = [
-        ("write", Op::Write, true),
-        ("append", Op::ZoneAppend, true),
-        ("open", Op::ZoneOpen, false),
-        ("close", Op::ZoneClose, false),
-        ("finish", Op::ZoneFinish, false),
-        ("reset", Op::ZoneReset, false),
-        ("open-zrwa", Op::ZoneOpenZrwa, false),
-        ("commit", Op::ZrwaFlush, true),
+    /// The operations.
+    pub const OPS: [Op; 8] = [
+        Op::Write,
+        Op::ZoneAppend,
+        Op::ZoneOpen,
+        Op::ZoneClose,
+        Op::ZoneFinish,
+        Op::ZoneReset,
+        Op::ZoneOpenZrwa,
+        Op::ZrwaFlush,
     ];
+
+    /// The name of an operation.
+    pub fn name(op: Op) -> &'static str {
+        match op {
+            Op::ZoneOpenZrwa => "open-zrwa",
+            Op::ZrwaFlush => "commit",
+            _ => op.info().name,
+        }
+    }
+
+    /// Whether an operation has a length.
+    pub fn has_length(op: Op) -> bool {
+        op.has_range() || op == Op::ZrwaFlush
+    }
 }
 
 impl fmt::Display for ScriptStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names = ScriptStep::NAMES.iter();
-        let name = names.find(|(_, op, _)| *op == self.op).map_or("", |(name, ..)| name);
-        write!(f, "{name} {}", self.sector)?;
-        let has_length = self.op.has_range() || self.op == Op::ZrwaFlush;
-        if has_length { write!(f, " {}", self.length) } else { Ok(()) }
+        write!(f, "{} {}", ScriptStep::name(self.op), self.sector)?;
+        if ScriptStep::has_length(self.op) { write!(f, " {}", self.length) } else { Ok(()) }
     }
 }
 

@@ -13,9 +13,9 @@ pub fn parse(text: &str) -> Result<Vec<ScriptStep>> {
 fn parse_step(text: &str) -> Result<ScriptStep> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
-    let names = ScriptStep::NAMES.map(|(name, ..)| name);
-    let known = ScriptStep::NAMES.into_iter().find(|(known, ..)| *known == name);
-    let (_, op, has_length) = known.ok_or_else(|| {
+    let names = ScriptStep::OPS.map(ScriptStep::name);
+    let op = ScriptStep::OPS.into_iter().find(|op| ScriptStep::name(*op) == name);
+    let op = op.ok_or_else(|| {
         let hint = zonal_blk::did_you_mean(name, names);
         anyhow!("found {name}, expected one of {}{hint}", names.join(", "))
     })?;
@@ -24,7 +24,7 @@ fn parse_step(text: &str) -> Result<ScriptStep> {
         sectors(word).map_err(|error| anyhow!("{what}: found {word}, {error}"))
     };
     let sector = Sector(number("the sector")?);
-    let length = if has_length { number("the number of sectors")? } else { 0 };
+    let length = if ScriptStep::has_length(op) { number("the number of sectors")? } else { 0 };
     match words.next() {
         Some(word) => bail!("found {word}, expected nothing more"),
         None => Ok(ScriptStep { op, sector, length }),

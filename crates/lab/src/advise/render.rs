@@ -2,10 +2,10 @@
 use super::rank::trade_off;
 use super::{Advice, Configuration, Goal, Mechanisms, Trial, differences};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
-use crate::columns;
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
-use crate::page::{self, escaped, table};
+use crate::page::{self, escaped};
+use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -92,17 +92,30 @@ impl Advice {
     }
 }
 
-/// The figures of a trial as text, in the order of [`HEADINGS`].
-fn figures(trial: &Trial) -> [String; 4] {
-    [
-        trial.throughput().to_string(),
-        format!("{:.0}", trial.iops()),
-        format!("{:.2}", trial.median()),
-        format!("{:.2}", trial.p99()),
-    ]
+/// The trials, with the work of drive and plugs in the last column.
+fn table(advice: &Advice) -> Table {
+    let headings = [
+        "rank",
+        "configuration",
+        "MB/s",
+        "IOPS",
+        "median ms",
+        "99% ms",
+        "what drive and plugs did",
+    ];
+    let row = |trial: &Trial| {
+        vec![
+            trial.rank.to_string(),
+            trial.configuration.name(),
+            trial.throughput().to_string(),
+            format!("{:.0}", trial.iops()),
+            format!("{:.2}", trial.median()),
+            format!("{:.2}", trial.p99()),
+            Mechanisms::of(trial).line(),
+        ]
+    };
+    Table::new(headings, advice.trials.iter().map(row))
 }
-
-const HEADINGS: [&str; 4] = ["MB/s", "IOPS", "median ms", "99% ms"];
 
 /// How the figures came about, in one line.
 fn settings(advice: &Advice) -> String {
@@ -115,15 +128,8 @@ fn settings(advice: &Advice) -> String {
 /// A ranked table and the conclusion as text.
 pub fn text(advice: &Advice) -> String {
     let mut text = format!("{}: {}\n{}\n\n", advice.device, advice.description, settings(advice));
-    let headings = ["rank", "configuration"].into_iter().chain(HEADINGS);
-    let mut rows: Vec<Vec<String>> = vec![headings.map(str::to_owned).collect()];
-    for trial in &advice.trials {
-        let mut row = vec![trial.rank.to_string(), trial.configuration.name()];
-        row.extend(figures(trial));
-        rows.push(row);
-    }
     let mechanisms = advice.trials.iter().map(|trial| Mechanisms::of(trial).line());
-    let lines = columns::lines(&rows, &[1]);
+    let lines = table(advice).without_last().text(&[1]);
     for (line, what) in lines.iter().zip(std::iter::once(String::new()).chain(mechanisms)) {
         text.push_str(line);
         text.push('\n');
@@ -200,16 +206,7 @@ pub fn html(advice: &Advice) -> Result<String> {
     for chart in charts {
         page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
     }
-    let headings = ["rank", "configuration"].into_iter().chain(HEADINGS);
-    let headings: Vec<String> =
-        headings.chain(["what drive and plugs did"]).map(str::to_owned).collect();
-    let rows = advice.trials.iter().map(|trial| {
-        let mut row = vec![trial.rank.to_string(), trial.configuration.name()];
-        row.extend(figures(trial));
-        row.push(Mechanisms::of(trial).line());
-        row
-    });
-    table(&mut out, &headings, 2, rows);
+    table(advice).html(&mut out, 2);
     Ok(out + page::END)
 }
 

@@ -4,7 +4,8 @@ use super::text::{error, used};
 use super::{Adjusted, Fitted};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::measurements::{Cell, Cells, Metric, Predicted};
-use crate::page::{self, escaped, table};
+use crate::page::{self, escaped};
+use crate::table::Table;
 use crate::validate::Errors;
 use anyhow::Result;
 use std::fmt::Write;
@@ -28,14 +29,14 @@ pub fn html(fitted: &Fitted, cells: &Cells) -> Result<String> {
         ("predicted by a fit without them", &fitted.held_out[..]),
     ];
     out += "<h2>Errors in percent</h2>\n";
-    let headings = ["", "cells", "median", "p90", "largest"].map(str::to_owned);
+    let headings = ["", "cells", "median", "p90", "largest"];
     let errors = figures.iter().filter_map(|(name, figures)| {
         let errors = Errors::of(used.iter().filter_map(|cell| error(cell, figures)))?;
         let Errors { cells, median, p90, largest } = errors;
         let percents = [median, p90, largest].map(|percent| format!("{percent:.1}"));
         Some([vec![(*name).to_owned(), cells.to_string()], percents.to_vec()].concat())
     });
-    table(&mut out, &headings, 1, errors);
+    Table::new(headings, errors).html(&mut out, 1);
     out += "<h2>Options</h2>\n";
     options(&mut out, &fitted.options);
     out += "<h2>The model against the measurements</h2>\n<p>The line is where both are the same.</p>\n";
@@ -56,7 +57,7 @@ fn options(out: &mut String, options: &[Adjusted]) {
         let words = verdict.words().to_owned();
         vec![(*name).to_owned(), before.clone(), after.clone(), error, effect, words]
     };
-    table(out, &headings.map(str::to_owned), 1, options.iter().map(row));
+    Table::new(headings, options.iter().map(row)).html(out, 1);
     *out += "<p>Effect: by how many percent a figure changes if the option changes by one percent (root \
              mean square over the cells, before the fit).</p>\n";
 }

@@ -1,6 +1,7 @@
 //! Where the time of I/Os went, as a page: a stacked bar for each percentile, and the table after.
 use super::explain::{Explained, Row};
 use crate::page::{self, escaped};
+use crate::table::Table;
 use std::fmt::Write;
 
 /// Where the bars are, in pixels: the width of the drawing, where they begin, and the height above each
@@ -106,8 +107,8 @@ fn bars(out: &mut String, rows: &[Row], layout: &Layout) {
 
 fn table(out: &mut String, rows: &[Row]) {
     let names = parts(rows);
-    let headings = ["I/Os", "percentile", "number", "latency"].into_iter().map(str::to_owned);
-    let headings: Vec<String> = headings.chain(names.iter().map(|name| plain(name))).collect();
+    let headings = ["I/Os", "percentile", "number", "latency"].map(str::to_owned).into_iter();
+    let headings = headings.chain(names.iter().map(|name| plain(name)));
     let cells = |row: &Row| {
         let of = |name: &&str| {
             let part = row.parts.iter().find(|(part, _)| part == name);
@@ -118,7 +119,7 @@ fn table(out: &mut String, rows: &[Row]) {
         cells.extend(names.iter().map(of));
         cells
     };
-    page::table(out, &headings, 2, rows.iter().map(cells));
+    Table::new(headings, rows.iter().map(cells)).html(out, 2);
 }
 
 /// A time with three digits.

@@ -5,6 +5,7 @@ use super::published::{COLUMNS, Figure};
 use super::results::PERCENTILES;
 use super::table::Comparability;
 use super::text::number;
+use crate::table::csv_line;
 use serde_json::{Map, Value, json};
 
 /// The first line of the CSV.
@@ -29,13 +30,6 @@ pub fn csv_lines(measured: &MeasuredTable) -> String {
         csv_line(&fields)
     };
     measured.figures.iter().map(line).collect()
-}
-
-fn csv_line(fields: &[&str]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(fields).expect("memory takes everything");
-    let line = writer.into_inner().expect("memory takes everything");
-    String::from_utf8(line).expect("the fields are UTF-8")
 }
 
 /// All tables as one JSON document: what the CSV has, how it was measured, the rounds, latencies

@@ -4,10 +4,9 @@ use super::measured::MeasuredTable;
 use super::plot;
 use super::results::PERCENTILES;
 use super::table::{Comparability, Layout};
-use super::text::{
-    caveat, notes, number, overview_headings, overview_row, overview_total, percent, published,
-};
-use crate::page::{self, escaped, table};
+use super::text::{caveat, notes, number, overview_table, percent, published};
+use crate::page::{self, escaped};
+use crate::table::Table;
 use anyhow::Result;
 use std::fmt::Write;
 
@@ -26,8 +25,7 @@ pub fn page(tables: &[MeasuredTable]) -> Result<String> {
 
 /// The errors of all tables.
 fn overview(out: &mut String, tables: &[MeasuredTable]) {
-    let rows = tables.iter().map(overview_row).chain(overview_total(tables));
-    table(out, &overview_headings().map(str::to_owned), 1, rows);
+    overview_table(tables).html(out, 1);
 }
 
 /// A table with its notes and plots.
@@ -87,5 +85,5 @@ fn figures(out: &mut String, measured: &MeasuredTable) {
         row.extend((0..PERCENTILES.len()).map(|at| number(rounds.latency(at) / 1e6)));
         row
     });
-    table(out, &headings, 2, rows);
+    Table::new(headings, rows).html(out, 2);
 }

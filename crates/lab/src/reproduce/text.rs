@@ -4,7 +4,7 @@ use super::accuracy::{
 };
 use super::measured::MeasuredTable;
 use super::table::{Comparability, FigureUse, FreeParameters, Layout};
-use crate::columns;
+use crate::table::Table;
 use std::fmt::Write;
 
 /// Between the columns of a list.
@@ -128,18 +128,18 @@ fn grid(measured: &MeasuredTable) -> String {
 fn list(measured: &MeasuredTable) -> String {
     let table = &measured.table;
     let unit = table.cells.first().map_or("", |cell| cell.unit.name());
-    let mut lines = vec![vec![String::new(), "published".to_owned()]];
+    let mut headings = vec!["", "published"];
     let shares = table.comparisons.iter().map(|comparison| comparison.heading);
     // All but the first comparison need cells that were not published.
-    lines[0].extend(shares.clone().take(1).map(str::to_owned));
-    lines[0].push("zonal".to_owned());
-    lines[0].extend(shares.map(str::to_owned));
-    lines[0].push("spread".to_owned());
-    let mut units = vec![String::new(); lines[0].len()];
+    headings.extend(shares.clone().take(1));
+    headings.push("zonal");
+    headings.extend(shares);
+    headings.push("spread");
+    let mut units = vec![String::new(); headings.len()];
     let measured_column = 2 + usize::from(!table.comparisons.is_empty());
     units[1] = unit.to_owned();
     units[measured_column] = unit.to_owned();
-    lines.push(units);
+    let mut lines = vec![units];
     for (at, cell) in table.cells.iter().enumerate() {
         let mut line = vec![cell.row.clone()];
         line.push(published(measured, at));
@@ -149,7 +149,7 @@ fn list(measured: &MeasuredTable) -> String {
         line.push(spread(measured, at));
         lines.push(line);
     }
-    align(&lines)
+    align(&Table::new(headings, lines))
 }
 
 fn curves(measured: &MeasuredTable, axis: &str) -> String {
@@ -157,7 +157,7 @@ fn curves(measured: &MeasuredTable, axis: &str) -> String {
     let unit = table.cells.first().map_or("", |cell| cell.unit.name());
     let headings = ["", axis, "published", "zonal", "error", "spread", "interpolated"];
     let units = ["", "", unit, unit, "", "", unit];
-    let mut lines = vec![headings.map(str::to_owned).to_vec(), units.map(str::to_owned).to_vec()];
+    let mut lines = vec![units.map(str::to_owned).to_vec()];
     for row in table.headings(|cell| &cell.row) {
         let cells = table.cells.iter().enumerate().filter(|(_, cell)| cell.row == row);
         for (nr, (at, cell)) in cells.enumerate() {
@@ -172,15 +172,12 @@ fn curves(measured: &MeasuredTable, axis: &str) -> String {
             ]);
         }
     }
-    align(&lines)
+    align(&Table::new(headings, lines))
 }
 
 /// The errors of several tables, one line each, and of all models together.
 pub fn overview(tables: &[MeasuredTable]) -> String {
-    let mut lines = vec![overview_headings().map(str::to_owned).to_vec()];
-    lines.extend(tables.iter().map(overview_row));
-    lines.extend(overview_total(tables));
-    let mut out = align(&lines);
+    let mut out = align(&overview_table(tables));
     out.push('\n');
     wrap(
         &mut out,
@@ -193,9 +190,9 @@ pub fn overview(tables: &[MeasuredTable]) -> String {
     out
 }
 
-/// The columns of [`overview`].
-pub fn overview_headings() -> [&'static str; 10] {
-    [
+/// The errors of all tables.
+pub fn overview_table(tables: &[MeasuredTable]) -> Table {
+    let headings = [
         "table",
         "predicted",
         "error",
@@ -206,11 +203,12 @@ pub fn overview_headings() -> [&'static str; 10] {
         "calibrated",
         "identities",
         "withheld",
-    ]
+    ];
+    Table::new(headings, tables.iter().map(overview_row).chain(overview_total(tables)))
 }
 
 /// The line of a table in [`overview`].
-pub fn overview_row(measured: &MeasuredTable) -> Vec<String> {
+fn overview_row(measured: &MeasuredTable) -> Vec<String> {
     let accuracy = Accuracy::of(measured);
     let mut row = vec![measured.table.name.to_owned()];
     row.extend(compared(accuracy.predicted.as_ref()));
@@ -221,7 +219,7 @@ pub fn overview_row(measured: &MeasuredTable) -> Vec<String> {
 }
 
 /// The line of all models together, if there are several.
-pub fn overview_total(tables: &[MeasuredTable]) -> Option<Vec<String>> {
+fn overview_total(tables: &[MeasuredTable]) -> Option<Vec<String>> {
     let models = tables.iter().filter(|m| m.table.comparability == Comparability::Figures);
     let models: Vec<&MeasuredTable> = models.collect();
     let errors = |measured: &&MeasuredTable| cell_errors(measured, FigureUse::Prediction);
@@ -346,8 +344,8 @@ fn is_random(measured: &MeasuredTable) -> bool {
 }
 
 /// Lines of columns, the first aligned to the left, the others to the right.
-fn align(lines: &[Vec<String>]) -> String {
-    columns::lines(lines, &[0]).iter().map(|line| format!("{line}\n")).collect()
+fn align(table: &Table) -> String {
+    table.text(&[0]).iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// Appends a paragraph in lines of at most 100 columns.

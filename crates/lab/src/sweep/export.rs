@@ -1,12 +1,13 @@
 //! A sweep as CSV, as JSON, as a page and as plots.
-use super::text::{best, headings, row, settings};
+use super::text::{best, settings, table};
 use super::{Axis, Metric, PERCENTILES, Point, Sample, Sweep, SweepOptions};
 use crate::chart::{Axis as ChartAxis, Scale};
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
 use crate::executor::ClockKind;
-use crate::page::{self, escaped, table};
+use crate::page::{self, escaped};
 use crate::reproduce::Plot;
+use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -15,16 +16,14 @@ use std::fmt::Write;
 /// of the 95 % confidence interval of each figure.
 pub fn csv(sweep: &Sweep) -> String {
     let figures = figures();
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut header: Vec<String> =
+    let mut headings: Vec<String> =
         sweep.options.axes.iter().map(|axis| axis.name().to_owned()).collect();
-    header.push("samples".to_owned());
+    headings.push("samples".to_owned());
     for Figure { name, .. } in &figures {
-        header.extend([name.clone(), format!("{name}_ci95")]);
+        headings.extend([name.clone(), format!("{name}_ci95")]);
     }
-    header.push("failed".to_owned());
-    writer.write_record(&header).expect("memory takes everything");
-    for point in &sweep.points {
+    headings.push("failed".to_owned());
+    let row = |point: &Point| {
         let mut fields: Vec<String> = sweep.options.values(&point.at).map(str::to_owned).collect();
         fields.push(point.samples.len().to_string());
         for figure in &figures {
@@ -34,10 +33,9 @@ pub fn csv(sweep: &Sweep) -> String {
             fields.extend([show(estimate.map(|estimate| estimate.mean)), show(margin)]);
         }
         fields.push(point.failure.clone().unwrap_or_default());
-        writer.write_record(&fields).expect("memory takes everything");
-    }
-    let bytes = writer.into_inner().expect("memory takes everything");
-    String::from_utf8(bytes).expect("the fields are UTF-8")
+        fields
+    };
+    Table::new(headings, sweep.points.iter().map(row)).csv()
 }
 
 /// A figure of a sample, by its name with the unit.
@@ -148,8 +146,7 @@ pub fn html(sweep: &Sweep) -> Result<String> {
     for plot in plots(sweep)? {
         page::figure(&mut out, &plot.svg, &plot.narrow, &plot.data);
     }
-    let rows = sweep.points.iter().map(|point| row(&sweep.options, point));
-    table(&mut out, &headings(&sweep.options), names.len(), rows);
+    table(sweep).html(&mut out, names.len());
     Ok(out + page::END)
 }
 

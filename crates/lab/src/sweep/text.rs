@@ -1,12 +1,12 @@
 //! A sweep as text: a row for each point.
 use super::{Metric, PERCENTILES, Point, Sweep, SweepOptions};
-use crate::columns;
 use crate::estimate::Estimate;
 use crate::executor::ClockKind;
+use crate::table::Table;
 
 /// The figures of a point as text, with their headings. Two significant decimals suit latencies from
 /// microseconds to seconds.
-pub(super) fn figures(point: &Point) -> Vec<String> {
+fn figures(point: &Point) -> Vec<String> {
     let show = |estimate: Option<Estimate>, decimals: usize| {
         estimate.map_or_else(|| "-".to_owned(), |estimate| format!("{estimate:.decimals$}"))
     };
@@ -18,16 +18,19 @@ pub(super) fn figures(point: &Point) -> Vec<String> {
 }
 
 /// The headings of the axes and of [`figures`].
-pub(super) fn headings(options: &SweepOptions) -> Vec<String> {
+fn headings(options: &SweepOptions) -> Vec<String> {
     let axes = options.axes.iter().map(|axis| axis.name().to_owned());
     let own = ["MB/s", "IOPS"].map(str::to_owned);
     let latencies = PERCENTILES.map(|percentile| format!("clat {percentile}th, ms"));
     axes.chain(own).chain(latencies).chain(["failed".to_owned()]).collect()
 }
 
-/// The row of a point: the values of the axes, then [`figures`].
-pub(super) fn row(options: &SweepOptions, point: &Point) -> Vec<String> {
-    options.values(&point.at).map(str::to_owned).chain(figures(point)).collect()
+/// The values of the axes and [`figures`] of each point.
+pub(super) fn table(sweep: &Sweep) -> Table {
+    let row = |point: &Point| {
+        sweep.options.values(&point.at).map(str::to_owned).chain(figures(point)).collect()
+    };
+    Table::new(headings(&sweep.options), sweep.points.iter().map(row))
 }
 
 /// How a sweep was measured, in one line.
@@ -63,15 +66,12 @@ pub(super) fn best(sweep: &Sweep) -> Option<String> {
 
 /// All points as a table.
 pub fn text(sweep: &Sweep) -> String {
-    let mut rows = vec![headings(&sweep.options)];
-    rows.extend(sweep.points.iter().map(|point| row(&sweep.options, point)));
-    let columns = rows[0].len();
-    if sweep.points.iter().all(|point| point.failure.is_none()) {
-        rows.iter_mut().for_each(|row| row.truncate(columns - 1));
-    }
+    let failures = headings(&sweep.options).len() - 1;
+    let has_failures = sweep.points.iter().any(|point| point.failure.is_some());
+    let points = if has_failures { table(sweep) } else { table(sweep).without_last() };
     let mut text = settings(sweep) + "\n\n";
-    // Failures, in the last column, are sentences.
-    for line in columns::lines(&rows, &[columns - 1]) {
+    // Failures are sentences.
+    for line in points.text(&[failures]) {
         text += &format!("  {line}\n");
     }
     if let Some(best) = best(sweep) {

@@ -3,7 +3,8 @@ use super::errors::{Short, by_error};
 use super::plot::plots;
 use super::report::{name, notes, parts, rows};
 use super::{Errors, Summary, Validation};
-use crate::page::{self, escaped, table};
+use crate::page::{self, escaped};
+use crate::table::Table;
 use anyhow::Result;
 use std::fmt::Write;
 
@@ -32,7 +33,7 @@ pub fn page(validation: &Validation) -> Result<String> {
             row.extend([median, p90, largest].map(|error| format!("{error:.1}")));
             row
         };
-        table(&mut out, &headings.map(str::to_owned), 2, rows.into_iter().map(row));
+        Table::new(headings, rows.into_iter().map(row)).html(&mut out, 2);
     }
     out += "<h2>Predicted against measured</h2>\n<p>The line is where both are the same.</p>\n";
     for plot in plots(validation)? {
@@ -47,7 +48,7 @@ pub fn page(validation: &Validation) -> Result<String> {
         let error = format!("{:+.1} %", validation.error(at));
         vec![name(validation, cell), measured, predicted, error]
     });
-    table(&mut out, &headings.map(str::to_owned), 1, worst);
+    Table::new(headings, worst).html(&mut out, 1);
     Ok(out + page::END)
 }
 

@@ -2,6 +2,7 @@
 use super::errors::{Short, by_error};
 use super::{Errors, Summary, Validation};
 use crate::measurements::{COLUMNS, Cell, Load};
+use crate::table::Table;
 use serde_json::{Value, json};
 use std::fmt::{self, Write};
 use zonal_fio::job::DataDir;
@@ -115,20 +116,14 @@ fn part(out: &mut String, summary: &Summary) {
 /// A line for each cell: the columns of the cells' CSV, then the model's figure and by how many
 /// percent it differs. The load of a report has its name as `op`, and no numbers.
 pub fn csv(validation: &Validation) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut record = |fields: &[String]| {
-        writer.write_record(fields).expect("memory takes everything");
-    };
-    let columns = COLUMNS.into_iter().chain(["predicted", "error"]);
-    record(&columns.map(str::to_owned).collect::<Vec<_>>());
-    for (at, cell) in validation.cells.cells.iter().enumerate() {
+    let row = |(at, cell): (usize, &Cell)| {
         let mut fields = fields(cell, &validation.cells.loads[cell.load]);
         fields.push(Short(validation.predicted(at)).to_string());
         fields.push(format!("{:.2}", validation.error(at)));
-        record(&fields);
-    }
-    let line = writer.into_inner().expect("memory takes everything");
-    String::from_utf8(line).expect("the fields are UTF-8")
+        fields
+    };
+    let headings = COLUMNS.into_iter().chain(["predicted", "error"]);
+    Table::new(headings, validation.cells.cells.iter().enumerate().map(row)).csv()
 }
 
 /// The fields of a cell, by [`COLUMNS`].
