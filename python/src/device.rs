@@ -21,8 +21,6 @@ use zonal_os::fork::OfProcess;
 pub const EPERM: i32 = 1;
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
-/// Zones in each report that is read from a device.
-const CHUNK: u32 = 4096;
 
 /// A zone: of a report, with what its zone write plug counted. Positions and sizes are in bytes.
 #[pyclass(module = "zonal", frozen, get_all, eq)]
@@ -111,12 +109,9 @@ impl Zone {
 /// The device cannot report them.
 pub fn zones(queue: &Queue, first: u32, count: u32) -> Result<Vec<Zone>, Status> {
     let end = queue.limits().nr_zones.min(first.saturating_add(count));
-    let (mut found, mut chunk) = (Vec::new(), Vec::new());
-    for at in (first..end).step_by(CHUNK as usize) {
-        chunk.clear();
-        queue.report_zones(ZoneNo(at), CHUNK.min(end - at) as usize, &mut chunk)?;
-        found.extend((at..).zip(&chunk).map(|(number, zone)| Zone::of(number, zone)));
-    }
+    let report = (first..).zip(queue.zones(ZoneNo(first)..ZoneNo(end)));
+    let zones = report.map(|(number, zone)| Ok(Zone::of(number, &zone?)));
+    let mut found = zones.collect::<Result<Vec<_>, Status>>()?;
     for plug in queue.dump_plugs(true) {
         let at = plug.zone.0.checked_sub(first).map(|at| at as usize);
         if let Some(zone) = at.and_then(|at| found.get_mut(at)) {

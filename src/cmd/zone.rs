@@ -96,16 +96,18 @@ fn manage(args: &ActionArgs, name: &str, op: Op, out: &mut impl Write) -> Result
 
 /// How many zones hold data, and how many bytes.
 fn written(channel: &SyncChannel, zones: ops::Range<u32>) -> Result<(usize, Bytes)> {
-    let mut found = Vec::new();
-    channel.queue().report_zones(ZoneNo(zones.start), zones.len(), &mut found)?;
-    let lengths = found.iter().map(|zone| match (zone.kind, zone.cond) {
-        (ZoneKind::Conventional, _) | (_, ZoneCondition::Empty) => Sector(0),
-        (_, ZoneCondition::Full) => zone.capacity,
-        _ => zone.wp - zone.start,
-    });
-    let lengths: Vec<Sector> = lengths.filter(|length| length.0 > 0).collect();
-    let sectors = lengths.iter().map(|length| length.0).sum();
-    Ok((lengths.len(), Sector(sectors).to_bytes()))
+    let (mut count, mut sectors) = (0, Sector(0));
+    for zone in channel.queue().zones(ZoneNo(zones.start)..ZoneNo(zones.end)) {
+        let zone = zone?;
+        let length = match (zone.kind, zone.cond) {
+            (ZoneKind::Conventional, _) | (_, ZoneCondition::Empty) => Sector(0),
+            (_, ZoneCondition::Full) => zone.capacity,
+            _ => zone.wp - zone.start,
+        };
+        count += usize::from(length.0 > 0);
+        sectors += length;
+    }
+    Ok((count, sectors.to_bytes()))
 }
 
 /// What was done to zones, of which some held data.

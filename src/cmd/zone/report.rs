@@ -4,7 +4,7 @@ use super::range::Range;
 use anyhow::{Context, Result};
 use std::fmt;
 use std::io::Write;
-use zonal_blk::{Queue, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{Queue, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo, ZoneReport};
 
 /// Zones per report, as blkzone requests them.
 const ZONES_PER_REPORT: usize = 4096;
@@ -19,26 +19,30 @@ pub fn report(
     out: &mut impl Write,
 ) -> Result<()> {
     let Some(filter) = filter else {
-        return each_report(queue, range, |first, zones| {
-            if verbose {
-                writeln!(out, "Found {} zones from 0x{first:x}", zones.len())?;
+        let mut left = range.zones(queue.limits()).len();
+        for (at, zone) in zones(queue, range).enumerate() {
+            let zone = zone.context("zone report")?;
+            if verbose && at % ZONES_PER_REPORT == 0 {
+                let count = left.min(ZONES_PER_REPORT);
+                writeln!(out, "Found {count} zones from 0x{:x}", zone.start.0)?;
+                left -= count;
             }
-            zones.iter().try_for_each(|zone| writeln!(out, "{}", Line(zone)))?;
-            Ok(())
-        });
+            writeln!(out, "{}", Line(&zone))?;
+        }
+        return Ok(());
     };
     let most = range.count.map_or(u64::MAX, u64::from);
     let (mut shown, mut found) = (0, 0_u64);
-    each_report(queue, Range { count: None, ..range }, |_, zones| {
-        for zone in zones.iter().filter(|zone| filter.matches(zone)) {
+    for zone in zones(queue, Range { count: None, ..range }) {
+        let zone = zone.context("zone report")?;
+        if filter.matches(&zone) {
             found += 1;
             if shown < most {
                 shown += 1;
-                writeln!(out, "{}", Line(zone))?;
+                writeln!(out, "{}", Line(&zone))?;
             }
         }
-        Ok(())
-    })?;
+    }
     if verbose {
         writeln!(out, "Found {shown} of {found} matching zones from 0x{:x}", range.start.0)?;
     }
@@ -48,30 +52,17 @@ pub fn report(
 /// Prints the sum of the capacities of a range.
 pub fn capacity(queue: &Queue, range: Range, out: &mut impl Write) -> Result<()> {
     let mut sum = 0_u64;
-    each_report(queue, range, |_, zones| {
-        sum += zones.iter().map(|zone| zone.capacity.0).sum::<u64>();
-        Ok(())
-    })?;
+    for zone in zones(queue, range) {
+        sum += zone.context("zone report")?.capacity.0;
+    }
     writeln!(out, "0x{sum:09x}")?;
     Ok(())
 }
 
-/// Calls `f` with the first sector and the zones of each report.
-fn each_report(
-    queue: &Queue,
-    range: Range,
-    mut f: impl FnMut(u64, &[Zone]) -> Result<()>,
-) -> Result<()> {
-    let mut zones = Vec::new();
-    let mut left = range.zones(queue.limits());
-    while !left.is_empty() {
-        zones.clear();
-        let max = left.len().min(ZONES_PER_REPORT);
-        queue.report_zones(ZoneNo(left.start), max, &mut zones).context("zone report")?;
-        f(queue.limits().zone_start(ZoneNo(left.start)).0, &zones)?;
-        left.start += u32::try_from(max).expect("part of a count of zones");
-    }
-    Ok(())
+/// The zones of a range.
+fn zones(queue: &Queue, range: Range) -> ZoneReport<'_> {
+    let std::ops::Range { start, end } = range.zones(queue.limits());
+    queue.zones(ZoneNo(start)..ZoneNo(end))
 }
 
 impl Filter {

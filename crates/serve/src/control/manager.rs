@@ -196,10 +196,9 @@ impl ManagedDevice {
         })?;
         saved?;
         // The report also updates the block layer's write pointers.
-        let mut zones = Vec::new();
-        let nr_zones = self.queue.limits().nr_zones as usize;
         self.queue
-            .report_zones(ZoneNo(0), nr_zones, &mut zones)
+            .all_zones()
+            .try_for_each(|zone| zone.map(drop))
             .map_err(|status| format!("the device did not report its zones: {status}"))?;
         Ok(json!({ "commands_in_flight": lost.in_flight, "not_durable": lost.fates }))
     }
