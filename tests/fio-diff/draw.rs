@@ -37,6 +37,9 @@ struct Setting {
     limit: Option<u64>,
 }
 
+/// What the lengths of a section, in units, divide.
+const MULTIPLE: u64 = 12;
+
 /// The case of a seed.
 pub fn draw(seed: u64) -> Case {
     let mut draw = Draw(Rng::new(seed, [0; 4]));
@@ -72,7 +75,43 @@ pub fn draw(seed: u64) -> Case {
         sections.push(section);
     }
     keep_apart(&mut sections);
+    together(&mut draw, setting, &mut sections);
     Case { geometry, sections }
+}
+
+/// Jobs that are reported, issue I/O or end together.
+fn together(draw: &mut Draw, setting: Setting, sections: &mut Vec<Section>) {
+    if let [only] = &mut sections[..] {
+        if only.clones() > 1 && draw.in_percent(30) {
+            only.set("group_reporting", 1);
+        }
+        return;
+    }
+    if !setting.zbd && draw.in_percent(3) {
+        *sections = ended_by_another(setting);
+        return;
+    }
+    let is_free = |section: &Section| !section.has("rate_iops") && !section.has("thinktime");
+    let second = &sections[1];
+    let beside = !second.has("stonewall") && !second.has("wait_for") && sections.len() == 2;
+    if beside && sections.iter().all(is_free) && draw.in_percent(25) {
+        sections.iter_mut().for_each(|section| section.set("flow", draw.between(1, 5)));
+    }
+}
+
+/// Two jobs of which one ends the other, long before that has done its I/O.
+fn ended_by_another(setting: Setting) -> Vec<Section> {
+    let job = |name: &str, rate: u64, ios: u64| {
+        let mut section = Section { name: name.to_owned(), options: Vec::new() };
+        section.set("rw", "read");
+        section.set("bs", setting.unit);
+        section.set("io_size", setting.unit * ios);
+        section.set("rate_iops", rate);
+        section
+    };
+    let (mut first, other) = (job("a", 600, 60), job("b", 100, 2000));
+    first.set("exitall", 1);
+    vec![first, other]
 }
 
 fn plain(draw: &mut Draw, unit: u64) -> Geometry {
@@ -139,8 +178,12 @@ fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
         None => lengths(draw, setting, section),
     }
     if rw.contains("trim") && !setting.zbd {
-        // fio's engine `null`, which does them, has no file whose size fio could take.
-        section.set("size", setting.unit * draw.between(8, setting.geometry.size / setting.unit));
+        // fio's engine `null`, which does them, has no file whose size fio could take: its files are as
+        // long as this, which all lengths divide, so that no block reaches beyond.
+        let step = setting.unit * MULTIPLE;
+        section.set("size", step * draw.between(1, setting.geometry.size / step));
+    } else if !setting.zbd && draw.in_percent(15) {
+        stride(draw, setting, section);
     } else if draw.in_percent(10) {
         regions_of_clones(draw, setting, section);
     } else {
@@ -151,7 +194,7 @@ fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
         section.set("rwmixread", draw.one_of(&[10, 30, 70, 90]));
     }
     if rw.starts_with("rand") && !trims {
-        random(draw, section);
+        random(draw, setting.unit, section);
     }
     if draw.in_percent(30) {
         section.set("iodepth", draw.one_of(&[2, 4, 8, 16]));
@@ -167,6 +210,9 @@ fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
     }
     if draw.in_percent(10) {
         times(draw, section);
+    }
+    if draw.in_percent(4) {
+        section.set("startdelay", format!("{}ms", draw.between(5, 60)));
     }
 }
 
@@ -188,8 +234,13 @@ fn times(draw: &mut Draw, section: &mut Section) {
     section
         .options
         .retain(|(name, _)| name != "number_ios" && name != "loops" && name != "numjobs");
-    match draw.between(0, 3) {
+    match draw.between(0, 4) {
         0 => section.set("thinktime", draw.one_of(&[1000, 3000])),
+        4 => {
+            // By direction.
+            let [reads, writes] = [(); 2].map(|()| draw.one_of(&[300, 600, 900]));
+            section.set("rate_iops", format!("{reads},{writes}"));
+        }
         1 => {
             section.set("thinktime", 5000);
             section.set("thinktime_blocks", draw.between(2, 8));
@@ -246,6 +297,24 @@ fn places(draw: &mut Draw, setting: Setting, section: &mut Section) {
     }
 }
 
+/// A stride from some offset on.
+fn stride(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let unit = setting.unit;
+    let units = setting.geometry.size / unit;
+    section.set("zonemode", "strided");
+    section.set("zonesize", unit * draw.between(1, 8));
+    if draw.in_percent(40) {
+        section.set("zonerange", unit * draw.between(4, 8));
+    }
+    section.set("zoneskip", unit * draw.between(0, 8));
+    if draw.in_percent(30) {
+        section.set("offset", unit * draw.between(1, units / 2));
+    }
+    if draw.in_percent(60) {
+        section.set("size", unit * draw.between(4, units / 2));
+    }
+}
+
 /// Clones side by side.
 fn regions_of_clones(draw: &mut Draw, setting: Setting, section: &mut Section) {
     let Geometry { size, zones } = setting.geometry;
@@ -262,6 +331,8 @@ fn amounts(draw: &mut Draw, setting: Setting, section: &mut Section) {
     let units = setting.geometry.size / setting.unit;
     if draw.in_percent(30) {
         section.set("io_size", setting.unit * draw.between(1, units * 2));
+    } else if !setting.zbd && draw.in_percent(5) {
+        section.set("io_size", format!("{}%", draw.between(20, 100)));
     }
     if draw.in_percent(15) {
         section.set("number_ios", draw.between(1, units));
@@ -272,12 +343,19 @@ fn amounts(draw: &mut Draw, setting: Setting, section: &mut Section) {
 }
 
 /// Options of jobs with random offsets.
-fn random(draw: &mut Draw, section: &mut Section) {
+fn random(draw: &mut Draw, unit: u64, section: &mut Section) {
     if draw.in_percent(25) {
         section.set("norandommap", 1);
     }
     if draw.in_percent(20) {
-        let kind = draw.one_of(&["zipf:1.2", "pareto:0.3", "normal:40", "zoned:60/10:30/20:10/70"]);
+        let kinds = ["zipf:1.2", "pareto:0.3", "normal:40", "zoned:60/10:30/20:10/70", "zoned_abs"];
+        let is_part = section.has("size") || section.has("offset");
+        let kind = match draw.one_of(&kinds) {
+            // fio draws beyond the end if the zones are more than the region.
+            "zoned_abs" if is_part => "zoned:30/10:70/90".to_owned(),
+            "zoned_abs" => format!("zoned_abs:50/{}:30/{}:20/{}", unit * 4, unit * 8, unit * 16),
+            kind => kind.to_owned(),
+        };
         section.set("random_distribution", kind);
     }
     if draw.in_percent(10) {

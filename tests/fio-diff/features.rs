@@ -57,6 +57,12 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
         for clone in 0..section.clones() {
             let ios = clones.next().map_or(&[][..], Vec::as_slice);
             let prefix = format!("{at}.{clone} ");
+            if case.uses("exitall") && !section.has("exitall") {
+                // How much it does is left to chance.
+                let early = Feature::Text((ios.len() < 1000).to_string());
+                found.insert(prefix + "is ended early", early);
+                continue;
+            }
             // What a job finds in zones that others write at the same time depends on when they do.
             if !case.shares_zones() {
                 of_clone(&prefix, section, ios, &mut found);
@@ -280,7 +286,9 @@ fn of_report(case: &Case, seen: &Observation, found: &mut Features) {
         let flushes = job["sync"]["total_ios"].as_f64().unwrap_or(0.0);
         found.insert(format!("report: {at} flushes"), Feature::Number(flushes, flushes / 10.0));
         let paced = |section: &Section| section.has("rate_iops") || section.has("thinktime");
-        if section_of(case, at).is_some_and(paced) {
+        let is_ended = |section: &Section| case.uses("exitall") && !section.has("exitall");
+        let section = section_of(case, at).filter(|section| !is_ended(section));
+        if section.is_some_and(paced) {
             let time = job["job_runtime"].as_f64().unwrap_or(0.0);
             found.insert(format!("report: {at} milliseconds"), Feature::Time(time));
         }

@@ -51,18 +51,25 @@ pub fn of_fio(place: &Path, cases: &[&Case], end: End) -> Vec<Observation> {
     let (mut whole, message) = report(place);
     let jobs = whole["jobs"].take();
     let jobs = jobs.as_array().map_or(&[][..], Vec::as_slice);
-    let mut first = 0;
+    let (mut first, mut merged) = (0, 0);
     let mut seen = Vec::new();
     for (number, case) in cases.iter().enumerate() {
         let mut report = whole.clone();
         let (mut clones, mut own_jobs) = (Vec::new(), Vec::new());
         for (at, section) in case.sections.iter().enumerate() {
+            let mut merged_here = 0;
             for clone in 0..section.clones() {
                 let place_in_run = first + place_in_fio(clone, section.clones());
                 clones.push(ios_in_fio(place, section, (number, at), place_in_run));
-                own_jobs.extend(jobs.get(place_in_run).cloned());
+                // A section with `group_reporting` has one report.
+                if clone == 0 || !section.has("group_reporting") {
+                    own_jobs.extend(jobs.get(place_in_run - merged).cloned());
+                } else {
+                    merged_here += 1;
+                }
             }
             first += section.clones();
+            merged += merged_here;
         }
         if !report.is_null() {
             report["jobs"] = Value::Array(own_jobs);

@@ -3,7 +3,7 @@
 mod order;
 
 use crate::generate::{FilePlace, Generator, Region, RegionError, ZbdTable};
-use crate::job::{CpusPolicy, Job, ZoneMode};
+use crate::job::{CpusPolicy, DataDir, Distribution, Job, ZoneMode};
 use crate::logs::{LogFiles, Logs};
 use crate::mistake::mistake;
 use crate::rng::Rng;
@@ -211,7 +211,7 @@ impl Task {
             Some(_) => {
                 let end = limits.capacity.to_bytes().0;
                 let lba = limits.lba_size.into();
-                Ok(Region { start: 0, end, io_size: u64::MAX, lba, to_end: true })
+                Ok(Region { start: 0, end, io_size: u64::MAX, lba, limit: end })
             }
             None => {
                 let clone = if mistake!(ClonesOverlap) { 0 } else { self.clone };
@@ -303,7 +303,17 @@ impl Task {
         let Job { loops, random, .. } = *self.job;
         let all = region.io_size.saturating_mul(loops);
         // Sequential jobs know the end of their region when they meet it.
-        if loops == 1 || !random || self.job.norandommap || region.io_size <= region.len() {
+        let address = &self.job.address;
+        let is_mapped = |dir: &DataDir| {
+            let align = address.align[*dir as usize];
+            address.distribution[*dir as usize] == Distribution::Uniform
+                && align.is_none_or(|align| align == self.job.min_bs(*dir))
+        };
+        let mut used = DataDir::ALL.into_iter().filter(|&dir| self.job.uses(dir));
+        let strided = self.job.zonemode == ZoneMode::Strided;
+        let has_map =
+            random && !self.job.norandommap && !strided && used.all(|dir| is_mapped(&dir));
+        if loops == 1 || !has_map || region.io_size <= region.len() {
             return all;
         }
         let passes = region.io_size.div_ceil(region.len()).max(loops);
@@ -350,6 +360,19 @@ mod tests {
             .collect();
         let expected = vec![vec![("a", 0, 0), ("a", 1, 0), ("b", 0, 1)], vec![("c", 0, 2)]];
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn without_a_map_the_amount_is_that_of_all_loops() {
+        let region = Region { start: 0, end: 1 << 20, io_size: 4 << 20, lba: 512, limit: 1 << 20 };
+        let job = Job { random: true, loops: 3, ..Job::default() };
+        let amount = |job: &Job| Task::of(&Arc::new(job.clone())).amount(region) >> 20;
+        assert_eq!(amount(&job), 4, "passes of the map");
+        // fio 3.41 with --random_distribution=zoned:60/10:30/20:10/70, or zonemode=strided.
+        let mut zoned = job.clone();
+        zoned.address.distribution[0] = Distribution::Zoned(vec![(60, 10), (30, 20), (10, 70)]);
+        let strided = Job { zonemode: ZoneMode::Strided, ..job };
+        assert_eq!([zoned, strided].map(|job| amount(&job)), [12, 12]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Complete job files, compared field by field.
 use std::path::Path;
 use zonal_blk::Nanos;
-use zonal_fio::job::{CpusPolicy, Extent, FsOptions, Job, Rw, ThinkOptions, ZoneMode};
+use zonal_fio::job::{
+    AddressOptions, CpusPolicy, Extent, FsOptions, Job, Rw, ThinkOptions, ZoneMode,
+};
 use zonal_fio::jobfile::{JobSet, SystemEnvironment, parse_file};
 
 const SECOND: u64 = 1_000_000_000;
@@ -28,6 +30,7 @@ fn nvme_read_job() {
         rw: Rw::Read,
         bs: [4096; 3],
         iodepth: 64,
+        address: AddressOptions { restarts: true, ..AddressOptions::default() },
         // Not set in the file: filled in from iodepth.
         iodepth_low: 64,
         iodepth_batch_complete_max: 64,
@@ -95,6 +98,7 @@ fn stages_of_a_zoned_job() {
             bs: [128 << 10; 3],
             size: Some(Extent::Zones(64)),
             iodepth: 8,
+            address: AddressOptions { restarts: true, ..AddressOptions::default() },
             iodepth_low: 8,
             iodepth_batch_complete_max: 8,
             own_options: pairs(&[("rw", "write"), ("size", "64z"), ("iodepth", "8")]),
@@ -138,6 +142,7 @@ fn stages_of_a_zoned_job() {
                 ..ThinkOptions::default()
             },
             iodepth: 32,
+            address: AddressOptions { restarts: true, ..AddressOptions::default() },
             iodepth_batch: 8,
             iodepth_batch_complete_min: 4,
             iodepth_batch_complete_max: 16,

@@ -1,7 +1,7 @@
 //! Lengths and offsets of jobs with several block sizes, offsets that are not uniformly distributed,
 //! or a stride (`zonemode=strided`). Jobs without any of these have [`Linear`](super::linear).
 use super::distribution::BlockPicker;
-use super::linear::after;
+use super::linear::{Ends, Order, after};
 use super::random_map::RandomMap;
 use super::{Io, Region, op_of};
 use crate::job::{BlockSizes, DataDir, Distribution, Job, ZoneMode};
@@ -17,8 +17,7 @@ pub(super) struct Addresses {
     random: bool,
     /// As [`Job::rw_modifier`].
     modifier: i64,
-    /// As in [`Linear`](super::linear::Linear).
-    wraps: bool,
+    ends: Ends,
     identical: bool,
     lengths: Lengths,
     dirs: [Direction; 3],
@@ -27,6 +26,9 @@ pub(super) struct Addresses {
     /// Which blocks of the smallest size have been visited; `None` if offsets may repeat.
     map: Option<RandomMap>,
     map_unit: u64,
+    /// With `random_generator=lfsr`, the order of the blocks of the smallest size, of which there is no map:
+    /// as in fio, longer ones overlap.
+    order: Option<Order>,
     stride: Option<Stride>,
     rng: Rng,
 }
@@ -51,11 +53,20 @@ struct Stride {
     range: u64,
     /// Start of the zone, from that of the region.
     start: u64,
-    /// The last start: the smallest block fits after it.
-    last: u64,
-    /// Length of the region.
+    /// From the start of the region to the end of the device: as in fio, zones are not only in the region,
+    /// whose length is the amount of I/O.
     len: u64,
     done: u64,
+}
+
+/// Where blocks can be: in the region, or in a zone of a stride.
+struct Window {
+    /// From the start of the region.
+    start: u64,
+    /// Blocks begin before this, from the start of the window.
+    begins: u64,
+    /// Blocks end here, or before.
+    ends: u64,
 }
 
 impl Addresses {
@@ -102,17 +113,23 @@ impl Addresses {
         let uniform = used().all(|dir| address.distribution[dir as usize] == Distribution::Uniform);
         // As in fio: blocks of another alignment than that of the map are not in it.
         let aligned = used().all(|dir| dirs[dir as usize].align == job.min_bs(dir));
-        let visits_once = job.random && !job.norandommap && uniform && aligned;
+        let visits_once = job.random && uniform && aligned;
+        // Blocks may end beyond the zone of a stride.
+        let longest = used().map(|dir| job.bs[dir as usize]).max().expect("a direction");
+        let mapped = if stride.is_some() { window.saturating_add(longest) } else { window };
+        let in_order = visits_once && job.address.lfsr && stride.is_none();
+        let has_map = visits_once && !job.norandommap && !in_order;
         Addresses {
             region,
             random: job.random,
             modifier: job.rw_modifier,
-            wraps: job.rw_modifier < 0 || job.rw_modifier > 0 && region.to_end,
+            ends: Ends::new(job, region),
             identical: address.identical,
             lengths: Lengths::new(job, region.lba, lengths),
             dirs,
             run: 0,
-            map: visits_once.then(|| RandomMap::new((window / map_unit).max(1))),
+            order: in_order.then(|| Order::new(map_unit, region, &mut rng)),
+            map: has_map.then(|| RandomMap::new((mapped / map_unit).max(1))),
             map_unit,
             stride,
             rng,
@@ -128,21 +145,9 @@ impl Addresses {
 
     /// The next I/O; `None` at the end of the region, or when each block has been visited.
     pub(super) fn next(&mut self, dir: DataDir) -> Option<Io> {
-        let (start, window) = self.stride.as_ref().map_or((0, self.region.len()), Stride::window);
-        let room = |at: u64| window.saturating_sub(at);
-        let fits = |at: u64, min: u64| room(at) >= min;
-        let min = self.lengths.min[dir as usize];
-        let (mut at, mut picked) = self.start(dir, window)?;
-        if !fits(at, min) && self.random && !picked {
-            (at, picked) = self.random(dir, window)?;
-        }
-        if !fits(at, min) {
-            if !self.random && self.stride.is_none() && !self.wraps {
-                return None;
-            }
-            at = 0;
-        }
-        let mut len = self.lengths.next(dir, room(at));
+        let Window { start, ends, .. } = self.window(dir);
+        let (at, picked) = self.place(dir)?;
+        let mut len = self.lengths.next(dir, ends.saturating_sub(at));
         // As in fio: what follows a random block is not in the map, and one size is never cut.
         if let Some(map) = self.map.as_mut().filter(|_| picked) {
             let blocks = map.visit(at / self.map_unit, len.div_ceil(self.map_unit));
@@ -167,7 +172,7 @@ impl Addresses {
 
     /// The last I/O of a direction ended here, from the start of the region or of the stride's zone.
     pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
-        let window = self.stride.as_ref().map_or(self.region.len(), |stride| stride.window().1);
+        let window = self.stride.as_ref().map_or(self.region.len(), |stride| stride.range);
         let skip = if self.random { 0 } else { self.modifier };
         self.dirs[dir as usize].position = after(end, skip, window);
     }
@@ -176,12 +181,57 @@ impl Addresses {
     pub(super) fn rewind(&mut self) {
         self.dirs.iter_mut().for_each(|dir| dir.position = 0);
         self.run = 0;
+        if let Some(stride) = &mut self.stride {
+            (stride.start, stride.done) = (0, 0);
+        }
         if let Some(map) = &mut self.map {
             map.clear();
         }
+        if let Some(order) = &mut self.order {
+            order.restart(&mut self.rng);
+        }
     }
 
-    /// Where the next I/O begins, and whether that is a random block.
+    /// Where blocks of a direction are now.
+    fn window(&self, dir: DataDir) -> Window {
+        let whole = self.region.limit - self.region.start;
+        let (start, begins) = match &self.stride {
+            None => (0, self.region.len()),
+            Some(stride) => (stride.start, stride.range),
+        };
+        let ends = if self.lengths.varies(dir) {
+            // As in fio: blocks of several sizes end in the region, whether in their zone or not.
+            self.region.len().saturating_sub(start)
+        } else if self.random {
+            begins.min(whole - start)
+        } else {
+            whole - start
+        };
+        Window { start, begins, ends }
+    }
+
+    /// Where the next I/O begins, from the start of the window, and whether that is a random block; `None`
+    /// at the end.
+    fn place(&mut self, dir: DataDir) -> Option<(u64, bool)> {
+        let Window { start, begins, ends } = self.window(dir);
+        let min = self.lengths.min[dir as usize];
+        let fits = |at: u64| at < begins && at + min <= ends;
+        let drawn = begins.min(ends);
+        let (at, picked) = self.start(dir, drawn)?;
+        if self.random {
+            let (at, picked) =
+                if fits(at) || picked { (at, picked) } else { self.random(dir, drawn)? };
+            let at = if fits(at) { at } else { 0 };
+            // No room even there: the zone begins where the region has ended.
+            return (ends >= min).then_some((at, picked));
+        }
+        let starts_over =
+            self.stride.is_some() && at >= begins || self.ends.are_at(start + at, fits(at));
+        let at = if starts_over { 0 } else { at };
+        fits(at).then_some((at, false))
+    }
+
+    /// Where the next I/O begins if it fits there, and whether that is a random block.
     fn start(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
         let state = &mut self.dirs[dir as usize];
         if !self.random {
@@ -200,6 +250,9 @@ impl Addresses {
 
     fn random(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
         let state = &mut self.dirs[dir as usize];
+        if let Some(order) = &mut self.order {
+            return Some((order.next()? / state.align * state.align, true));
+        }
         let at = state.picker.next(&mut self.rng) * state.align;
         let Some(map) = &mut self.map else { return Some((at, true)) };
         let block = at / self.map_unit;
@@ -213,18 +266,11 @@ impl Addresses {
 
 impl Stride {
     fn new(job: &Job, region: Region) -> Self {
+        let len = region.limit - region.start;
         let zonesize = job.zonesize.unwrap_or(region.len());
-        let range = job.zonerange.unwrap_or(zonesize).min(region.len());
+        let range = job.zonerange.unwrap_or(zonesize).min(len);
         let step = range.saturating_add(job.address.zoneskip);
-        let len = region.len();
-        let min = DataDir::ALL.map(|dir| job.min_bs(dir)).into_iter().max();
-        let last = len - min.expect("three directions").min(len);
-        Stride { zonesize, step, range, start: 0, last, len, done: 0 }
-    }
-
-    /// Start and length of the zone; the last one ends with the region.
-    fn window(&self) -> (u64, u64) {
-        (self.start, self.range.min(self.len - self.start))
+        Stride { zonesize, step, range, start: 0, len, done: 0 }
     }
 
     /// Whether as much as the zone holds has been done once more.
@@ -239,7 +285,7 @@ impl Stride {
         if over {
             self.done = 0;
             let next = self.start.saturating_add(self.step);
-            self.start = if next > self.last { 0 } else { next };
+            self.start = if next >= self.len { 0 } else { next };
         }
         over
     }

@@ -93,6 +93,8 @@ pub(super) struct Spread {
     step: u64,
     /// The block of rank 0.
     center: u64,
+    /// Ranks alternate between both sides of the block of rank 0.
+    alternates: bool,
 }
 
 impl Spread {
@@ -103,10 +105,15 @@ impl Spread {
         };
         let golden = (blocks as f64 * 0.618_033_988_749_895) as u64;
         let step = (golden.max(1)..).find(|&step| gcd(step, blocks) == 1).expect("1 + a multiple");
-        Spread { blocks, step, center }
+        Spread { blocks, step, center, alternates: false }
     }
 
     fn block(&self, rank: u64) -> u64 {
+        let rank = match self.alternates {
+            true if rank.is_multiple_of(2) => rank / 2,
+            true => self.blocks - 1 - rank / 2,
+            false => rank,
+        };
         let place = u128::from(rank) * u128::from(self.step) + u128::from(self.center);
         match u64::try_from(place) {
             Ok(place) => place % self.blocks,
@@ -152,6 +159,20 @@ impl BlockPicker {
             Distribution::ZonedAbs(ref zones) => {
                 Self::zoned(zones.iter().map(|&(io, bytes)| (io, bytes / unit)), blocks)
             }
+        }
+    }
+
+    /// The same with likely blocks next to each other: in the middle of the bell curve, else from any block
+    /// on.
+    pub(super) fn not_scattered(distribution: &Distribution, blocks: u64, rng: &mut Rng) -> Self {
+        match Self::new(distribution, blocks, 1, rng) {
+            BlockPicker::Ranked { shape, .. } => {
+                let alternates = matches!(shape, Shape::Normal { .. });
+                let center = if alternates { blocks / 2 } else { rng.below(blocks) };
+                let spread = Spread { blocks, step: 1, center, alternates };
+                BlockPicker::Ranked { shape, spread }
+            }
+            other => other,
         }
     }
 

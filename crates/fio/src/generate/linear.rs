@@ -1,6 +1,6 @@
 //! Sequential and random offsets in a region (`zonemode=none`).
 use super::{Io, Region, op_of};
-use crate::job::{DataDir, Job};
+use crate::job::{DataDir, Job, Rw, ZoneMode};
 use crate::rng::{Permutation, Rng};
 use zonal_blk::BioFlags;
 
@@ -11,9 +11,9 @@ pub(super) struct Linear {
     modifier: i64,
     /// By direction, the next sequential offset, from the region's start.
     position: [u64; 3],
-    /// What a job that skips forwards does at the end of the region: as in fio, it starts over if that
-    /// is the end of the device.
-    wraps: bool,
+    /// The last offset of a block that is not random.
+    last: u64,
+    ends: Ends,
     /// I/Os left in the run that started at a random offset.
     run: i64,
     rng: Rng,
@@ -21,27 +21,62 @@ pub(super) struct Linear {
     order: Option<Order>,
 }
 
-struct Order {
+/// Where a direction of a sequential job starts over alone. Elsewhere the end of one direction is that of
+/// the pass.
+#[derive(Clone, Copy)]
+pub(super) enum Ends {
+    /// Nowhere.
+    Pass,
+    /// At this position: a job that skips forwards at the end of the device, one whose passes have no end,
+    /// or no length, at that of its region.
+    At(u64),
+    /// Wherever a block does not fit: a job that skips backwards.
+    Everywhere,
+}
+
+impl Ends {
+    pub(super) fn new(job: &Job, region: Region) -> Self {
+        let zbd = job.zonemode == ZoneMode::Zbd;
+        let repeats = job.rw == Rw::Mixed && region.io_size > region.len();
+        match job.rw_modifier {
+            ..0 => Ends::Everywhere,
+            _ if !zbd && !job.random && (job.time_based || repeats) => Ends::At(region.len()),
+            0 => Ends::Pass,
+            1.. => Ends::At(region.limit - region.start),
+        }
+    }
+
+    /// Whether a direction starts over alone at this position, where a block fits or not.
+    pub(super) fn are_at(self, position: u64, fits: bool) -> bool {
+        match self {
+            Ends::Pass => false,
+            Ends::At(end) => position >= end,
+            Ends::Everywhere => !fits,
+        }
+    }
+}
+
+pub(super) struct Order {
     permutation: Permutation,
     block: u64,
     blocks: u64,
     next: u64,
 }
 impl Order {
-    fn new(block: u64, region: Region, rng: &mut Rng) -> Self {
+    pub(super) fn new(block: u64, region: Region, rng: &mut Rng) -> Self {
         let blocks = region.len() / block;
         Order { permutation: Permutation::new(blocks, rng), block, blocks, next: 0 }
     }
 
     /// Starts a new permutation if blocks have been visited.
-    fn restart(&mut self, rng: &mut Rng) {
+    pub(super) fn restart(&mut self, rng: &mut Rng) {
         if std::mem::take(&mut self.next) > 0 {
             self.permutation = Permutation::new(self.blocks, rng);
         }
     }
 
     /// The offset of the next block not yet visited; `None` after the last one.
-    fn next(&mut self) -> Option<u64> {
+    pub(super) fn next(&mut self) -> Option<u64> {
         if self.next == self.blocks {
             return None;
         }
@@ -58,14 +93,22 @@ pub(super) fn after(end: u64, skip: i64, region: u64) -> u64 {
 
 impl Linear {
     pub(super) fn new(job: &Job, region: Region, mut rng: Rng) -> Self {
-        let block = job.bs.into_iter().max().expect("three block sizes");
+        let used = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+        let block = used.map(|dir| job.bs[dir as usize]).max().expect("a direction");
         let visit_once = job.random && (job.address.lfsr || !job.norandommap);
         Linear {
             region,
             random: job.random,
             modifier: job.rw_modifier,
             position: [0; 3],
-            wraps: job.rw_modifier < 0 || job.rw_modifier > 0 && region.to_end,
+            last: match job.random {
+                true => region.len().saturating_sub(block),
+                // As in fio, a block that begins in the region may end beyond it.
+                false => {
+                    (region.len() - 1).min((region.limit - region.start).saturating_sub(block))
+                }
+            },
+            ends: Ends::new(job, region),
             run: 0,
             order: visit_once.then(|| Order::new(block, region, &mut rng)),
             rng,
@@ -76,11 +119,11 @@ impl Linear {
     #[inline]
     pub(super) fn next(&mut self, dir: DataDir, len: u64) -> Option<Io> {
         let at = if !self.random {
-            self.sequential(dir, len)?
+            self.sequential(dir)?
         } else {
             match self.run {
                 0 => self.random(len)?,
-                _ => match self.sequential(dir, len) {
+                _ => match self.sequential(dir) {
                     Some(at) => at,
                     // Past the end: anywhere.
                     None => self.random(len)?,
@@ -107,10 +150,9 @@ impl Linear {
     }
 
     #[inline]
-    fn sequential(&self, dir: DataDir, len: u64) -> Option<u64> {
+    fn sequential(&self, dir: DataDir) -> Option<u64> {
         let at = self.position[dir as usize];
-        let fits = at + len <= self.region.len();
-        if fits { Some(at) } else { self.wraps.then_some(0) }
+        if at <= self.last { Some(at) } else { self.ends.are_at(at, false).then_some(0) }
     }
 
     /// The last I/O of a direction was moved and ended here, from the region's start.
@@ -132,8 +174,13 @@ impl Linear {
 mod tests {
     use super::*;
 
-    const REGION: Region =
-        Region { start: 8192, end: 8192 + 64 * 4096, io_size: 0, lba: 512, to_end: false };
+    const REGION: Region = Region {
+        start: 8192,
+        end: 8192 + 64 * 4096,
+        io_size: 0,
+        lba: 512,
+        limit: 8192 + 64 * 4096,
+    };
 
     fn linear(random: bool, rw_modifier: i64, norandommap: bool) -> Linear {
         let job = Job { random, rw_modifier, norandommap, bs: [4096; 3], ..Job::default() };

@@ -117,6 +117,30 @@ pub struct Generator {
     deferred: Option<DataDir>,
     /// With [`Rw::TrimWrite`], the last trim.
     trimmed: Option<Box<Trimmed>>,
+    /// Of jobs whose passes end before their directions do.
+    pass: Option<Pass>,
+}
+
+/// A pass that ends with its amount of I/O. As in fio, engines that have a queue then begin at the start of
+/// the region again; others go on where they are until a direction is at the end.
+struct Pass {
+    bytes: u64,
+    left: u64,
+}
+
+impl Pass {
+    fn new(job: &Job, region: Region) -> Option<Self> {
+        let ends_early = match job.zonemode {
+            ZoneMode::Zbd => false,
+            ZoneMode::Strided => true,
+            ZoneMode::None => !job.random && job.rw == Rw::Mixed,
+        };
+        let repeats = job.rw == Rw::Mixed && !job.random;
+        let bytes = if repeats { region.len().max(region.io_size) } else { region.len() };
+        let has_passes =
+            ends_early && job.address.restarts && !job.time_based && job.fs.kind.is_none();
+        has_passes.then_some(Pass { bytes, left: bytes })
+    }
 }
 
 impl Generator {
@@ -158,6 +182,7 @@ impl Generator {
                 Pattern::Zbd(Box::new(ZbdJob::new(job, region, table, zone_size, id, streams)))
             }
         };
+        let has_passes = matches!(pattern, Pattern::Linear(_) | Pattern::Addresses(_));
         let only = match job.rw {
             Rw::Read => Some(DataDir::Read),
             Rw::Write => Some(DataDir::Write),
@@ -177,6 +202,7 @@ impl Generator {
             pattern,
             deferred: None,
             trimmed: (job.rw == Rw::TrimWrite).then(|| Box::new(Trimmed::new(job, region))),
+            pass: Pass::new(job, region).filter(|_| has_passes),
         }
     }
 
@@ -193,6 +219,7 @@ impl Generator {
             pattern: Pattern::Replay(Replay::new(trace_slice, passes)),
             deferred: None,
             trimmed: None,
+            pass: None,
         }
     }
 
@@ -216,6 +243,9 @@ impl Generator {
             Pattern::Randomio(randomio) => return randomio.next(),
             Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Files(_) | Pattern::Zbd(_) => {}
         }
+        if self.pass.as_ref().is_some_and(|pass| pass.left == 0) {
+            return NextIo::EndOfPass;
+        }
         let dir = match &mut self.trimmed {
             Some(trimmed) => match trimmed.next(&mut self.pattern) {
                 None => DataDir::Trim,
@@ -226,7 +256,11 @@ impl Generator {
         let next = self.pattern.next(dir, self.bs[dir as usize]);
         match (next, &mut self.trimmed) {
             (NextIo::Io(io), Some(trimmed)) => return NextIo::Io(trimmed.trims(io)),
-            (NextIo::Io(_), None) => {}
+            (NextIo::Io(io), None) => {
+                if let Some(pass) = &mut self.pass {
+                    pass.left = pass.left.saturating_sub(io.len);
+                }
+            }
             _ => self.deferred = Some(dir),
         }
         next
@@ -236,6 +270,9 @@ impl Generator {
     pub fn rewind(&mut self) {
         self.pattern.rewind();
         self.deferred = None;
+        if let Some(pass) = &mut self.pass {
+            pass.left = pass.bytes;
+        }
         if let Some(trimmed) = &mut self.trimmed {
             trimmed.rewind();
         }

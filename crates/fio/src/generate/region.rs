@@ -15,8 +15,9 @@ pub struct Region {
     pub io_size: u64,
     /// Bytes of the device's logical block.
     pub lba: u64,
-    /// Whether it reaches to the end of the device.
-    pub to_end: bool,
+    /// End of the device, or of the file that the region is in: as in fio, a sequential block that begins
+    /// in the region may end beyond it.
+    pub limit: u64,
 }
 
 /// A file on a device, in bytes.
@@ -202,7 +203,12 @@ impl Region {
         }
         let limits = Limits { capacity: Bytes(len).to_sectors(), ..limits.clone() };
         let inside = Self::after(job, clone, 0, &limits)?;
-        Ok(Region { start: start + inside.start, end: start + inside.end, ..inside })
+        Ok(Region {
+            start: start + inside.start,
+            end: start + inside.end,
+            limit: start + inside.limit,
+            ..inside
+        })
     }
 
     /// The region of a clone, after the files of `before` others.
@@ -268,7 +274,7 @@ impl Region {
         let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount, zone)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
         };
-        Ok(Region { start, end, io_size, lba, to_end: end == device })
+        Ok(Region { start, end, io_size, lba, limit: if zbd { end } else { device } })
     }
 
     /// Length in bytes.

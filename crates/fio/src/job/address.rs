@@ -91,6 +91,9 @@ pub struct AddressOptions {
     pub lfsr: bool,
     /// Bytes between zones (`zoneskip=`), with `zonemode=strided`.
     pub zoneskip: u64,
+    /// The engine has a queue: as in fio, passes of sequential jobs that read and write then begin at the
+    /// start, and elsewhere where the one before ended.
+    pub restarts: bool,
 }
 
 impl Default for AddressOptions {
@@ -106,6 +109,7 @@ impl Default for AddressOptions {
             seq_rand: false,
             lfsr: false,
             zoneskip: 0,
+            restarts: false,
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Options for file systems.
+use super::Distribution;
 use zonal_blk::Nanos;
 
 /// The file systems that are modelled (`filesystem=`).
@@ -32,7 +33,7 @@ impl FsKind {
 }
 
 /// How a process chooses among its open files (`file_service_type=`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum FileService {
     /// One I/O to each in turn.
     #[default]
@@ -41,11 +42,13 @@ pub enum FileService {
     Sequential,
     /// Any of them; not with `filesystem=`.
     Random,
+    /// Any of them, some more often: Zipf's law, Pareto's or a bell curve; not with `filesystem=`.
+    Drawn(Distribution),
 }
 
 /// Options for a file system and its files. Parameters that are `None` have the default of their
 /// file system.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FsOptions {
     /// `filesystem=`; `None` for I/O on the device itself.
     pub kind: Option<FsKind>,

@@ -1,4 +1,6 @@
 //! Options for what a report shows of a job.
+use crate::stats::SAMPLE_PERIOD;
+use zonal_blk::Nanos;
 
 /// fio's default `percentile_list`, in percent.
 pub const PERCENTILES: [f64; 17] = [
@@ -33,6 +35,12 @@ pub struct ReportOptions {
     pub unified: UnifiedReporting,
     /// `stats=`: the job is in the report.
     pub stats: bool,
+    /// `significant_figures=`: digits of numbers in the text.
+    pub significant_figures: u8,
+    /// `bwavgtime=`: time between samples of the bandwidth.
+    pub bandwidth_period: Nanos,
+    /// `iopsavgtime=`: time between samples of the IOPS.
+    pub iops_period: Nanos,
     /// `comm=`: the name of the clones' threads.
     pub comm: Option<String>,
 }
@@ -46,6 +54,9 @@ impl Default for ReportOptions {
             slat_percentiles: false,
             unified: UnifiedReporting::None,
             stats: true,
+            significant_figures: 4,
+            bandwidth_period: SAMPLE_PERIOD,
+            iops_period: SAMPLE_PERIOD,
             comm: None,
         }
     }

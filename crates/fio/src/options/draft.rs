@@ -3,7 +3,7 @@
 //! [`Draft::finish`] runs the checks that involve more than one option and fills in the values that
 //! depend on others.
 use super::conflict::Conflict;
-use super::engine::{check_engine, is_synchronous};
+use super::engine::{check_engine, has_queue, is_synchronous};
 use super::given::Given;
 use super::rules;
 use crate::job::{BlockSizes, DataDir, Extent, FIXED_SEED, Job, Rw, ioprio};
@@ -101,6 +101,7 @@ impl Draft {
         if is_one_at_a_time {
             job.iodepth = 1;
         }
+        job.address.restarts = job.iodepth > 1 || has_queue(&job.ioengine);
         job.randseed = match self.randseed {
             Some(seed) => seed,
             None if self.randrepeat || self.allrandrepeat => FIXED_SEED,

@@ -89,3 +89,8 @@ const ONE_AT_A_TIME: [&str; 17] = [
 pub(super) fn is_synchronous(engine: &str) -> bool {
     ONE_AT_A_TIME.contains(&engine)
 }
+
+/// Whether an engine has a queue, even one of one I/O.
+pub(super) fn has_queue(engine: &str) -> bool {
+    !is_synchronous(engine) && engine != "null"
+}

@@ -155,7 +155,9 @@ fn form(kind: &ValueKind) -> String {
         ValueKind::Extent(_) => "size|N%|Nz".to_owned(),
         ValueKind::Seconds(_) | ValueKind::Micros(_) => "time".to_owned(),
         ValueKind::SecondsRange(_) => "time[-time]".to_owned(),
-        ValueKind::FileService(_) => "roundrobin|sequential|random[:number]".to_owned(),
+        ValueKind::FileService(_) => {
+            "roundrobin|sequential|random|zipf|pareto|normal[:number]".to_owned()
+        }
         ValueKind::MicrosTriple(_) => "time[,time][,time]".to_owned(),
         ValueKind::Percentage(_) => "percentage".to_owned(),
         ValueKind::Percentiles(_) => "percentage[:...]".to_owned(),

@@ -5,10 +5,11 @@ use super::distribution::{
 };
 use super::draft::Draft;
 use super::limit::{CRITERIA, parse_criterion, parse_list, parse_percentage};
-use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_service, parse_triple};
+use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
 use super::number::{
     ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
 };
+use super::service::parse_service;
 use super::value::{ByDirection, Split, ValueError};
 use crate::job::{
     Distribution, Extent, FileService, FillPattern, Fraction, PrioShare, SteadyCriterion,
@@ -117,7 +118,8 @@ impl ValueKind {
             ValueKind::Seconds(_) | ValueKind::Micros(_) => "a time such as 30s",
             ValueKind::SecondsRange(_) => "a time such as 30s or a range such as 5-10",
             ValueKind::FileService(_) => {
-                "roundrobin, sequential or random, and I/Os of a turn as in random:16"
+                "roundrobin, sequential or random, and I/Os of a turn as in random:16, or zipf, pareto or \
+                 normal"
             }
             ValueKind::MicrosTriple(_) => "a time such as 20ms",
             ValueKind::Percentage(_) => "a percentage such as 99.9",

@@ -1,7 +1,7 @@
 //! Values with several parts: one for each direction, lists of CPUs and of errors, `rw=`.
 use super::number::{ExprError, parse_number, parse_size};
 use super::value::ValueError;
-use crate::job::{FileService, Rw};
+use crate::job::Rw;
 
 /// Parses up to three comma-separated values, for reads, writes and trims. The last value also
 /// holds for the directions after it unless a comma follows: `8k,32k` is 32k for trims, `8k,32k,`
@@ -141,38 +141,6 @@ pub(super) fn parse_rw(text: &str, kb_base: u32) -> Result<RwPattern, ValueError
     Ok(RwPattern { rw, random, modifier })
 }
 
-/// The values of `file_service_type` that are supported, and those that fio has besides.
-const SERVICES: [(&str, Option<FileService>); 6] = [
-    ("roundrobin", Some(FileService::RoundRobin)),
-    ("sequential", Some(FileService::Sequential)),
-    ("random", Some(FileService::Random)),
-    ("zipf", None),
-    ("pareto", None),
-    ("normal", None),
-];
-
-/// Parses how files take turns, such as `random:16` for turns of sixteen I/Os.
-pub(super) fn parse_service(text: &str) -> Result<(FileService, u32), ValueError> {
-    let found = || text.to_owned();
-    let (word, turn) = text.split_once(':').unwrap_or((text, "1"));
-    let service = match SERVICES.iter().find(|(known, _)| *known == word.trim()) {
-        Some((_, Some(service))) => *service,
-        Some((_, None)) => {
-            let why = "files are drawn with equal probabilities: use random";
-            return Err(ValueError::Unsupported { found: found(), why });
-        }
-        None => {
-            let supported = SERVICES.iter().filter(|(_, service)| service.is_some());
-            let expected = supported.map(|(word, _)| *word).collect();
-            return Err(ValueError::NotOneOf { expected, found: found() });
-        }
-    };
-    let turn = parse_number(turn.trim()).ok().and_then(|turn| u32::try_from(turn).ok());
-    let expected = "a number of I/Os after the colon";
-    let turn = turn.filter(|&turn| turn > 0);
-    Ok((service, turn.ok_or_else(|| ValueError::Malformed { expected, found: found() })?))
-}
-
 fn count(text: &str) -> Option<i64> {
     i64::try_from(parse_number(text).ok()?).ok()
 }
@@ -261,15 +229,6 @@ mod tests {
         assert_eq!(read("randread:0").modifier, 0);
         assert_eq!(read("write:4k").modifier, 4096);
         assert_eq!(read("write:-4k").modifier, -4096);
-    }
-
-    #[test]
-    fn files_take_turns_of_one_io_or_more() {
-        assert_eq!(parse_service("random"), Ok((FileService::Random, 1)));
-        assert_eq!(parse_service("roundrobin:4"), Ok((FileService::RoundRobin, 4)));
-        for text in ["random:0", "random:x", "random:", "zipf:1.2", "randon"] {
-            assert!(parse_service(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod limit;
 mod list;
 mod number;
 mod rules;
+mod service;
 mod table;
 mod unsupported;
 mod value;

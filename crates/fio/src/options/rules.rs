@@ -259,7 +259,8 @@ const RULES: &[Rule] = &[
     Rule::Excludes(
         &[
             value("file_service_type", "", |job| {
-                job.fs.service == FileService::Random || job.fs.turn > 1
+                matches!(job.fs.service, FileService::Random | FileService::Drawn(_))
+                    || job.fs.turn > 1
             }),
             value("startdelay", "", |job| job.limits.startdelay_max > job.startdelay),
         ],

@@ -104,9 +104,7 @@ const HARMLESS: &[(&str, &str)] = &[
         "logs are plain text, written as they come",
         "log_entries log_compression log_compression_cpus",
     ),
-    ("bandwidth and IOPS of the report are sampled every 500 ms", "bwavgtime iopsavgtime"),
     ("trims that fail are in the report as errors", "block_error_percentiles"),
-    ("numbers in the text report have four figures; JSON has all", "significant_figures"),
     (
         "to measure costs too little to leave it out",
         "gtod_reduce disable_lat disable_clat disable_slat disable_bw_measurement \

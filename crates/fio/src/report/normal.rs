@@ -96,7 +96,7 @@ fn direction(entry: &Entry<'_>, shown: Shown, of: DirStats<'_>) -> String {
     };
     let mut out = format!(
         "  {name}: IOPS={}, BW={} ({})({}/{}msec){resets}\n",
-        count(stats.ios_per_second(dir) as u64, 4),
+        units.iops(stats.ios_per_second(dir) as u64),
         units.rate(bandwidth),
         units.other_rate(bandwidth),
         units.bytes(stats.bytes(dir)),
@@ -239,7 +239,7 @@ fn steady_line(steady: &SteadyState, entry: &Entry<'_>) -> String {
         if steady.is_attained { "yes" } else { "no" },
         units.rate(bandwidth),
         units.other_rate(bandwidth),
-        count(iops, 4),
+        units.iops(iops),
         if of_iops { "iops" } else { "bw" },
         if slope { "slope" } else { "mean dev" },
         steady.value,
@@ -396,7 +396,7 @@ fn cells(group: &Group, entries: &[&Entry<'_>]) -> [String; COLUMNS] {
         each(rw_name),
         each(block_size),
         each(depth),
-        count(iops as u64, 4),
+        group.units.iops(iops as u64),
         if transfers { group.units.rate(bandwidth) } else { "-".to_owned() },
         duration(clat.mean()),
         duration(histogram.percentiles(&[99.0])[0] as f64),

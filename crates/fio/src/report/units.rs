@@ -19,12 +19,23 @@ pub(super) struct Units {
     decimal_first: bool,
     /// Rates in bits per second.
     bits: bool,
+    /// Digits of bytes, rates and IOPS (`significant_figures=`).
+    digits: usize,
 }
 
 impl Units {
     /// The units of `job`.
     pub fn of(job: &Job) -> Self {
-        Self { decimal_first: job.kb_base == 1000, bits: job.unit_base == 1 }
+        Self {
+            decimal_first: job.kb_base == 1000,
+            bits: job.unit_base == 1,
+            digits: job.report.significant_figures.into(),
+        }
+    }
+
+    /// A number of I/Os per second: `541k`.
+    pub fn iops(self, value: u64) -> String {
+        count(value, self.digits)
     }
 
     /// An amount of bytes: `512B`, `9.77MiB`.
@@ -56,8 +67,8 @@ impl Units {
     }
 
     fn both(self, value: u64) -> (String, String) {
-        let binary = scaled(value, 4, 1024, &KIBI);
-        let decimal = scaled(value, 4, 1000, &THOUSANDS);
+        let binary = scaled(value, self.digits, 1024, &KIBI);
+        let decimal = scaled(value, self.digits, 1000, &THOUSANDS);
         if self.decimal_first { (decimal, binary) } else { (binary, decimal) }
     }
 }
@@ -198,6 +209,23 @@ mod tests {
         let units = Units::of(&Job::default());
         for (bytes, binary, decimal) in facts {
             assert_eq!((&*units.bytes(bytes), &*units.other_bytes(bytes)), (binary, decimal));
+        }
+    }
+
+    #[test]
+    fn significant_figures_are_those_of_the_job() {
+        // As printed by fio 3.41 with --significant_figures=2, 6 and 9.
+        let facts = [
+            (2, "1GiB", "1GB", "0M"),
+            (6, "617084KiB", "631894kB", "423821"),
+            (9, "631894016B", "631894016B", "423821"),
+        ];
+        for (significant_figures, binary, decimal, iops) in facts {
+            let report = crate::job::ReportOptions { significant_figures, ..Default::default() };
+            let units = Units::of(&Job { report, ..Job::default() });
+            let bytes = 631_894_016;
+            assert_eq!((&*units.bytes(bytes), &*units.other_bytes(bytes)), (binary, decimal));
+            assert_eq!(units.iops(423_821), iops);
         }
     }
 

@@ -12,7 +12,7 @@ use super::{ClockedRunner, Outcome, Progress, RunLimits, Runner, RunnerStep, Sta
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
 use crate::logs::{LoggedIo, Logs};
-use crate::stats::{IoStats, SAMPLE_PERIOD};
+use crate::stats::IoStats;
 use crate::verify::{Finding, Findings, Mismatch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -214,7 +214,7 @@ impl JobRunner {
         }
         if now >= self.next_stats_sample {
             self.stats.sample(now);
-            self.next_stats_sample += SAMPLE_PERIOD;
+            self.next_stats_sample += self.stats.sample_period();
         }
         let counts = self.stats.counts();
         if let Some(logs) = self.logs() {
@@ -232,7 +232,7 @@ impl JobRunner {
     }
 
     fn start_samples(&mut self, now: Nanos) {
-        self.next_stats_sample = now + SAMPLE_PERIOD;
+        self.next_stats_sample = now + self.stats.sample_period();
         let is_measured = !self.pace.is_ramping();
         if let Some(logs) = self.logs().filter(|_| is_measured) {
             logs.start(now);

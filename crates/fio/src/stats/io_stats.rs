@@ -11,9 +11,9 @@ use crate::job::{DataDir, Job};
 use std::collections::BTreeMap;
 use zonal_blk::{Nanos, Status};
 
-/// Time between bandwidth and IOPS samples (fio's `bwavgtime` and `iopsavgtime` defaults).
+/// Time between bandwidth and IOPS samples, unless `bwavgtime` or `iopsavgtime` is another.
 pub const SAMPLE_PERIOD: Nanos = Nanos(500_000_000);
-/// A sample may be this much early: real timers are not exact.
+/// A sample may be this much early, but no more than a tenth of its period: real timers are not exact.
 const SAMPLE_TOLERANCE: Nanos = Nanos(10_000_000);
 
 /// Resource usage of a job as counted by the operating system. All zero in virtual time.
@@ -131,8 +131,23 @@ pub struct IoStats {
     /// I/Os before the phase that began at `started`.
     ios_before_phase: [u64; 3],
     elapsed: Nanos,
-    sampled: Nanos,
-    sampled_counts: IoCounts,
+    /// Of bandwidth and of IOPS.
+    samplings: [Sampling; 2],
+}
+
+/// When samples are taken.
+#[derive(Clone, Copy, Debug)]
+struct Sampling {
+    period: Nanos,
+    /// The last sample, and what had been done by then.
+    at: Nanos,
+    counts: IoCounts,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling { period: SAMPLE_PERIOD, at: Nanos(0), counts: IoCounts::default() }
+    }
 }
 
 impl Default for IoStats {
@@ -163,14 +178,14 @@ impl IoStats {
             started: None,
             ios_before_phase: [0; 3],
             elapsed: Nanos(0),
-            sampled: Nanos(0),
-            sampled_counts: IoCounts::default(),
+            samplings: Default::default(),
         }
     }
 
     /// Empty statistics that keep what a job's report shows.
     pub fn of_job(job: &Job) -> Self {
         let mut stats = Self::new();
+        stats.set_periods([job.report.bandwidth_period, job.report.iops_period]);
         if job.report.slat_percentiles || job.report.lat_percentiles {
             stats.keep_all_histograms();
         }
@@ -253,39 +268,64 @@ impl IoStats {
         self.complete.add(count);
     }
 
-    /// Takes a bandwidth and an IOPS sample of each direction with I/O since the last one. Does nothing
-    /// within [`SAMPLE_PERIOD`] of the last sample, so it may be called at any time.
+    /// Takes samples of the bandwidth and of the IOPS of each direction with I/O since the last one, if
+    /// their times have come; it may be called at any time.
     pub fn sample(&mut self, now: Nanos) {
-        let spent = Nanos(now.0.saturating_sub(self.sampled.0));
-        if self.started.is_none() || spent + SAMPLE_TOLERANCE < SAMPLE_PERIOD {
-            return;
-        }
-        let counts = self.counts();
-        let did = |now: &[u64; 3], before: &[u64; 3]| {
-            now.iter().sum::<u64>() - before.iter().sum::<u64>()
-        };
-        let ios = did(&counts.ios, &self.sampled_counts.ios);
-        if ios > 0 {
-            let bytes = did(&counts.bytes, &self.sampled_counts.bytes);
-            self.all[0].add(per_second(bytes, spent) / 1024);
-            self.all[1].add(per_second(ios, spent));
-        }
-        for (dir, stats) in self.dirs.iter_mut().enumerate() {
-            let ios = counts.ios[dir] - self.sampled_counts.ios[dir];
-            if ios > 0 {
-                let bytes = counts.bytes[dir] - self.sampled_counts.bytes[dir];
-                stats.bandwidth.add(per_second(bytes, spent) / 1024);
-                stats.iops.add(per_second(ios, spent));
+        for kind in 0..2 {
+            let Sampling { period, at, counts: before } = self.samplings[kind];
+            let spent = Nanos(now.0.saturating_sub(at.0));
+            let tolerance = SAMPLE_TOLERANCE.min(Nanos(period.0 / 10));
+            if self.started.is_some() && spent + tolerance >= period {
+                self.take_sample(kind, before, spent);
+                self.samplings[kind].at = now;
             }
         }
-        self.sampled = now;
-        self.sampled_counts = counts;
+    }
+
+    /// Takes a sample of the bandwidth (0) or of the IOPS (1) since the counts were these.
+    fn take_sample(&mut self, kind: usize, before: IoCounts, spent: Nanos) {
+        let counts = self.counts();
+        let rate = |bytes: u64, ios: u64| match kind {
+            0 => per_second(bytes, spent) / 1024,
+            _ => per_second(ios, spent),
+        };
+        let sum = |all: [u64; 3]| all.iter().sum::<u64>();
+        let ios = sum(counts.ios) - sum(before.ios);
+        if ios > 0 {
+            self.all[kind].add(rate(sum(counts.bytes) - sum(before.bytes), ios));
+        }
+        for (dir, stats) in self.dirs.iter_mut().enumerate() {
+            let ios = counts.ios[dir] - before.ios[dir];
+            if ios > 0 {
+                let samples = if kind == 0 { &mut stats.bandwidth } else { &mut stats.iops };
+                samples.add(rate(counts.bytes[dir] - before.bytes[dir], ios));
+            }
+        }
+        self.samplings[kind].counts = counts;
+    }
+
+    fn set_periods(&mut self, periods: [Nanos; 2]) {
+        for (sampling, period) in self.samplings.iter_mut().zip(periods) {
+            sampling.period = period;
+        }
+    }
+
+    /// The time that divides those between samples.
+    pub fn sample_period(&self) -> Nanos {
+        let [bandwidth, iops] = self.samplings.map(|sampling| sampling.period.0);
+        let (mut a, mut b) = (bandwidth, iops);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        Nanos(a)
     }
 
     /// Discards everything so far: the job's `ramp_time` ends at `now`.
     pub fn reset(&mut self, now: Nanos) {
         let (keeps_all, begun) = (self.dirs[0].others.is_some(), self.begun);
+        let periods = self.samplings.map(|sampling| sampling.period);
         *self = Self { begun, ..Self::new() };
+        self.set_periods(periods);
         if keeps_all {
             self.keep_all_histograms();
         }
@@ -296,7 +336,7 @@ impl IoStats {
     pub fn start(&mut self, now: Nanos) {
         self.begun.get_or_insert(now);
         self.started = Some(now);
-        self.sampled = now;
+        self.samplings.iter_mut().for_each(|sampling| sampling.at = now);
     }
 
     /// A phase of the job ends at `now` and the next one begins: as in fio, writes and the reads that
@@ -609,6 +649,26 @@ mod tests {
         assert_eq!((bandwidth.count(), bandwidth.min(), bandwidth.max()), (4, 400, 400));
         assert_eq!((iops.count(), iops.min(), iops.max()), (4, 100, 100));
         assert_eq!(stats.bandwidth_samples(DataDir::Write).count(), 0);
+    }
+
+    #[test]
+    fn bandwidth_and_iops_may_have_periods_of_their_own() {
+        let report = crate::job::ReportOptions {
+            bandwidth_period: Nanos(200 * MSEC),
+            iops_period: Nanos(300 * MSEC),
+            ..Default::default()
+        };
+        let mut stats = IoStats::of_job(&Job { report, ..Job::default() });
+        assert_eq!(stats.sample_period(), Nanos(100 * MSEC));
+        stats.start(Nanos(0));
+        for i in 1..=12 {
+            read(&mut stats, 100, 10);
+            stats.sample(Nanos(i * 100 * MSEC));
+        }
+        assert_eq!(stats.bandwidth_samples(DataDir::Read).count(), 6);
+        assert_eq!(stats.iops_samples(DataDir::Read).count(), 4);
+        stats.reset(Nanos(2000 * MSEC));
+        assert_eq!(stats.sample_period(), Nanos(100 * MSEC), "after the ramp");
     }
 
     #[test]

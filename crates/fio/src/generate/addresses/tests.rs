@@ -8,7 +8,7 @@ use zonal_blk::Op;
 const MIB: u64 = 1 << 20;
 
 fn region(len: u64) -> Region {
-    Region { start: 0, end: len, io_size: len, lba: 512, to_end: false }
+    Region { start: 0, end: len, io_size: len, lba: 512, limit: len }
 }
 
 fn addresses(job: &Job, len: u64) -> Addresses {
@@ -281,4 +281,158 @@ fn blocks_of_another_alignment_are_not_in_the_map() {
     let seen = offsets(&mut addresses, 1000);
     assert!(seen.iter().all(|at| at % 512 == 0 && at + 4096 <= MIB));
     assert!(seen.iter().any(|at| at % 4096 != 0), "{seen:?}");
+}
+
+/// A region of this many blocks of 4 KiB on a device of `device` of them.
+fn on_device(blocks: u64, device: u64, io_size: u64) -> Region {
+    Region { start: 0, end: blocks << 12, io_size: io_size << 12, lba: 512, limit: device << 12 }
+}
+
+/// Directions and first blocks of the I/Os of the first pass, `count` at most.
+fn pass(generator: &mut Generator, count: usize) -> Vec<(DataDir, u64)> {
+    let next = || match generator.next_io() {
+        NextIo::Io(io) => Some((io.dir, io.offset >> 12)),
+        NextIo::EndOfPass => None,
+        other => panic!("{other:?}"),
+    };
+    std::iter::from_fn(next).take(count).collect()
+}
+
+fn blocks_of(seen: &[(DataDir, u64)], dir: DataDir) -> Vec<u64> {
+    seen.iter().filter(|io| io.0 == dir).map(|io| io.1).collect()
+}
+
+fn generator(job: &Job, region: Region) -> Generator {
+    Generator::new(job, region, None, 0, 0, 1, [0; 3])
+}
+
+#[test]
+fn a_direction_starts_over_alone_where_io_size_is_more_than_the_region() {
+    // fio 3.41 with --rw=rw --bs=4k --size=64k --io_size=200k --rwmixread=50, or time_based.
+    let mixed = Job { rw: crate::job::Rw::Mixed, ..Job::default() };
+    let timed = Job { time_based: true, ..mixed.clone() };
+    for (job, io_size) in [(mixed, 50), (timed, 16)] {
+        let seen = pass(&mut generator(&job, on_device(16, 256, io_size)), 200);
+        for dir in [DataDir::Read, DataDir::Write] {
+            let expected = (0..16).cycle().take(blocks_of(&seen, dir).len());
+            assert!(blocks_of(&seen, dir).into_iter().eq(expected), "{dir:?}: {seen:?}");
+        }
+        assert_eq!(seen.len(), 200);
+    }
+}
+
+#[test]
+fn passes_of_mixed_jobs_end_with_a_direction_or_in_an_engine_with_a_queue_with_their_amount() {
+    // fio 3.41 with --rw=rw --bs=4k --size=64k --loops=3, --ioengine=psync and io_uring.
+    let mixed = Job { rw: crate::job::Rw::Mixed, ..Job::default() };
+    let mut without = generator(&mixed, on_device(16, 256, 16));
+    let seen = pass(&mut without, 100);
+    let last = DataDir::ALL.map(|dir| blocks_of(&seen, dir).last().copied());
+    assert!(last.contains(&Some(15)) && seen.len() > 16, "{seen:?}");
+    let mut queued = mixed;
+    queued.address.restarts = true;
+    let mut with = generator(&queued, on_device(16, 256, 16));
+    for _pass in 0..3 {
+        let seen = pass(&mut with, 100);
+        assert_eq!(seen.len(), 16);
+        for dir in [DataDir::Read, DataDir::Write] {
+            assert!((0..).zip(blocks_of(&seen, dir)).all(|(at, block)| at == block), "{seen:?}");
+        }
+        with.rewind();
+    }
+}
+
+#[test]
+fn a_sequential_block_that_begins_in_the_region_may_end_beyond_it() {
+    // fio 3.41 with --rw=write --bs=12k --size=44k on 128k and on 44k; with bssplit it may not.
+    let job = Job { rw: crate::job::Rw::Write, bs: [12 << 10; 3], ..Job::default() };
+    let blocks = |job: &Job, device| {
+        let seen = pass(&mut generator(job, on_device(11, device, 11)), 100);
+        blocks_of(&seen, DataDir::Write)
+    };
+    assert_eq!(blocks(&job, 32), [0, 3, 6, 9]);
+    assert_eq!(blocks(&job, 11), [0, 3, 6]);
+    let sizes = [0; 3].map(|_| BlockSizes::Split(vec![(8192, 50), (12 << 10, 50)]));
+    let address = AddressOptions { sizes, ..AddressOptions::default() };
+    assert!(blocks(&Job { address, ..job }, 32).into_iter().all(|block| block <= 9));
+    // With --rw=write:4k --bs=8k --size=28k on 128k, 28k and 24k.
+    let skipping =
+        Job { rw: crate::job::Rw::Write, rw_modifier: 4096, bs: [8192; 3], ..Job::default() };
+    let blocks = |device, count| {
+        let region = on_device(7.min(device), device, 7);
+        blocks_of(&pass(&mut generator(&skipping, region), count), DataDir::Write)
+    };
+    assert_eq!(blocks(32, 10), [0, 3, 6]);
+    assert_eq!(blocks(7, 10), [0, 3]);
+    assert_eq!(blocks(6, 4), [0, 3, 0, 3], "the end of the device");
+}
+
+/// A sequential job with strides in blocks of 4 KiB.
+fn stride(bs: u64, zonesize: u64, zonerange: u64, zoneskip: u64) -> Job {
+    let address = AddressOptions { zoneskip: zoneskip << 12, ..AddressOptions::default() };
+    let [zonesize, zonerange] = [zonesize, zonerange].map(|blocks| Some(blocks << 12));
+    let zonemode = ZoneMode::Strided;
+    Job { zonemode, zonesize, zonerange, bs: [bs << 12; 3], ..job(false, address) }
+}
+
+#[test]
+fn strides_go_on_beyond_the_region_to_the_end_of_the_device() {
+    // fio 3.41 with --size=60k --zonemode=strided --zonesize=16k --zoneskip=8k on 128k.
+    let zone = |zone: u64| (0..4).map(move |block| zone * 6 + block);
+    let to_end: Vec<u64> = (0..6).flat_map(zone).take(22).collect();
+    let reads =
+        |job: &Job, region| blocks_of(&pass(&mut generator(job, region), 100), DataDir::Read);
+    let job = stride(1, 4, 4, 2);
+    assert_eq!(reads(&job, on_device(15, 32, 15)), to_end);
+    let mut queued = job.clone();
+    queued.address.restarts = true;
+    assert_eq!(reads(&queued, on_device(15, 32, 50)), to_end[..15], "the amount of a pass");
+    // A runtime has what is beyond the size begin again in each zone.
+    let timed = Job { time_based: true, ..job };
+    let expected = [0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 12, 18, 18, 18, 18, 24, 24, 24, 24];
+    assert_eq!(reads(&timed, on_device(15, 32, 15))[..20], expected);
+    // --bs=12k --zonesize=52k --zonerange=20k --zoneskip=4k: blocks reach beyond their zone.
+    let seen = reads(&stride(3, 13, 5, 1), on_device(17, 17, 17));
+    assert_eq!(seen, [0, 3, 0, 3, 0, 6, 9, 6, 9, 6, 12]);
+    // --bs=12k --zonesize=20k --zonerange=32k --zoneskip=8k on 128k: the last zone has no room.
+    assert_eq!(reads(&stride(3, 5, 8, 2), on_device(32, 32, 32)), [0, 3, 10, 13, 20, 23]);
+}
+
+#[test]
+fn blocks_of_several_sizes_in_strides_end_in_the_region() {
+    // fio 3.41 with --bssplit=16k/60:32k/40 --zonesize=16k --zonerange=96k --zoneskip=96k --size=128k
+    // --io_size=1m: only the first zone begins in the region; with --size=300k the first two do.
+    let sizes = [0; 3].map(|_| BlockSizes::Split(vec![(16 << 10, 60), (32 << 10, 40)]));
+    for random in [false, true] {
+        let mut job = stride(8, 4, 24, 24);
+        (job.random, job.address.sizes) = (random, sizes.clone());
+        let mut one = generator(&job, on_device(32, 440, 32));
+        let first = pass(&mut one, 100);
+        assert!(first.len() == 1 && first[0].1 < 24, "{first:?}");
+        one.rewind();
+        assert!(pass(&mut one, 100)[0].1 < 24);
+        let two = pass(&mut generator(&job, on_device(75, 440, 75)), 100);
+        assert!(two.len() == 2 && (48..72).contains(&two[1].1), "{two:?}");
+    }
+}
+
+#[test]
+fn lfsr_begins_once_at_each_block_of_the_smallest_size_and_cuts_none() {
+    // fio 3.41 with --bssplit=4k/10:8k/30:12k/60 --random_generator=lfsr.
+    let mut job = split(&[(4096, 10), (8192, 30), (12 << 10, 60)]);
+    job.address.lfsr = true;
+    let mut addresses = addresses(&job, 1000 << 12);
+    let ios: Vec<Io> = std::iter::from_fn(|| addresses.next(DataDir::Read)).collect();
+    let starts: BTreeSet<u64> = ios.iter().map(|io| io.offset >> 12).collect();
+    assert!(ios.len() == 1000 && starts.into_iter().eq(0..1000));
+    let short = ios.iter().filter(|io| io.len == 4096).count();
+    assert!((70..130).contains(&short), "{short}");
+}
+
+#[test]
+fn a_size_of_another_direction_has_no_part_in_the_random_map() {
+    // fio 3.41 with --rw=randread --bs=8k,24k --size=1220608: 149 offsets.
+    let job = Job { bs: [8192, 24 << 10, 24 << 10], ..job(true, AddressOptions::default()) };
+    let seen = pass(&mut generator(&job, on_device(298, 400, 298)), 1000);
+    assert_eq!(seen.iter().map(|io| io.1).collect::<BTreeSet<_>>().len(), 149);
 }

@@ -18,7 +18,7 @@ fn job(table: &Arc<ZbdTable>, id: u32, random: bool, zones: std::ops::Range<u64>
         end: zones.end * ZONE,
         io_size: 0,
         lba: 512,
-        to_end: false,
+        limit: zones.end * ZONE,
     };
     let job = Job { random, zonemode: ZoneMode::Zbd, bs: [BLOCK; 3], ..Job::default() };
     let rng = |purpose| Rng::new(1, [u64::from(id), 0, 0, purpose]);
@@ -301,7 +301,7 @@ fn every_nth_write_resets_its_zone_first_from_the_threshold_on() {
         Arc::new(table.counting_data())
     };
     let table = table("null:zones=4,zone_size=64k,max_open=0");
-    let region = Region { start: 0, end: 4 * ZONE, io_size: 0, lba: 512, to_end: false };
+    let region = Region { start: 0, end: 4 * ZONE, io_size: 0, lba: 512, limit: 4 * ZONE };
     let part = |text: &str| text.parse().expect("a fraction");
     let (reset_threshold, reset_frequency) = (part("0.5"), part("0.25"));
     let zbd = ZbdOptions { reset_threshold, reset_frequency, ..ZbdOptions::default() };

@@ -33,7 +33,8 @@ options! {
     }),
         "roundrobin",
         "Whether a clone's open files take turns, are finished one after another, or are drawn for \
-         each turn; with the I/Os of a turn after a colon.";
+         each turn, some more often with zipf, pareto or normal; after a colon the I/Os of a turn, or \
+         the shape as in random_distribution.";
     "fs_shared": ValueKind::Flag(|draft, on| draft.job.fs.shared = on),
         "0", "All clones use the same files.";
     "fs_disks": number(1, MAX_DISKS, |draft, n| draft.job.fs.disks = to_u32(n)),

@@ -6,6 +6,7 @@ use super::draft::Draft;
 use super::given::Asked;
 use super::kind::ValueKind;
 use super::value::ValueError;
+use zonal_blk::Nanos;
 
 /// Declares the options of a group: name and aliases, kind of value with its setter, default as shown
 /// in the help text, and help.
@@ -155,6 +156,10 @@ fn to_u32(value: u64) -> u32 {
 
 fn to_u16(value: u64) -> u16 {
     u16::try_from(value).expect("the table limits this option to 16 bits")
+}
+
+fn millis(value: u64) -> Nanos {
+    Nanos(value * 1_000_000)
 }
 
 fn to_u8(value: u64) -> u8 {

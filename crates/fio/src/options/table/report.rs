@@ -1,5 +1,5 @@
 //! The contents of a report.
-use super::{OptionSpec, ValueKind};
+use super::{ANY_U32, OptionSpec, ValueKind, millis, number, to_u8};
 use crate::job::UnifiedReporting;
 
 options! {
@@ -15,6 +15,14 @@ options! {
         "0", "Report percentiles of submission latencies.";
     "stats": ValueKind::Bool(|draft, on| draft.job.report.stats = on),
         "1", "Report the job; 0 leaves it out.";
+    "significant_figures": number(1, 10, |draft, n| {
+        draft.job.report.significant_figures = to_u8(n);
+    }),
+        "4", "Digits of bytes, rates and IOPS in the text; JSON has all.";
+    "bwavgtime": number(1, ANY_U32, |draft, n| draft.job.report.bandwidth_period = millis(n)),
+        "500", "Milliseconds between the samples of the bandwidth of which min, max and mean are reported.";
+    "iopsavgtime": number(1, ANY_U32, |draft, n| draft.job.report.iops_period = millis(n)),
+        "500", "The same for IOPS.";
     "unified_rw_reporting": ValueKind::Word(&[
         ("none", Ok(|draft| draft.job.report.unified = UnifiedReporting::None)),
         ("mixed", Ok(|draft| draft.job.report.unified = UnifiedReporting::Mixed)),
