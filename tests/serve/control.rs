@@ -1,4 +1,5 @@
 //! The control socket and the metrics of `zonal serve`.
+use super::hostile::{Connect, Target};
 use super::{SMALL, Server, fine, ran};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -12,6 +13,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use zonal_nvme::NvmeStatus;
+use zonal_nvme::wire::Sqe;
+use zonal_nvme::wire::admin::{FeatureCommand, event, notice};
+use zonal_nvme::wire::opcode::{AdminOpcode, FeatureId};
 
 /// A server with a control socket and metrics.
 struct ControlledServer {
@@ -229,6 +234,24 @@ fn disk_that_loses_a_head_in_use_loses_the_zones_on_its_surface() {
     assert!(server.refusal("depopulate 4 offline").contains("the device has 4 heads, from 0"));
     let flash = ControlledServer::start(SMALL);
     assert!(flash.refusal("depopulate 0 offline").contains("no heads with zones of their own"));
+}
+
+#[test]
+fn nvme_hosts_are_told_of_the_zones_of_a_head_that_is_lost() {
+    let server =
+        ControlledServer::start("hdd:recording=smr,zones=16,zone_size=1M,heads=4,max_open=8");
+    let target = Target::parse(&server.server.address);
+    let (mut admin, _io) = target.queues(Connect::default().hostnqn).expect("two queues");
+    let mut feature = FeatureCommand::zeroed();
+    feature.opcode = AdminOpcode::SET_FEATURES.0;
+    (feature.fid, feature.value) = (FeatureId::ASYNC_EVENT.0, notice::ZONE_DESCRIPTOR.into());
+    let set = admin.command(feature.into(), &[]).expect("a completion");
+    assert_eq!(set.status(), NvmeStatus::SUCCESS);
+    let request = admin.capsule(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0), &[]);
+    admin.send(&request).expect("an open connection");
+    assert_eq!(server.ask("depopulate 1 offline"), 4);
+    let told = admin.response().expect("an event");
+    assert_eq!((told.status(), told.dw0.get()), (NvmeStatus::SUCCESS, event::ZONE_DESCRIPTOR));
 }
 
 #[test]

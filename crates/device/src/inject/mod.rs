@@ -9,7 +9,9 @@ use crate::rng::Rng;
 pub use rule::{CommandKind, Fault, Rule, RuleError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneNo};
+use zonal_blk::{
+    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneCondition, ZoneNo,
+};
 
 /// A device whose commands fail as its rules say.
 pub struct InjectDevice {
@@ -17,7 +19,12 @@ pub struct InjectDevice {
     /// Whether there are rules; read for every command.
     armed: AtomicBool,
     rules: Mutex<Rules>,
+    /// Those who want to know of zones that were changed here.
+    observers: Mutex<Vec<ZoneObserver>>,
 }
+
+/// Learns of a zone whose condition was set.
+type ZoneObserver = Box<dyn Fn(ZoneNo) + Send + Sync>;
 
 struct Rules {
     rules: Vec<(Rule, u64)>,
@@ -28,7 +35,14 @@ impl InjectDevice {
     /// A device around `inner`, without rules. `seed` decides which commands a random rule hits.
     pub fn new(inner: Arc<dyn DeviceControl>, seed: u64) -> Self {
         let rules = Mutex::new(Rules { rules: Vec::new(), rng: Rng::new(seed) });
-        InjectDevice { inner, armed: AtomicBool::new(false), rules }
+        let (armed, observers) = (AtomicBool::new(false), Mutex::default());
+        InjectDevice { inner, armed, rules, observers }
+    }
+
+    /// Has `observer` learn of each zone that [`DeviceControl::set_condition`] changes from now on, on the
+    /// thread that changes it.
+    pub fn on_zone_change(&self, observer: impl Fn(ZoneNo) + Send + Sync + 'static) {
+        self.observers.lock().expect("observers lock").push(Box::new(observer));
     }
 
     /// Adds a rule. The first rule that matches a command applies.
@@ -93,6 +107,12 @@ impl Device for InjectDevice {
 impl DeviceControl for InjectDevice {
     fn inner_control(&self) -> Option<&dyn DeviceControl> {
         Some(&*self.inner)
+    }
+
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
+        self.inner.set_condition(zone, to)?;
+        self.observers.lock().expect("observers lock").iter().for_each(|observer| observer(zone));
+        Ok(())
     }
 }
 

@@ -97,6 +97,19 @@ impl Namespace {
         self.failed_zones.lock().expect("failed zones lock").insert(zone)
     }
 
+    /// Looks whether a zone that was changed without a command is read-only or offline: its hosts are told
+    /// of the change.
+    pub(super) fn look_at(&self, zone: ZoneNo) {
+        let start = self.to_blocks(self.limits().zone_start(zone));
+        let is_failed = self.report_zone(start).as_ref().is_some_and(is_failed);
+        let mut failed = self.failed_zones.lock().expect("failed zones lock");
+        if is_failed {
+            failed.insert(zone)
+        } else {
+            failed.remove(&zone)
+        };
+    }
+
     /// The queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue

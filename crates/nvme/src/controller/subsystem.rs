@@ -168,6 +168,14 @@ impl Subsystem {
         }
     }
 
+    /// Somebody has made a zone read-only or offline, or usable again: reports it to hosts, whose commands
+    /// will not be told another time.
+    pub fn condition_changed(&self, nsid: u32, zone: ZoneNo) {
+        let namespace = self.state().namespaces.get(&nsid).cloned();
+        namespace.iter().for_each(|namespace| namespace.look_at(zone));
+        self.zone_changed(nsid, zone);
+    }
+
     /// Counts a loss of power of the device of a namespace. It is an unsafe shutdown if a controller is
     /// enabled, so has not been shut down before.
     pub fn power_lost(&self) {

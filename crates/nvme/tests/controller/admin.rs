@@ -352,6 +352,25 @@ fn changed_zone_is_an_event_of_its_namespace() {
 }
 
 #[test]
+fn zone_that_somebody_makes_read_only_is_an_event_before_any_command_fails() {
+    let mut host = Host::new(&null());
+    host.set_feature(FeatureId::ASYNC_EVENT, 0x0800_0000, &[]).fine();
+    assert_eq!(host.ask_for_event(0), None);
+    let mut io = host.io(1);
+    let changes = [ZoneCondition::ReadOnly, ZoneCondition::Empty, ZoneCondition::Offline];
+    for (cid, to) in (0..).zip(changes) {
+        host.device.set_condition(ZoneNo(2), to).expect("a zone");
+        host.subsystem.condition_changed(1, ZoneNo(2));
+        assert!(host.event(cid).is_some(), "{to:?}");
+        let log: ChangedZoneList = host.log(LogId::CHANGED_ZONES, 1, 0, 4096, 0).fine().structure();
+        assert_eq!((log.count.get(), log.zones[0].get()), (1, 2 * ZONE), "{to:?}");
+        let written = io.write(2 * ZONE, &[0; 4096]).status;
+        assert_eq!(written.is_success(), to == ZoneCondition::Empty, "{to:?}");
+        assert_eq!(host.ask_for_event(cid + 1), None, "{to:?}: hosts know already");
+    }
+}
+
+#[test]
 fn write_to_a_read_only_zone_is_an_event_once() {
     let mut host = Host::new(&null());
     host.set_feature(FeatureId::ASYNC_EVENT, 0x0800_0000, &[]).fine();

@@ -44,6 +44,12 @@ pub fn of(
             namespace = namespace.with_marks(Arc::clone(put));
         }
         subsystem.add(nsid, Arc::new(namespace)).expect("free numbers within the limits");
+        if let Some(inject) = &device.inject {
+            let told = Arc::downgrade(&subsystem);
+            inject.on_zone_change(move |zone| {
+                told.upgrade().iter().for_each(|told| told.condition_changed(nsid, zone));
+            });
+        }
     }
     for power in devices.iter().filter_map(|device| device.power.as_ref()) {
         // The subsystem has the device.
