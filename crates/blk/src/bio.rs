@@ -43,7 +43,7 @@ impl std::ops::BitOr for BioFlags {
 pub enum PrioClass {
     /// Served before all others.
     Realtime,
-    /// What I/O is unless somebody says otherwise.
+    /// The class of I/O that has no other.
     #[default]
     BestEffort,
     /// Served when the other classes have nothing.

@@ -64,7 +64,7 @@ pub trait Device: Send + Sync {
         self.inner()?.external_buf_alignment()
     }
 
-    /// What reads that succeed do with their buffers. A wrapper that writes to the buffers of reads
+    /// The treatment of buffers by reads that succeed. A wrapper that writes to the buffers of reads
     /// answers itself.
     fn read_bufs(&self) -> ReadBufs {
         self.inner().map_or(ReadBufs::Unknown, |inner| inner.read_bufs())
@@ -76,7 +76,7 @@ pub trait Device: Send + Sync {
         self.inner()?.zone_extensions()
     }
 
-    /// What it does with its zones on its own, if anything.
+    /// The actions on its zones that it takes on its own, if any.
     fn zone_aging(&self) -> Option<&dyn ZoneAging> {
         self.inner()?.zone_aging()
     }
@@ -108,7 +108,7 @@ pub trait ZoneExtensions: Send + Sync {
 /// Zones that change without a command: a device recommends to finish or to reset those that have been
 /// active or full for long, or finishes them (NVMe ZNS 1.1 section 3.4.2.2.3, zone attributes).
 pub trait ZoneAging: Send + Sync {
-    /// What the device says of it.
+    /// The limits, as the device states them.
     fn limits(&self) -> AgingLimits;
 
     /// Does what is due at `now`, and appends the zones whose descriptors have changed since the last
@@ -126,7 +126,7 @@ pub struct AgingLimits {
     pub finish: Nanos,
 }
 
-/// What a device does with the buffer of a read that succeeds.
+/// The treatment of the buffer of a read that succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBufs {
     /// It may leave parts as they were: the caller clears the buffer before it passes the data on.

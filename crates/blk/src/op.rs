@@ -36,7 +36,7 @@ pub enum Op {
     ZrwaFlush,
 }
 
-/// What an operation does, for counters and limits.
+/// The kind of an operation, for counters and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpClass {
     /// It reads.

@@ -10,7 +10,7 @@ use crate::probe::{mark, mutant};
 use crate::status::Status;
 use crate::units::{Sector, ZoneNo};
 
-/// What the check of the usual bio needs, computed once.
+/// The limits that the check of the usual bio needs, computed once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FastPath {
     zone_size: u64,

@@ -12,7 +12,7 @@ use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What happened to a request. The letters are blktrace's, where it has one.
+/// An event of a request. The letters are blktrace's, where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TraceAction {

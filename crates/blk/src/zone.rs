@@ -60,7 +60,7 @@ pub struct Zone {
     pub kind: ZoneKind,
     /// The zone's condition.
     pub cond: ZoneCondition,
-    /// What else the device says about the zone.
+    /// Other statements of the device about the zone.
     pub attributes: ZoneAttributes,
 }
 

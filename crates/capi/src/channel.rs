@@ -59,7 +59,7 @@ pub(crate) struct Io {
     bufs: BufPool,
 }
 
-/// What [`serve`] drives.
+/// The frontend that [`serve`] drives.
 struct Link {
     channel: Channel,
     completions: Vec<Completion>,

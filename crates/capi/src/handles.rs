@@ -8,7 +8,7 @@ use zonal_os::fork::{Forked, OfProcess};
 
 /// All open handles of a kind.
 pub(crate) struct Handles<T> {
-    /// What the handles are of.
+    /// The kind of object that the handles are of.
     what: &'static str,
     open: Mutex<Open<T>>,
 }
@@ -38,7 +38,7 @@ impl<T> Handles<T> {
         Ok(number)
     }
 
-    /// What the handle is of.
+    /// The object of a handle.
     pub(crate) fn get(&self, number: c_int) -> Result<Arc<T>> {
         let open = self.open();
         let found = open.by_number.get(&number).ok_or_else(|| self.unknown(number))?;

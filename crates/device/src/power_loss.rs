@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use zonal_blk::{Limits, Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
-/// What a drive holds beyond what is durable.
+/// The data that a drive holds beyond what is durable.
 #[derive(Clone, Debug)]
 pub struct WriteCache {
     limits: Limits,

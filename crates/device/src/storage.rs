@@ -175,7 +175,7 @@ impl Storage {
         Ok(())
     }
 
-    /// What reads do with their buffers.
+    /// The treatment of buffers by reads.
     pub(crate) fn read_bufs(&self) -> ReadBufs {
         if self.data.is_some() { ReadBufs::Filled } else { ReadBufs::Untouched }
     }

@@ -54,7 +54,7 @@ pub struct SessionConfig {
     pub discovery_timeout: Duration,
 }
 
-/// What a server decides about the hosts that connect.
+/// The decisions of a server about the hosts that connect.
 pub trait Admission {
     /// Whether a host that says that this is its name may connect to a subsystem of this name, which may
     /// be that of discovery.
@@ -206,7 +206,7 @@ impl<A: Admission> Session<A> {
         }
     }
 
-    /// What the server decides about its hosts.
+    /// The decisions of the server about its hosts.
     pub fn admission_mut(&mut self) -> &mut A {
         &mut self.admission
     }

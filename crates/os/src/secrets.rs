@@ -21,7 +21,7 @@ pub enum SecretsFileError {
     Content {
         /// The file.
         file: String,
-        /// What it is taken for.
+        /// The kind of text that it is taken for.
         expected: &'static str,
         /// The error in it.
         source: Box<dyn Error + Send + Sync>,

@@ -14,13 +14,13 @@ const DESCRIPTORS: u64 = 8192;
 pub struct Check {
     /// The part, one word.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: &'static str,
     /// Whether it can be used.
     pub usable: bool,
     /// The value found.
     pub found: String,
-    /// What provides it, if it cannot be used or could be better.
+    /// The remedy, if it cannot be used or could be better.
     pub remedy: Option<String>,
 }
 

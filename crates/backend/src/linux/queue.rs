@@ -18,7 +18,7 @@ struct InFlight {
     request: Box<Request>,
     /// The data, where they are not in one buffer in memory that the kernel can be pointed to.
     bounce: Option<Buf>,
-    /// What the kernel has now is the flush that goes before the request.
+    /// The kernel now has the flush that goes before the request.
     preflush: bool,
     /// How far the transfer of an external buffer is.
     chain: Option<Chain>,
@@ -26,7 +26,7 @@ struct InFlight {
     refused: bool,
 }
 
-/// What requests become, and what completions mean.
+/// Translation of requests into commands, and of completions.
 ///
 /// # Safety
 /// Entries name a file that stays open as long as this lives, and no memory but the [`data_len`]

@@ -22,7 +22,7 @@ pub enum LimitsError {
         path: PathBuf,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The values that it may have.
         expected: &'static str,
     },
 }

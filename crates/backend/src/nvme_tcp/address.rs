@@ -109,7 +109,7 @@ fn wrong(what: &'static str, found: &str, expected: &'static str) -> AddressErro
     AddressError { what, found: found.to_owned(), expected }
 }
 
-/// What an NVMe Qualified Name is, for errors.
+/// The form of an NVMe Qualified Name, for errors.
 pub const NQN_FORM: &str = "nqn. and more, up to 223 printable bytes";
 
 /// Checks an NVMe Qualified Name.

@@ -121,7 +121,7 @@ impl PathConnections {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// What can be read when the keep-alive thread is to look at the connections.
+    /// Becomes readable when the keep-alive thread is to look at the connections.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

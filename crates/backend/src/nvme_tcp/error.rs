@@ -114,9 +114,9 @@ pub enum ConnectError {
     Serial {
         /// Host and port.
         target: String,
-        /// What the path has.
+        /// The value of the path.
         found: String,
-        /// What the others have.
+        /// The value of the others.
         expected: String,
     },
     /// A path reports a zone otherwise than the others: its device is another one, whatever its
@@ -131,9 +131,9 @@ pub enum ConnectError {
         target: String,
         /// The first zone that differs.
         zone: ZoneNo,
-        /// What the path reports.
+        /// The report of the path.
         found: Zone,
-        /// What another one reports.
+        /// The report of another one.
         expected: Zone,
     },
     /// The report of this zone and those after it is invalid.

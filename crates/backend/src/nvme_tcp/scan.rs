@@ -17,7 +17,7 @@ pub(super) const DEPTH: u16 = 128;
 /// The longest command where the target sets no limit, in 512-byte sectors: 1 MiB.
 const MAX_SECTORS: u32 = 2048;
 
-/// What a scan found.
+/// The result of a scan.
 pub(super) struct ScanResult {
     pub info: NamespaceInfo,
     pub limits: Limits,

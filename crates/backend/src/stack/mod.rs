@@ -77,7 +77,7 @@ pub struct Stack<Q = Arc<Queue>> {
     pub uuid: Option<[u8; 16]>,
     /// The device with its wrappers, for its statistics and estimates.
     pub model: Arc<dyn DeviceControl>,
-    /// What injects faults into it.
+    /// The wrapper that injects faults into it.
     pub inject: Option<Arc<InjectDevice>>,
     /// Its volatile write cache.
     pub power: Option<Arc<PowerDevice>>,
@@ -87,7 +87,7 @@ pub struct Stack<Q = Arc<Queue>> {
     pub queue: Q,
 }
 
-/// What a device is to be wrapped in, before the block layer is attached.
+/// The wrappers of a device, before the block layer is attached.
 #[derive(Default)]
 pub struct Unattached {
     channels: usize,
@@ -261,7 +261,7 @@ impl Stack<()> {
 }
 
 impl<Q> Stack<Q> {
-    /// What an image with the content of the device says it was made as.
+    /// The spec that an image with the content of the device records.
     ///
     /// # Errors
     /// The file of the device's profile cannot be read.

@@ -132,7 +132,7 @@ impl Device for Slow {
 struct SlowQueue {
     device: Arc<Slow>,
     started: Vec<Box<Request>>,
-    /// What only an abort brings back.
+    /// The requests that only an abort brings back.
     lost: Vec<Box<Request>>,
     /// ... but not immediately.
     stopped: Vec<Box<Request>>,

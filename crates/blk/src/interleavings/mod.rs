@@ -35,7 +35,7 @@ const EVEN: usize = 400;
 const FEW: usize = 200;
 const TIMEOUT: Nanos = Nanos(20_000_000);
 
-/// What a test's threads do.
+/// The plan of a test's threads.
 #[derive(Clone, Copy)]
 struct Plan {
     workers: u64,

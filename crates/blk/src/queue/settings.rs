@@ -96,7 +96,7 @@ impl Queue {
         self.settings().scheduler
     }
 
-    /// What went through the scheduler since the queue has it, by priority class, the most urgent
+    /// The requests that went through the scheduler since the queue has it, by priority class, the most urgent
     /// first; `None` without one.
     pub fn sched_counters(&self) -> Option<[ClassCounters; 3]> {
         self.settings().sched.as_ref().map(SchedInstance::counters)

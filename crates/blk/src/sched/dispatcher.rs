@@ -69,7 +69,7 @@ struct Core {
     /// The newest request, for [`Elevator::insert_and_dispatch`] when there is room for it.
     newest: Option<Box<Request>>,
     insert_lists: Vec<Arc<InsertList>>,
-    /// What was inserted and dispatched here, and the counters of channels that have closed.
+    /// The requests inserted and dispatched here, and the counters of channels that have closed.
     totals: CounterSums,
     /// The number of writes in flight is limited.
     limits_writes: bool,
@@ -612,7 +612,7 @@ pub struct ClassCounters {
     pub completed: u64,
 }
 
-/// What one channel sent to the device past the scheduler, and what completed on it. One thread
+/// The requests that one channel sent to the device past the scheduler, and those completed on it. One thread
 /// writes, any may read.
 ///
 /// Completions are counted by sequentially consistent operations where the dispatcher goes by them: a

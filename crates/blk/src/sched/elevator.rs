@@ -105,7 +105,7 @@ pub(super) enum BatchOrder {
     SectorsFrom(Sector),
 }
 
-/// What a scheduler needs to know about completed requests that are alike.
+/// The facts that a scheduler needs about completed requests that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompletedRequest {
     /// How many they are.
@@ -175,7 +175,7 @@ impl CompletedRequest {
     }
 }
 
-/// What the requests of a batch have in common, or one request.
+/// The facts that the requests of a batch have in common, or one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BatchKind {
     /// The process that they came from.

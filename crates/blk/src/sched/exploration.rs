@@ -61,7 +61,7 @@ mod tests {
     }
 
     /// Two threads insert a request each; the first has room for `rooms[0]`, the other for `rooms[1]`.
-    /// What is not sent is announced, and a later dispatch finds it.
+    /// Requests that are not sent are announced, and a later dispatch finds them.
     fn explore(rooms: [usize; 2]) {
         loom::model(move || {
             let dispatcher =
@@ -232,7 +232,7 @@ mod tests {
         updates
     }
 
-    /// What a channel with room for one does after completions. Returns the requests sent.
+    /// Acts as a channel with room for one does after completions. Returns the requests sent.
     fn count_completions(
         dispatcher: &Dispatcher,
         insert_list: &InsertList,

@@ -36,7 +36,7 @@ pub(super) struct BatchSorting {
 pub(crate) struct SchedHandle {
     dispatcher: Arc<Dispatcher>,
     insert_list: Arc<InsertList>,
-    /// What the scheduler does not know yet.
+    /// The completions that the scheduler does not know yet.
     updates: PendingUpdates,
     /// Requests that it dispatched; kept for its capacity.
     out: Vec<Box<Request>>,

@@ -4,7 +4,7 @@
 use crate::names::did_you_mean;
 use crate::units::Nanos;
 
-/// What an attribute counts in.
+/// The unit of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// A number.
@@ -54,9 +54,9 @@ pub enum AttrError {
     Value {
         /// The attribute.
         name: &'static str,
-        /// What it was to be set to.
+        /// The value that it was to be set to.
         value: String,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
 }

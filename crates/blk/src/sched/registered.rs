@@ -4,7 +4,7 @@ use super::elevator::{Elevator, MergeLimit};
 use super::zone_locks::ZoneLocks;
 use crate::limits::Limits;
 
-/// What the options of a scheduler start.
+/// The options of a registered scheduler, which start it.
 pub(super) trait Registered: Copy + Default {
     /// Whether the scheduler can hold back the writes of a zone that has one in flight.
     const LOCKS_ZONES: bool = false;

@@ -219,7 +219,7 @@ impl Rig {
         all
     }
 
-    /// What reached the device since the last call.
+    /// The requests that reached the device since the last call.
     pub(crate) fn started(&self) -> Vec<(Op, u64, u32)> {
         self.device.started()
     }

@@ -15,8 +15,7 @@
 /// of an [`option_words!`] type. A field of type `Option` has its default in words and is `None`
 /// unless it is given.
 ///
-/// Each kind has `memory`, which is added, and has to have `lba`. One that can have zones also has
-/// `written`; one that cannot says `without zones` in place of its scopes.
+/// Each kind has `memory` and `written`, which are added, and has to have `lba`.
 macro_rules! device_options {
     (
         $kind:literal: $device:ty, profiles $profiles:tt, scopes $scopes:expr;
@@ -31,32 +30,6 @@ macro_rules! device_options {
                 Any memory: bool = Flag("false"), "whether data are kept, in memory";
                 Zoned written: $crate::config::WrittenZones = Zones("0%"),
                     "zones that are written to their end, such as 100% or 0-99+200";
-            }
-        }
-
-        impl $config {
-            fn written_zones(&self) -> &$crate::config::WrittenZones {
-                &self.written
-            }
-        }
-    };
-    (
-        $kind:literal: $device:ty, profiles $profiles:tt, without zones;
-        $(#[$outer:meta])* pub struct $config:ident { $($entries:tt)* }
-    ) => {
-        $crate::config::device_options! {
-            @kind $kind: $device, $profiles, ["", ""], $config
-        }
-        $crate::config::device_options! {
-            @all $device, $(#[$outer])* $config {
-                $($entries)*
-                Any memory: bool = Flag("false"), "whether data are kept, in memory";
-            }
-        }
-
-        impl $config {
-            fn written_zones(&self) -> &$crate::config::WrittenZones {
-                &$crate::config::WrittenZones::NONE
             }
         }
     };
@@ -143,7 +116,7 @@ macro_rules! device_options {
             }
 
             fn written(&self) -> &$crate::config::WrittenZones {
-                self.written_zones()
+                &self.written
             }
 
             fn validate(&self) -> Result<(), $crate::config::ConfigError> {
@@ -158,7 +131,7 @@ macro_rules! device_options {
                 std::sync::Arc<dyn $crate::control::DeviceControl>,
                 $crate::config::ConfigError,
             > {
-                Ok($crate::storage::with_written(<$device>::new(self)?, self.written_zones()))
+                Ok($crate::storage::with_written(<$device>::new(self)?, &self.written))
             }
 
             fn boxed(&self) -> Box<dyn $crate::config::DeviceConfig> {

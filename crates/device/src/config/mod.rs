@@ -31,7 +31,7 @@ pub struct DeviceKind {
     pub options: &'static [OptionInfo],
     /// The built-in profiles of devices of this kind: name and text.
     pub profiles: &'static [(&'static str, &'static str)],
-    /// What makes a device zoned, and what makes it regular; empty if all are zoned.
+    /// The option that makes a device zoned, and the one that makes it regular; empty if all are zoned.
     pub scopes: [&'static str; 2],
     /// The configuration in which no option is given.
     pub default: fn() -> Box<dyn DeviceConfig>,

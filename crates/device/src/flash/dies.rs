@@ -24,7 +24,7 @@ use zonal_blk::{Bytes, Nanos, ZoneNo};
 /// Reads that may overtake a program or an erase.
 const READS_IN_A_ROW: u32 = 8;
 
-/// What is read and corrected as a whole: no less is transferred from a die.
+/// The unit that is read and corrected as a whole: no less is transferred from a die.
 pub(crate) const CODEWORD: u64 = 4096;
 
 /// A page of the drive: the zone, and the number of the page in it.
@@ -48,7 +48,7 @@ pub(crate) enum DieOp {
 }
 
 impl DieOp {
-    /// What its last step is.
+    /// The activity of its last step.
     fn activity(self) -> FlashActivity {
         match self {
             DieOp::Program { .. } => FlashActivity::Program,
@@ -149,7 +149,7 @@ pub(crate) struct Flash {
 /// How a program or an erase is suspended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspend {
-    /// What it takes.
+    /// The time that it takes.
     pub(crate) cost: Nanos,
     /// It can be suspended each time that this much of it is done; 0 for any time.
     pub(crate) step: Nanos,

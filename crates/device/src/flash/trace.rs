@@ -1,7 +1,7 @@
 //! Events in the parts of a flash drive, for tracers.
 use zonal_blk::{Nanos, Tag, ZoneNo};
 
-/// What a part of a flash drive does.
+/// The activity of a part of a flash drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashActivity {
     /// A die reads pages into its registers.

@@ -24,7 +24,7 @@ pub(super) struct Drive {
     lateness: Lateness,
 }
 
-/// What comes next; `u64::MAX` for never.
+/// The time of the next event; `u64::MAX` for never.
 pub(super) struct Upcoming {
     /// When the drive has something to do.
     pub(super) step: u64,
@@ -104,7 +104,7 @@ impl Drive {
         }
     }
 
-    /// What comes next.
+    /// The next event.
     #[inline]
     pub(super) fn upcoming(&mut self, medium: &Medium) -> Upcoming {
         let (mut step, mut event, mut completion) = (u64::MAX, u64::MAX, u64::MAX);

@@ -22,7 +22,7 @@ use zonal_blk::{Nanos, Request, Status};
 /// Read-ahead ends at a multiple of this many bytes from where it began: a physical sector.
 const READ_AHEAD_STEP: u64 = 4096;
 
-/// What an access is for.
+/// The purpose of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,

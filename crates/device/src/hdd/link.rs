@@ -8,7 +8,7 @@ use super::state::{DiskShared, Medium, byte_range};
 use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Op, Request, Status};
 
-/// What the link is doing or waiting for.
+/// The state of the link.
 #[derive(Debug)]
 enum LinkStep {
     /// Nothing to do.

@@ -104,7 +104,7 @@ impl Slots {
     }
 }
 
-/// What an executed command needs next.
+/// The next step of an executed command.
 pub(super) enum ExecResult {
     /// Nothing: it is complete.
     Done(Status),
@@ -531,7 +531,7 @@ impl ImageDevice {
             && !self.zones.is_conventional(request.zone())
     }
 
-    /// What computes the checksums of a command that appends to a zone, to be [set](Self::set_sums)
+    /// The computation of the checksums of a command that appends to a zone, to be [set](Self::set_sums)
     /// before its data are [written](Self::written); `None` for other commands.
     pub(super) fn append_summer(&self, request: &Request) -> Option<Summer> {
         self.sums.as_ref().filter(|_| self.appends(request)).map(Sums::summer)

@@ -60,7 +60,7 @@ pub enum ImageError {
         first: u64,
         /// Address of the second copy.
         second: u64,
-        /// What is lost with it.
+        /// The data that are lost with it.
         lost: String,
     },
     /// A block has the right checksum and invalid contents.

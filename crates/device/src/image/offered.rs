@@ -19,7 +19,7 @@ impl Device for ImageDevice {
         self.zones().report(first, max, zones)
     }
 
-    /// What the file has no data for is zeroed.
+    /// Parts for which the file has no data are zeroed.
     fn read_bufs(&self) -> ReadBufs {
         ReadBufs::Filled
     }

@@ -509,7 +509,7 @@ pub enum Finding {
 /// Checks all metadata of an image, and the data that the entries of the last batch cover.
 ///
 /// # Errors
-/// What makes the image unusable.
+/// The damage that makes the image unusable.
 pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>), ImageError> {
     let (superblock, mut damaged) = read_superblock(file)?;
     let recovered = recover(file, &superblock)?;
@@ -552,7 +552,7 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
     Ok((superblock, recovered, findings))
 }
 
-/// What there is to say of log blocks that could not be read: entries in them are not in effect.
+/// A notice about log blocks that could not be read: entries in them are not in effect.
 fn unreadable_log(recovered: &Recovered, blocks: u32) -> Option<Finding> {
     let found = recovered.unreadable;
     let what = format!("log: {found} of {blocks} blocks cannot be read and were skipped");

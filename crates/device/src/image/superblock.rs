@@ -8,7 +8,7 @@ use super::geometry::ImageGeometry;
 use zonal_blk::Sector;
 
 const MAGIC: &[u8; 8] = b"ZONALIMG";
-/// What block 0 begins with until the image has been written.
+/// The bytes that block 0 begins with until the image has been written.
 const UNFINISHED: &[u8; 8] = b"ZONALNEW";
 /// The format version that is written, and the newest that can be read. Version 1 has no features; in
 /// versions 1 and 2 the checksums of data are in the file when a flush has completed.
@@ -151,7 +151,7 @@ impl Superblock {
         block
     }
 
-    /// What is in the place of a superblock while the image is being created.
+    /// The bytes in the place of a superblock while the image is being created.
     pub(super) fn unfinished() -> Vec<u8> {
         let mut block = vec![0; BLOCK];
         put(&mut block, 0, UNFINISHED);

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use zonal_blk::ZoneNo;
 
-    /// What the entry covers after two writes that were covered in this order.
+    /// The range that the entry covers after two writes that were covered in this order.
     fn covered(order: [u64; 2]) -> Option<CoveredData> {
         let geometry = ImageGeometry::simple(1, 0, Sector(64));
         let durable = ZoneEntry::new(ZoneNo(0), &geometry);

@@ -21,7 +21,7 @@ pub struct Rule {
     pub count: Option<u64>,
 }
 
-/// What happens to a command that a rule hits.
+/// The fault of a command that a rule hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Fails with this status, without effect.

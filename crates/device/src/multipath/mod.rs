@@ -189,7 +189,7 @@ impl Device for MultipathDevice {
         Err(Status::Transport)
     }
 
-    /// What all paths say.
+    /// The answer that all paths agree on.
     fn read_bufs(&self) -> ReadBufs {
         let first = self.slots[0].path.read_bufs();
         let agree = self.slots.iter().all(|slot| slot.path.read_bufs() == first);

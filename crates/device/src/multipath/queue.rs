@@ -380,7 +380,7 @@ impl MultipathQueue {
         recovery.is_first(position) && self.device.zones.lock(position.zone).in_flight == 0
     }
 
-    /// What the device's zones say of a command in reason; `None` if they cannot be asked.
+    /// The verdict of the device's zones on a command; `None` if they cannot be asked.
     fn verdict(&mut self, at: usize) -> Option<Verdict> {
         let held = &self.held[at];
         let request = &held.request;

@@ -116,7 +116,7 @@ impl ZoneTable {
     }
 }
 
-/// What a zone report proves about a command.
+/// The proof of a zone report about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It was executed.

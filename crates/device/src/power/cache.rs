@@ -12,7 +12,7 @@ pub(super) struct Cache {
     held: WriteCache,
     /// The most that it holds, in sectors.
     size: u64,
-    /// What unflushed writes outside sequential zones have replaced: first sector and data, by the
+    /// The data that unflushed writes outside sequential zones have replaced: first sector and data, by the
     /// number of the write.
     replaced: BTreeMap<u64, (Sector, Vec<u8>)>,
 }

@@ -69,7 +69,7 @@ struct Flying {
     zone: ZoneNo,
     nr_sectors: u32,
     point: FlushPoint,
-    /// What a write outside sequential zones replaces.
+    /// The data that a write outside sequential zones replaces.
     replaced: Option<Vec<u8>>,
 }
 

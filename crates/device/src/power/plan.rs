@@ -6,7 +6,7 @@ use zonal_blk::{Sector, ZoneNo};
 pub struct CutPlan {
     /// When.
     pub when: When,
-    /// What is kept of what is not durable.
+    /// The part kept of what is not durable.
     pub keep: Keep,
     /// Selects at random.
     pub seed: u64,
@@ -36,7 +36,7 @@ pub enum When {
     InWrite,
 }
 
-/// What a drive keeps of what is not durable.
+/// The part that a drive keeps of what is not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
@@ -47,11 +47,11 @@ pub enum Keep {
     AllButOne,
 }
 
-/// What a loss of power has done.
+/// The effect of a loss of power.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutReport {
     /// Commands that were in flight.
     pub in_flight: usize,
-    /// What was not durable and what became of it, one a line.
+    /// Data that were not durable, each with its fate, one a line.
     pub fates: Vec<String>,
 }

@@ -15,7 +15,7 @@ pub(super) struct Medium {
     has_zrwa: bool,
 }
 
-/// What a command means for the write buffer.
+/// The effect of a command on the write buffer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Effect {
     /// Bytes by which the write pointer advances; they need space in the buffer.

@@ -817,7 +817,7 @@ struct Slot {
     touched: AtomicU8,
     /// The zone has a descriptor extension. Changed under the lock.
     extended: AtomicBool,
-    /// What the device recommends or has done on its own: [`ZoneAttributes`]. Changed under the lock.
+    /// Recommendations and own actions of the device: [`ZoneAttributes`]. Changed under the lock.
     advice: AtomicU8,
 }
 

@@ -41,7 +41,7 @@ pub use subsystem::{AddNamespaceError, Subsystem, SubsystemConfig};
 
 use crate::wire::opcode::{AdminOpcode, FeatureId};
 
-/// What brings the commands of a controller.
+/// The transport that brings the commands of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
     /// Connections, of which each is a queue.

@@ -68,7 +68,7 @@ impl Namespace {
     /// A namespace on a queue. `uuid` identifies it for ever.
     ///
     /// # Errors
-    /// What the ZNS Command Set cannot describe.
+    /// A device that the ZNS Command Set cannot describe.
     pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, NamespaceError> {
         let limits = queue.limits();
         let zones = if limits.nr_zones > 0 { check_zones(&queue)? } else { Vec::new() };
@@ -134,7 +134,7 @@ impl Namespace {
         self.queue.device().zone_extensions()
     }
 
-    /// What its device does with zones on its own.
+    /// The actions on zones that its device takes on its own.
     pub(super) fn aging(&self) -> Option<&dyn ZoneAging> {
         self.queue.device().zone_aging()
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::ZoneNo;
 
-/// What a subsystem reports about itself.
+/// The identity that a subsystem reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubsystemConfig {
     /// NVMe Qualified Name, up to 223 bytes.
@@ -58,7 +58,7 @@ struct State {
     discovery: Option<(u64, Vec<DiscoveryEntry>)>,
 }
 
-/// What the SMART log page counts for all controllers.
+/// The counts of the SMART log page for all controllers.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub reads: AtomicU64,
@@ -120,7 +120,7 @@ impl Subsystem {
         }
     }
 
-    /// What the subsystem reports about itself.
+    /// The identity that the subsystem reports.
     pub fn config(&self) -> &SubsystemConfig {
         &self.config
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use zonal_blk::layout::StructLayout;
 use zonal_blk::struct_layout;
 
-/// What commands are made from, wherever a namespace keeps it.
+/// The fields that commands are made from, wherever a namespace keeps them.
 pub trait NamespaceLayout: Send + Sync {
     /// The namespace identifier.
     fn nsid(&self) -> u32;
@@ -27,7 +27,7 @@ pub trait NamespaceLayout: Send + Sync {
 /// State that the paths of a namespace share.
 #[derive(Debug)]
 pub struct NamespaceHead {
-    /// What the scan found.
+    /// The namespace that the scan found.
     pub info: NamespaceInfo,
 }
 

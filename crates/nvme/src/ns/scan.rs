@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// What follows for a namespace of 16 zones of 64 blocks of 4 KiB.
+    /// The limits of a namespace of 16 zones of 64 blocks of 4 KiB.
     fn limits(mdts: u8, zasl: u8, default_max_sectors: u32) -> Limits {
         let (mut controller, mut zns) = (IdentifyController::zeroed(), ZnsController::zeroed());
         (controller.mdts, zns.append_shift) = (mdts, zasl);

@@ -40,13 +40,13 @@ pub struct Decoder {
     header: Vec<u8>,
     /// The PDU of `header` has ended.
     finished: bool,
-    /// What follows the header, once that is complete.
+    /// The part after the header, once that is complete.
     body: Option<Body>,
     /// The PDU that [`Decoder::decode`] collects, with its data.
     partial: Option<(Pdu, Vec<u8>)>,
 }
 
-/// What follows a header.
+/// The part after a header.
 #[derive(Debug, Default)]
 struct Body {
     /// Bytes of padding that are missing.

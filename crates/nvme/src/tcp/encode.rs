@@ -47,7 +47,7 @@ pub(super) fn command(sqe: &Sqe, data: &[u8], format: Format, out: &mut Vec<u8>)
     before_data(PduType::COMMAND, 0, sqe.as_bytes(), data, format, out)
 }
 
-/// What follows the data of a PDU.
+/// The digest after the data of a PDU.
 pub(super) type DataDigest = Option<[u8; 4]>;
 
 /// Appends data and what follows them.

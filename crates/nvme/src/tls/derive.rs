@@ -29,7 +29,7 @@ pub(super) enum Labels {
 /// A pre-shared key for TLS between one host and one subsystem.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsPsk {
-    /// What a host offers it by.
+    /// The identity by which a host offers it.
     pub identity: String,
     /// The cipher suite that it is for.
     pub suite: CipherSuite,

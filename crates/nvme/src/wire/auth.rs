@@ -35,7 +35,7 @@ command! {
 pub const SECURITY_PROTOCOL: u8 = 0xe9;
 
 values! {
-    /// What a message is: AUTH_TYPE in bits 15:8, AUTH_ID in bits 7:0.
+    /// The type of a message: AUTH_TYPE in bits 15:8, AUTH_ID in bits 7:0.
     pub struct MessageId(u16) {
         /// AUTH_Negotiate: the host says what it can do.
         NEGOTIATE = 0x0000,
@@ -79,7 +79,7 @@ pub const DHCHAP: u8 = 0x01;
 pub const AUTHENTICATION_FAILURE: u8 = 0x01;
 
 wire! {
-    /// What all messages begin with.
+    /// The beginning of all messages.
     pub struct Header: 6 {
         /// AUTH_TYPE: 00h for common messages, 01h for those of DH-HMAC-CHAP.
         pub kind: u8,
@@ -200,7 +200,7 @@ impl Header {
         Header { kind, id, transaction: transaction.into(), ..Header::zeroed() }
     }
 
-    /// What the message is.
+    /// The type of the message.
     pub fn message(&self) -> MessageId {
         MessageId(u16::from_be_bytes([self.kind, self.id]))
     }

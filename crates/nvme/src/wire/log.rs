@@ -159,7 +159,7 @@ pub const NO_SECURITY: u8 = 0;
 /// SECTYPE of a discovery log entry: TLS 1.3 or a later version.
 pub const TLS_1_3: u8 = 2;
 
-/// What a command does (Base section 5.16.1.6, Commands Supported and Effects data structure).
+/// The effects of a command (Base section 5.16.1.6, Commands Supported and Effects data structure).
 pub mod effect {
     /// CSUPP: the command is supported.
     pub const SUPPORTED: u32 = 1 << 0;

@@ -4,7 +4,7 @@ use crate::RealClock;
 use std::thread;
 use zonal_blk::{Channel, Clock, Nanos, Wake};
 
-/// What [`Frontend::poll`] came to.
+/// The result of [`Frontend::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Something was done: poll again.
@@ -17,7 +17,7 @@ pub enum Progress {
     Done,
 }
 
-/// What a device is offered as: takes requests in and gives completions out. It owns the channels
+/// A form in which a device is offered: takes requests in and gives completions out. It owns the channels
 /// that its requests go through; [`serve`] drives it.
 pub trait Frontend {
     /// Why it cannot be served any longer.

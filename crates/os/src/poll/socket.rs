@@ -76,7 +76,7 @@ pub struct Socket {
     stream: Arc<TcpStream>,
     end: End,
     calls: SocketCalls,
-    /// What everything goes through if the connection has TLS.
+    /// The TLS layer, if the connection has one.
     tls: Option<Box<TlsStream>>,
     /// When bytes were last sent.
     progress: Instant,

@@ -15,7 +15,7 @@ impl From<ErrorStack> for TlsError {
     }
 }
 
-/// What both sides have in common.
+/// A context with the settings that both sides have in common.
 fn builder(method: SslMethod, suites: &[&str]) -> Result<SslContextBuilder, ErrorStack> {
     let mut context = SslContext::builder(method)?;
     context.set_min_proto_version(Some(SslVersion::TLS1_3))?;

@@ -38,7 +38,7 @@ use zeroize::Zeroizing;
 /// A key that both sides have before they connect.
 #[derive(Clone)]
 pub struct Psk {
-    /// What a host offers it by.
+    /// The identity by which a host offers it.
     pub identity: String,
     /// The cipher suite that it is for, by its name in TLS (RFC 8446, appendix B.4).
     pub suite: &'static str,

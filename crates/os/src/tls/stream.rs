@@ -32,7 +32,7 @@ pub struct TlsStream {
     ssl: SslStream<Transport>,
     /// Bytes of the record to be sent, gathered.
     record: Vec<u8>,
-    /// What has arrived was not read to the end.
+    /// Data that have arrived were not read to the end.
     more: bool,
     /// OpenSSL has something to send that is no data.
     wants_write: bool,
@@ -86,7 +86,7 @@ impl TlsStream {
         Ok(total)
     }
 
-    /// What receiving comes to that ended after `total` bytes.
+    /// The result of receiving that ended after `total` bytes.
     fn ended(&mut self, error: &Error, total: usize) -> io::Result<usize> {
         match self.classify(error) {
             Outcome::Later => Ok(total),

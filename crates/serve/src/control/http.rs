@@ -32,7 +32,7 @@ use tokio::time::{sleep, timeout};
 /// How long nothing is accepted after an error.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What clients may take of a server.
+/// The resources that clients may take of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Connections at a time.
@@ -59,7 +59,7 @@ impl Default for Limits {
     }
 }
 
-/// What a path answers.
+/// The answer of a path.
 pub(crate) struct Page {
     /// Its media type.
     pub content_type: &'static str,
@@ -75,7 +75,7 @@ pub(crate) struct Feed {
     pub stalled: Arc<AtomicBool>,
 }
 
-/// What answers the requests for a path.
+/// The handler of the requests for a path.
 pub(crate) enum Handler {
     /// Makes a page; may wait.
     Page(Box<dyn Fn() -> Page + Send + Sync>),
@@ -91,11 +91,11 @@ pub(crate) struct Route {
     pub path: &'static str,
     /// Anybody may ask for it, without the token.
     pub public: bool,
-    /// What answers.
+    /// The handler.
     pub handler: Handler,
 }
 
-/// What a server that browsers talk to asks of requests, and tells them.
+/// The checks and headers of a server that browsers talk to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Browsing {
     /// Headers of all answers.
@@ -460,7 +460,7 @@ mod tests {
         })
     }
 
-    /// What the server sends until it closes the connection.
+    /// The bytes that the server sends until it closes the connection.
     fn rest(mut stream: TcpStream) -> String {
         let mut bytes = Vec::new();
         match stream.read_to_end(&mut bytes) {

@@ -14,7 +14,7 @@ const MAX_PLUGS: usize = 64;
 /// Zones of a report: so few stay in a processor's cache.
 const REPORTED: usize = 4096;
 
-/// What a client wants to see of the zones: `cells` cells of `per_cell` zones each, from `first` on.
+/// The part of the zones that a client wants to see: `cells` cells of `per_cell` zones each, from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapRange {
     /// The first zone.
@@ -36,7 +36,7 @@ pub struct View {
     pub attributes: Vec<(String, String)>,
     /// The zones.
     pub zones: ZoneMap,
-    /// What the device has completed: see [`IoStat`](zonal_blk::IoStat).
+    /// The requests that the device has completed: see [`IoStat`](zonal_blk::IoStat).
     pub requests: Vec<(String, u64)>,
     /// Plugs in use.
     pub live_plugs: u32,
@@ -252,7 +252,7 @@ impl ZoneMap {
 }
 
 impl View {
-    /// What is to be seen of a device now. Waits for the device's report of its zones.
+    /// The view of a device now. Waits for the device's report of its zones.
     pub(super) fn of(managed: &ManagedDevice, range: MapRange, started: Instant) -> Self {
         let ManagedDevice { name, queue, device, .. } = managed;
         let limits = queue.limits();

@@ -49,7 +49,7 @@ impl Export for WebServer {
     }
 }
 
-/// What takes marks, if the device is recorded or its power can fail at one.
+/// The receiver of marks, if the device is recorded or its power can fail at one.
 pub fn put_mark(stack: &Stack) -> Option<PutMark> {
     if let Some(recording) = &stack.recording {
         let recorder = Arc::clone(&recording.recorder);

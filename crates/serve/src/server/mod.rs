@@ -191,7 +191,7 @@ impl Server {
         self
     }
 
-    /// What stops the server, and was made before it.
+    /// The stopper of the server, which was made before it.
     #[must_use]
     pub fn stopped_by(self, stopping: Stopping) -> Self {
         Server { stopping, ..self }

@@ -48,13 +48,13 @@ impl Stopper {
     }
 }
 
-/// What a server waits for, and what can be told to it.
+/// The events that a server waits for, and their sender.
 pub struct Stopping {
     sender: Sender<Event>,
     events: Receiver<Event>,
 }
 
-/// What will stop a server that does not exist yet: a signal may come before it.
+/// Stops a server that does not exist yet: a signal may come before it.
 pub fn stopping() -> Stopping {
     let (sender, events) = channel();
     Stopping { sender, events }

@@ -22,7 +22,7 @@ pub(super) const CONDITIONS: [(ZoneCondition, &str); 8] = [
     (ZoneCondition::Offline, "offline"),
 ];
 
-/// What does not change while a device is watched.
+/// The facts about a device that do not change while it is watched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceInfo {
@@ -95,7 +95,7 @@ pub struct Frame {
     pub counts: Vec<(String, u64)>,
     /// Time that parts of the device were busy, in ns.
     pub busy: Vec<(String, u64)>,
-    /// What happened since the frame before.
+    /// The events since the frame before.
     pub events: Vec<Event>,
     /// Events that are not listed.
     pub more_events: u64,

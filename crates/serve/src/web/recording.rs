@@ -33,7 +33,7 @@ const MAX_FILE: u64 = 512 << 20;
 /// The observations of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recording {
-    /// What was run.
+    /// The title of the run.
     pub title: String,
     /// `real` or `virtual`.
     pub clock: String,

@@ -20,7 +20,7 @@ pub struct Watched {
     pub queue: Arc<Queue>,
     /// The device.
     pub device: Arc<dyn DeviceControl>,
-    /// What injects faults, if that can be done.
+    /// The wrapper that injects faults, if there is one.
     pub inject: Option<Arc<InjectDevice>>,
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Model {
     pub(super) in_flight: [Vec<Command>; 2],
     ended: [Vec<(Command, Status)>; 2],
     completed: [Vec<(u64, Status)>; 2],
-    /// What reached the device.
+    /// The requests that reached the device.
     pub(super) log: Vec<(Op, u64, u32)>,
 }
 

@@ -119,7 +119,7 @@ impl Queue {
         self.think_samples < 2 || self.think_time <= time.0
     }
 
-    /// What a command is charged against the budget: asynchronous ones more, so that they do not
+    /// The charge of a command against the budget: asynchronous ones more, so that they do not
     /// crowd out the rest.
     pub(super) fn charge(&self, sectors: u64) -> u64 {
         const ASYNC_CHARGE: u64 = 3;

@@ -2,7 +2,7 @@
 use crate::sched::elevator::CompletedRequest;
 use crate::units::Nanos;
 
-/// What is assumed before anything was measured, in sectors (Linux 6.12 `bfq_default_max_budget`).
+/// The assumption before anything was measured, in sectors (Linux 6.12 `bfq_default_max_budget`).
 const DEFAULT_MAX_BUDGET: u64 = 16 << 10;
 
 /// Sectors done while the device was busy, in windows.

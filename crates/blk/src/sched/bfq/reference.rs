@@ -442,7 +442,7 @@ impl Reference {
         u64::from(sectors) * if self.processes[owner].is_async { 3 } else { 1 }
     }
 
-    /// What a process sends next.
+    /// The next request of a process.
     fn next(&self, owner: usize, now: u64, begins: bool) -> usize {
         let p = &self.processes[owner];
         let expire = match p.is_async {
@@ -519,7 +519,7 @@ impl Reference {
         let busy = self.processes.iter().any(|p| p.flying > 0);
         self.ended.push((end.at.0, u64::from(end.nr_sectors), busy));
     }
-    /// What a measured request says about the limit.
+    /// Learns about the limit from a measured request.
     fn learn(&mut self, owner: usize, now: u64, took: u64, injects: bool, flying: usize) {
         let most = self.most_flying;
         let p = &mut self.processes[owner];

@@ -28,7 +28,7 @@ impl Default for Job {
     }
 }
 
-/// What a job got.
+/// The service that a job got.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
     sectors: u64,

@@ -123,7 +123,7 @@ impl Reference {
         }
     }
 
-    /// What waits in a class and direction, in the order of arrival.
+    /// The requests that wait in a class and direction, in the order of arrival.
     fn of(&self, class: PrioClass, dir: Dir) -> Vec<usize> {
         (0..self.waiting.len())
             .filter(|&i| {

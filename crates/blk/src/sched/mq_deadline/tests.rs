@@ -31,7 +31,7 @@ fn insert(sched: &mut MqDeadline, specs: impl IntoIterator<Item = Spec>) {
     }
 }
 
-/// What goes out at `now` with nothing in flight, merged requests side by side.
+/// The requests that go out at `now` with nothing in flight, merged requests side by side.
 fn all(sched: &mut MqDeadline, now: u64) -> Vec<u64> {
     let flight = InFlight::default();
     std::iter::from_fn(|| sched.dispatch(Nanos(now), &flight)).flat_map(ids).collect()

@@ -83,7 +83,7 @@ struct LongCommand {
     remaining: Remaining,
 }
 
-/// What a command becomes.
+/// The plan of a command.
 enum Submission {
     /// Complete.
     Done(CommandOutput),

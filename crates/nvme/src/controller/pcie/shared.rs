@@ -25,12 +25,12 @@ pub(super) struct FunctionShared {
     doorbells: Box<[Doorbell]>,
     /// A queue is not in guest memory: CSTS.CFS.
     fatal: AtomicBool,
-    /// What has ended and the function does not know yet.
+    /// The queues that have ended without the function knowing yet.
     ended: Mutex<Vec<Ended>>,
     waker: OnceLock<Arc<dyn WakeUp>>,
 }
 
-/// What a worker reports.
+/// The report of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// A submission queue was deleted.
@@ -100,7 +100,7 @@ pub(super) struct SqSetup {
     pub io: IoQueue,
 }
 
-/// What a function has for a worker.
+/// The work of a function for a worker.
 pub(super) enum Mail {
     Add(Box<SqSetup>),
     /// To delete the submission queue.

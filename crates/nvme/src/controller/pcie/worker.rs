@@ -20,7 +20,7 @@ const MAX_COMMANDS: usize = MAX_QUEUE as usize;
 /// Bytes of buffers kept for reuse.
 const MAX_BUFFERS: usize = 4 << 20;
 
-/// What a call of [`IoWorker::poll`] came to.
+/// The result of [`IoWorker::poll`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polled {
     /// Something was done: there may be more to do.

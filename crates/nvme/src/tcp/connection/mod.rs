@@ -60,7 +60,7 @@ fn invalid_field(fatal: FatalError, offset: u32, what: &'static str) -> CloseRea
     CloseReason::ProtocolError { fatal, information: offset, what }
 }
 
-/// What both sides share. `T` says where long data are that wait to be sent.
+/// State that both sides share. `T` says where long data are that wait to be sent.
 #[derive(Debug)]
 struct Endpoint<T> {
     role: Role,

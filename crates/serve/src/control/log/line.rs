@@ -11,7 +11,7 @@ use zonal_blk::units::date;
 /// Most characters of a message or a value.
 const MAX_CHARS: usize = 1024;
 
-/// What an event says.
+/// The fields of an event.
 #[derive(Default)]
 pub(super) struct Content {
     /// The sentence.

@@ -9,7 +9,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// ...are at most this many.
 const BURST: u32 = 100;
 
-/// What has been logged from each place, as the kernel's printk_ratelimited counts it.
+/// The counts of lines logged from each place, as the kernel's printk_ratelimited counts it.
 #[derive(Default)]
 pub(super) struct RateLimit(HashMap<Identifier, Window>);
 

@@ -4,15 +4,15 @@
 //! memory when they are asked for. Reads of another zone defeat that, as do more outstanding reads
 //! than the drive works on at the same time, and more data than the dies of a zone sense together. So do many
 //! outstanding reads of one page: each has to find the page that is being read ahead.
-use super::Nand;
+use super::ZnsConfig;
 use zonal_blk::ZoneNo;
 
 /// Outstanding reads of one page that defeat reading ahead.
 const READS_OF_A_PAGE: u64 = 8;
 
-/// What a read continues.
+/// The stream that a read continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(super) enum Stream {
     /// Nothing.
     #[default]
     None,
@@ -25,7 +25,7 @@ pub(crate) enum Stream {
 }
 
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub(super) struct Streams {
     reads_ahead: bool,
     page: u64,
     /// The pages that a die senses together.
@@ -49,23 +49,26 @@ struct Reads {
 }
 
 impl Streams {
-    /// The streams of a drive that reads ahead, of so many zones of `dies` dies, and that works on
-    /// `reads` reads at once, 0 for any number; `None` for the zones of a drive that does not.
-    pub(crate) fn new(nand: &Nand, dies: u32, reads: u32, zones: Option<u32>) -> Self {
+    pub(super) fn new(config: &ZnsConfig) -> Self {
+        let row = config.page.0 * u64::from(config.planes);
         Streams {
-            reads_ahead: zones.is_some(),
-            page: nand.page.0,
-            row: nand.row().0,
-            most: if reads > 0 { reads.into() } else { u64::MAX },
-            window: nand.read_ahead_window(dies).0,
+            reads_ahead: config.read_ahead,
+            page: config.page.0,
+            row,
+            most: if config.reads > 0 { config.reads.into() } else { u64::MAX },
+            window: config.read_ahead_window().0,
             outstanding: 0,
             bytes: 0,
-            zones: vec![Reads { outstanding: 0, end: u64::MAX }; zones.unwrap_or(0) as usize],
+            zones: if config.read_ahead {
+                vec![Reads { outstanding: 0, end: u64::MAX }; config.zones as usize]
+            } else {
+                Vec::new()
+            },
         }
     }
 
     /// A read of bytes `from..to` of a zone begins.
-    pub(crate) fn read(&mut self, zone: ZoneNo, from: u64, to: u64) -> Stream {
+    pub(super) fn read(&mut self, zone: ZoneNo, from: u64, to: u64) -> Stream {
         if !self.reads_ahead {
             return Stream::None;
         }
@@ -94,7 +97,7 @@ impl Streams {
     }
 
     /// A read of this many bytes of a zone is done.
-    pub(crate) fn done(&mut self, zone: ZoneNo, bytes: u64) {
+    pub(super) fn done(&mut self, zone: ZoneNo, bytes: u64) {
         if self.reads_ahead {
             self.outstanding -= 1;
             self.bytes -= bytes;
@@ -106,10 +109,13 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flash::tests::nand;
+    use zonal_blk::Bytes;
 
     fn streams(reads: u32) -> Streams {
-        Streams::new(&nand(), 4, reads, Some(2))
+        let page = Bytes(16 << 10);
+        let config =
+            ZnsConfig { zones: 2, page, planes: 2, zone_dies: 4, reads, ..ZnsConfig::default() };
+        Streams::new(&ZnsConfig { read_ahead: true, ..config })
     }
 
     /// A read of 4 KiB.
