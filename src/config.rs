@@ -33,7 +33,7 @@ const VARIABLE: &str = "ZONAL_CONFIG";
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
-/// What a configuration file says.
+/// The contents of a configuration file.
 #[derive(Debug, Default)]
 pub struct Config {
     /// The file, whether or not it exists.

@@ -140,7 +140,7 @@ struct Line {
     last: Shown,
 }
 
-/// What the line said last.
+/// The last text of the line.
 #[derive(Clone, Copy)]
 struct Shown {
     at: Instant,

@@ -243,7 +243,7 @@ fn import(from: &Path, size: Sector, to: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What says whether a state is good, if states are to be checked.
+/// The judge of states, if states are to be checked.
 fn judge(args: &CrashArgs, log: &Log) -> Result<Option<Box<dyn Judge>>> {
     let timeout = Duration::from_secs_f64(args.timeout);
     if let Some(command) = &args.check {

@@ -191,7 +191,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     }
 }
 
-/// What a check of the metadata alone says about the data.
+/// The statement of a check of the metadata alone about the data.
 fn skipped(superblock: &Superblock) -> &'static str {
     if superblock.checksums {
         "data: not read; --data compares them with their checksums"

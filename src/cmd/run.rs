@@ -371,7 +371,7 @@ fn written_to(args: &RunArgs) -> String {
     path.map_or("standard output".to_owned(), |path| format!("--output {}", path.display()))
 }
 
-/// What the jobs may not expect.
+/// Warnings of what the jobs may not expect.
 fn warnings(run: &Run, jobs: &[Arc<Job>], clock: ClockKind) -> Vec<String> {
     let missing = (clock == ClockKind::Real).then(|| missing_cpus(jobs)).flatten();
     missing.into_iter().chain(run.warnings()).collect()

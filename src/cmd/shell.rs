@@ -1,4 +1,4 @@
-//! What a package installs beside the program: `zonal completions` and `zonal man`.
+//! Files that a package installs beside the program: `zonal completions` and `zonal man`.
 use crate::terminal::stdout;
 use anyhow::{Context, Result};
 use clap_complete::Shell;

@@ -110,7 +110,7 @@ fn written(channel: &SyncChannel, zones: ops::Range<u32>) -> Result<(usize, Byte
     Ok((count, sectors.to_bytes()))
 }
 
-/// What was done to zones, of which some held data.
+/// A line about an operation on zones, of which some held data.
 fn done(device: &str, op: Op, zones: ops::Range<u32>, (held, bytes): (usize, Bytes)) -> String {
     let (first, last) = (zones.start, zones.end - 1);
     let verb = match op {

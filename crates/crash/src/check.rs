@@ -36,7 +36,7 @@ pub struct Check {
     pub options: Options,
     /// A copy of the image from before the recording.
     pub base: Option<PathBuf>,
-    /// What says whether a state is good.
+    /// The judge of states.
     pub judge: Box<dyn Judge>,
     /// Checks at the same time.
     pub jobs: usize,
@@ -92,7 +92,7 @@ struct CheckShared {
     journal: Mutex<Option<Journal>>,
 }
 
-/// What is durable at the current cut, as files.
+/// The files of what is durable at the current cut.
 struct Durable<'a> {
     check: &'a Check,
     dir: &'a Path,
@@ -380,7 +380,7 @@ impl Check {
         Ok((drive, tracker))
     }
 
-    /// What results depend on, for resuming.
+    /// The settings that results depend on, for resuming.
     fn identity(&self) -> String {
         let log = self.log.identity();
         format!("{log} {:?} {:?} {}", self.options, self.base, self.judge.identity())

@@ -175,7 +175,7 @@ impl Drive {
         fates
     }
 
-    /// What has to be done to what is durable to get to a state of this moment.
+    /// The changes that lead from what is durable to a state of this moment.
     ///
     /// # Errors
     /// Why no drive can be in that state.
@@ -278,7 +278,7 @@ impl Drive {
 }
 
 impl Drive {
-    /// What a state of this moment lacks or has, in words: a line for each change.
+    /// A state of this moment in words, by the changes that it lacks or has: a line for each change.
     pub fn describe(&self, state: &State) -> Vec<String> {
         let zone = |(&zone, fate): (&u32, &ZoneFate)| match fate {
             ZoneFate::Reset => format!("zone {zone}: its reset, in flight, was done"),

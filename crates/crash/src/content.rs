@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use zonal_blk::{Bio, Buf, Device, Limits, Sector, Zone, ZoneKind, ZoneNo};
 
-/// What is in an image.
+/// The contents of an image.
 pub struct Content {
     source: Source,
     limits: Limits,

@@ -64,7 +64,7 @@ pub struct DmEntry {
     pub discard: bool,
     /// A mark.
     pub mark: Option<String>,
-    /// What is written.
+    /// The data written.
     pub data: Vec<u8>,
 }
 
@@ -183,10 +183,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// What an import found.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// What the log of the crash lab has.
+    /// The totals of the log of the crash lab.
     pub totals: Totals,
     /// Entries that the start of the log promises.
     pub expected: u64,

@@ -52,9 +52,9 @@ pub enum MakeError {
     OtherBase {
         /// The image.
         path: PathBuf,
-        /// What it has.
+        /// The value of the image.
         found: String,
-        /// What the log has.
+        /// The value of the log.
         expected: String,
     },
     /// The base image cannot be read.

@@ -41,7 +41,7 @@ pub trait Judge: Send + Sync {
     /// Whether there was anything to judge, after all states.
     ///
     /// # Errors
-    /// What was missing in all states.
+    /// Says what was missing in all states.
     fn conclude(&self) -> Result<(), String> {
         Ok(())
     }

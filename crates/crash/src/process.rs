@@ -40,7 +40,7 @@ pub enum ProcessError {
     CannotRun {
         /// The command.
         command: String,
-        /// What the shell says.
+        /// The output of the shell.
         output: String,
     },
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a drive holds after a loss of power.
+/// The contents of a drive after a loss of power.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     /// Number of events before the loss of power.

@@ -25,7 +25,7 @@ pub struct SyncMark {
 }
 
 impl SyncMark {
-    /// What a mark says; `None` for other marks.
+    /// The meaning of a mark; `None` for other marks.
     ///
     /// # Errors
     /// It begins with `synced` and continues as none of these.
@@ -189,7 +189,7 @@ impl Synced {
         self.marked.zones.get(zone as usize).copied().unwrap_or(0)
     }
 
-    /// What of the synced data is not there, or what is there that was never written.
+    /// The synced data that is not there, or data that is there and was never written.
     ///
     /// # Errors
     /// The image or the log cannot be read.

@@ -1,12 +1,12 @@
 //! The result of checking a state.
 use serde::{Deserialize, Serialize};
 
-/// What a judge found.
+/// The finding of a judge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Why the state is bad.
     pub failure: Option<String>,
-    /// What explains that.
+    /// The explanation.
     pub output: String,
 }
 

@@ -108,7 +108,7 @@ pub(crate) struct BlockIo {
     pub id: u64,
 }
 
-/// What a file system wants done.
+/// The requests of a file system.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// Block I/O to submit, in this order.

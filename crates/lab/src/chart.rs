@@ -81,17 +81,17 @@ pub struct Chart {
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
-    /// What the values are, with their unit.
+    /// The name of the values, with their unit.
     pub y_label: String,
     /// The scale of the values.
     pub scale: Scale,
-    /// What is drawn, in this order.
+    /// The series, in the order in which they are drawn.
     pub series: Vec<Series>,
 }
 
 /// A horizontal axis.
 pub struct Axis {
-    /// What it shows, with its unit if it has one.
+    /// The quantity that it shows, with its unit if it has one.
     pub label: String,
     /// Names of steps at 0, 1 and so on; `None` for an axis of numbers.
     pub steps: Option<Vec<String>>,
@@ -176,7 +176,7 @@ fn text(size: u32) -> TextStyle<'static> {
 const MAX_ROWS: usize = 200;
 
 impl Chart {
-    /// What it shows as a table: positions, and the value of each series there.
+    /// Its data as a table: positions, and the value of each series there.
     pub fn data(&self) -> String {
         let series: Vec<&Series> = self.legend().collect();
         let mut places: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.0).collect();

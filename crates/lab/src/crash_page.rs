@@ -160,7 +160,7 @@ fn summary(page: &mut String, log: &Log, check: &str, report: &Report) {
     let _ = writeln!(page, "</ul>\n<pre>{}</pre>", escaped(&first.output));
 }
 
-/// What the columns of the overview have.
+/// The contents of the overview's columns.
 #[derive(Default)]
 struct Column {
     /// By zone, the operation that is shown.

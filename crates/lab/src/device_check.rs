@@ -34,7 +34,7 @@ pub struct CheckOptions {
     pub io_cost: CostModel,
 }
 
-/// What a device is and can do.
+/// A description of a device, with checks of its model.
 pub struct DeviceCheck {
     /// The device, as it was named.
     pub device: String,
@@ -54,7 +54,7 @@ pub struct DeviceCheck {
 pub struct Check {
     /// Whether it passed.
     pub ok: bool,
-    /// What was compared with what.
+    /// The comparison.
     pub text: String,
 }
 

@@ -208,7 +208,7 @@ fn check_zones(job: &Job, zbd: &ZbdTable, region: Region) -> Result<()> {
     Ok(())
 }
 
-/// What there is to see of runners that are about to run.
+/// The progress of runners that are about to run.
 fn phase_progress<C: Clock>(runners: &[Box<dyn ClockedRunner<C>>], begin: Nanos) -> PhaseProgress {
     PhaseProgress {
         begin,

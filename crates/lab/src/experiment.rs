@@ -119,7 +119,7 @@ impl RunLength {
     }
 }
 
-/// What the jobs of a load did together.
+/// The results of the jobs of a load together.
 pub struct Outcome {
     /// I/Os a second.
     pub ios: f64,
@@ -131,7 +131,7 @@ pub struct Outcome {
     pub devices: Vec<DeviceOutcome>,
 }
 
-/// What a device and the plugs of its zones did from the start of a load to its end.
+/// The counts of a device and the plugs of its zones from the start of a load to its end.
 pub struct DeviceOutcome {
     /// The model's counts.
     pub activity: DeviceStats,

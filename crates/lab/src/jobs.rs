@@ -125,7 +125,7 @@ fn thread_id() -> u32 {
     u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap_or(0)
 }
 
-/// What the calling thread has used so far.
+/// The resources that the calling thread has used so far.
 fn usage() -> Usage {
     let Ok(used) = getrusage(UsageWho::RUSAGE_THREAD) else {
         return Usage::default();

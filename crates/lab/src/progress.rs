@@ -7,7 +7,7 @@ use zonal_fio::runner::Progress;
 pub trait StepProgress: Sync {
     /// `total` steps begin. `title` names the work.
     fn start(&self, title: &str, total: u64);
-    /// What is being done now.
+    /// Shows the present work.
     fn message(&self, text: &str);
     /// `steps` more are done.
     fn advance(&self, steps: u64);
@@ -26,7 +26,7 @@ impl StepProgress for () {
 pub struct PhaseProgress {
     /// The clock of the jobs when the phase begins.
     pub begin: Nanos,
-    /// What each job has done so far.
+    /// The progress of each job.
     pub jobs: Vec<Arc<Progress>>,
     /// Bytes that all jobs will transfer; `None` if only time limits them.
     pub total: Option<u64>,

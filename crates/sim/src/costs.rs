@@ -18,7 +18,7 @@ pub struct IoCost {
     pub wake: Nanos,
 }
 
-/// What I/O costs a host, whatever the drive.
+/// The cost of I/O for a host, whatever the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCost {
     /// CPU time of a submission.
@@ -27,7 +27,7 @@ pub struct HostCost {
     pub complete: Nanos,
     /// From the device's completion until a thread that waits for it runs.
     pub wake: Nanos,
-    /// What a scheduler adds to `wake`: each request passes through it.
+    /// The time that a scheduler adds to `wake`: each request passes through it.
     pub scheduler: Nanos,
 }
 

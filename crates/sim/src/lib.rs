@@ -145,7 +145,7 @@ struct Simulation {
     blocked: BTreeSet<usize>,
     /// Threads with I/O on a queue with a scheduler.
     scheduled: BTreeSet<usize>,
-    /// What contended threads wait for has happened since they were last woken.
+    /// An event that contended threads wait for has happened since they were last woken.
     released: bool,
     /// Jobs may end others.
     exits: bool,

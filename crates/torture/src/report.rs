@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What runs with one seed after the other came to, or several such reports together.
+/// The results of runs with one seed after the other, or several such reports together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -44,7 +44,7 @@ pub struct Seeds {
     pub last: u64,
 }
 
-/// What runs of one kind of configuration did.
+/// The counts of runs of one kind of configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindCount {

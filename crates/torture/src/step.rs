@@ -29,7 +29,7 @@ pub struct TortureStep {
     pub action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
@@ -212,7 +212,7 @@ pub struct CommandFault {
     pub on_abort: AbortBehaviour,
 }
 
-/// What a device does with a command that is aborted.
+/// The treatment of a command that is aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbortBehaviour {
@@ -271,7 +271,7 @@ impl ZoneHealth {
     }
 }
 
-/// What steps are drawn from. Each run draws its own weights (swarm testing), many of them zero:
+/// The weights by which steps are drawn. Each run draws its own weights (swarm testing), many of them zero:
 /// an action that is rare among all others is frequent in a run with few others.
 #[derive(Clone, Copy)]
 enum ActionKind {

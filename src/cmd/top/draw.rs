@@ -224,7 +224,7 @@ fn plug_lines(screen: &Screen, view: &View) -> Vec<Line<'static>> {
     plugs.iter().map(line).collect()
 }
 
-/// What is inside the device, then its counters.
+/// The inside of the device, then its counters.
 fn device_lines(view: &View, now: Rates) -> Vec<Line<'static>> {
     let head = view.head.map(|(radius, _)| {
         let (at, distance) = (radius * 100.0, now.seek_distance * 100.0);
@@ -255,7 +255,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'st
     }
 }
 
-/// What is asked, or what has become of the last command, or the keys.
+/// The question, or the result of the last command, or the keys.
 fn question(screen: &Screen) -> String {
     match (&screen.prompt, &screen.message) {
         (Some(Prompt::Choose(name, values)), _) => {

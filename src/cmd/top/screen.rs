@@ -85,7 +85,7 @@ fn percentile(times: &[(u8, u64)], part: f64) -> f64 {
     0.0
 }
 
-/// What the user is asked. The line at the bottom shows it.
+/// A question to the user. The line at the bottom shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
     /// One of several values of an attribute, by its number.
@@ -96,7 +96,7 @@ pub enum Prompt {
     Fault(String),
 }
 
-/// What a key asks for beyond the screen.
+/// The request of a key beyond the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -131,9 +131,9 @@ pub struct Screen {
     pub by_zone: bool,
     /// The selected zone.
     pub selected: u32,
-    /// What is asked.
+    /// The question.
     pub prompt: Option<Prompt>,
-    /// What has become of the last command.
+    /// The result of the last command.
     pub message: Option<String>,
     /// The columns and rows of the map.
     map: (u16, u16),

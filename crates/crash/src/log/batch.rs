@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Stands for the number of a block that has none yet.
 const UNNUMBERED: u64 = 1 << 63;
 
-/// What a whole log has.
+/// The totals of a whole log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Events.
@@ -86,7 +86,7 @@ fn is_zero(block: &[u8]) -> bool {
     block.chunks(256).all(|bytes| bytes.iter().fold(0, |all, byte| all | byte) == 0)
 }
 
-/// What makes frames of batches.
+/// Makes frames of batches.
 pub(super) struct Frames {
     lba: usize,
     /// Events that are encoded and not written.

@@ -12,7 +12,7 @@ pub struct Command {
     pub sector: Sector,
     /// Length; 0 where the operation has no range.
     pub nr_sectors: u32,
-    /// What is written, one after the other.
+    /// The data written, one block after the other.
     pub blocks: Vec<BlockRun>,
 }
 

@@ -21,7 +21,7 @@ pub struct GuestMemory {
     regions: Vec<Region>,
 }
 
-/// What a client asks for.
+/// The region that a client asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionRequest {
     /// Guest address.

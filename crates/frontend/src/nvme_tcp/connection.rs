@@ -321,7 +321,7 @@ impl Admission for ServerAdmission {
     }
 }
 
-/// What passes is Controller Busy, so that the host tries again.
+/// A refusal that may pass is Controller Busy, so that the host tries again.
 fn refusal(error: RegistryError) -> Refusal {
     let status = match error {
         RegistryError::ControllerGone(_) => NvmeStatus::CONNECT_PARAMETERS.do_not_retry(),

@@ -43,7 +43,7 @@ struct Entry {
     pool: Pool,
 }
 
-/// What an entry counts as.
+/// The pool that an entry counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pool {
     Unauthenticated,

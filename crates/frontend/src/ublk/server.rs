@@ -27,7 +27,7 @@ const DEVICE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often that is checked.
 const DEVICE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a server offers.
+/// The device that a server offers.
 #[derive(Clone)]
 pub struct ServerConfig {
     /// The device's number; `None` for any that is free.
@@ -80,7 +80,7 @@ pub enum UblkError {
     Differs {
         /// Its number.
         id: u32,
-        /// What is different.
+        /// The parameter that differs.
         what: String,
     },
     /// A killed server has not exited yet.

@@ -51,7 +51,7 @@ enum TagState {
 struct Slot {
     state: TagState,
     desc: IoDesc,
-    /// What the request writes, or has read.
+    /// The data that the request writes, or has read.
     data: Vec<u8>,
     ended: Option<(i32, u64)>,
     commits: u32,
@@ -448,7 +448,7 @@ fn completion_by_another_queue_does_not_wait_for_a_slow_read() {
     assert_eq!(a.driver.slots[0].ended, Some((4096, 8)));
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Debug)]
 enum Event {
     /// A request on a tag that has none: operation, block and fill.

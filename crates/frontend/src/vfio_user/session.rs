@@ -31,7 +31,7 @@ pub struct Session {
     resetting: Option<Header>,
 }
 
-/// What a message may ask of the device.
+/// The device, as a message may use it.
 pub struct Device<'a> {
     pub function: &'a mut Function,
     pub now: Nanos,

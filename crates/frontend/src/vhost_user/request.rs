@@ -37,7 +37,7 @@ impl Request {
     }
 }
 
-/// What becomes of a chain.
+/// The treatment of a chain.
 #[derive(Debug)]
 pub enum Decoded {
     /// A bio.
@@ -49,7 +49,7 @@ pub enum Decoded {
 /// How the requests of one guest are treated.
 pub struct Requests<'a> {
     pub device: &'a VirtioDevice,
-    /// What the driver has accepted.
+    /// The features that the driver has accepted.
     pub features: u64,
     pub memory: &'a GuestMemory,
 }

@@ -14,7 +14,7 @@ use zonal_os::poll::{Poller, WaitPolicy};
 pub struct ServerConfig {
     /// Virtqueues, each with a thread while the guest uses it: 1 to 256.
     pub queues: u16,
-    /// What the guest finds as the device's serial number: up to 20 characters of it.
+    /// The device's serial number in the guest: up to 20 characters of it.
     pub serial: String,
     /// How the threads of the queues wait.
     pub waiting: WaitPolicy,

@@ -67,7 +67,7 @@ impl Vring {
     }
 }
 
-/// What a request comes to.
+/// The answer to a request.
 enum Answer {
     /// Nothing to say, unless the client wants to know.
     Done,

@@ -203,7 +203,7 @@ message! {
         next: U16,
     }
 
-    /// What the driver gets back.
+    /// The element that the driver gets back.
     pub struct UsedElement: 8 {
         id: U32,
         len: U32,

@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// Bytes of the buffers that a ring keeps for later requests.
 const MAX_KEPT: usize = 16 << 20;
 
-/// What a worker is to do.
+/// Whether a worker is to stop, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stop {
@@ -38,7 +38,7 @@ pub enum Stop {
     Abandon,
 }
 
-/// What a session and the worker of a ring share.
+/// State that a session and the worker of a ring share.
 #[derive(Debug)]
 pub struct RingControl {
     pub enabled: AtomicBool,
@@ -96,7 +96,7 @@ pub struct RunningWorker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a worker leaves.
+/// The state that a worker leaves.
 #[derive(Default)]
 struct WorkerEnd {
     finished: AtomicBool,
@@ -154,7 +154,7 @@ pub struct Worker {
     completions: Vec<Completion>,
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 pub struct NewWorker {
     pub ring: Ring,
     pub channel: Channel,

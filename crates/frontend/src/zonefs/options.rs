@@ -127,7 +127,7 @@ pub enum Access {
     Full,
 }
 
-/// What an error does to a file.
+/// The effect of an error on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryAction {
     /// The access that is left.

@@ -21,7 +21,7 @@ use zonal_blk::Nanos;
 /// Uses of a block within this time count as one: `ARC_MINTIME`.
 const SAME_USE: Nanos = Nanos(62_000_000);
 
-/// What a block contains.
+/// The contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BlockKind {
     /// A record of a file.

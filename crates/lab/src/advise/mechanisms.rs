@@ -6,7 +6,7 @@ use zonal_device::control::DeviceStats;
 /// The smallest difference worth reporting, in percentage points of the drive's time.
 const NOTABLE_DIFFERENCE: f64 = 2.0;
 
-/// What the drive and the zone write plugs did.
+/// The work of the drive and the zone write plugs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mechanisms {
     /// The shares of the drive's time, in percent.

@@ -32,7 +32,7 @@ pub fn ranked(trials: Vec<Trial>, goal: Goal) -> Vec<Trial> {
     ranked
 }
 
-/// What is to be small, for each seed: the time for a byte, or the tail latency in milliseconds.
+/// The cost, which is to be small, for each seed: the time for a byte, or the tail latency in milliseconds.
 fn costs(trial: &Trial, goal: Goal) -> Vec<f64> {
     let cost = |outcome: &Outcome| match goal {
         Goal::Throughput => 1.0 / outcome.bytes,

@@ -23,7 +23,7 @@ pub struct DeviceOptions {
     pub spec: Option<DeviceSpec>,
     /// The queues. Their scheduler is ignored: see `scheduler`.
     pub queue: QueueOptions,
-    /// What devices do that take time or transfer data is counted, as with `queue.iostats`.
+    /// The I/O of devices that take time or transfer data is counted, as with `queue.iostats`.
     pub disk_stats: bool,
     /// One scheduler for all devices, whatever the jobs name.
     pub scheduler: Option<String>,

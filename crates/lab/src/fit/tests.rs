@@ -37,7 +37,7 @@ fn options(device: &str) -> FitOptions {
     FitOptions { steps: 40, starts: 1, folds: Some(0), hold_out: None, loads: 60, run }
 }
 
-/// What the device does under [`LOADS`], as a file of measurements.
+/// The figures of the device under [`LOADS`], as a file of measurements.
 fn measured(device: &str) -> Cells {
     let spec = zonal_backend::load(device).unwrap();
     let mut text = measurements::COLUMNS.join(",") + "\n";

@@ -141,7 +141,7 @@ impl Writer {
     }
 }
 
-/// What happened; `None` if the version has no name for it.
+/// The event's number; `None` if the version has no name for it.
 fn what(done: TraceAction, version: Version) -> Option<u64> {
     Some(match done {
         TraceAction::Queue => action::QUEUE | category::QUEUE,

@@ -45,7 +45,7 @@ impl<'a> Inside<'a> {
     }
 }
 
-/// What the head did, and how long so far.
+/// The head's activities, and how long so far.
 pub(super) struct Head<'a> {
     entries: &'a [HeadEntry],
     /// Before each entry: the time of each activity.

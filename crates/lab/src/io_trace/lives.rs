@@ -97,7 +97,7 @@ pub(super) fn of(mut events: Vec<(TraceSource, TraceEvent)>) -> Vec<Life> {
     lives
 }
 
-/// What was merged into another request has left plug and scheduler with that one.
+/// A request that was merged into another has left plug and scheduler with that one.
 fn follow_fronts(lives: &mut [Life]) {
     let waits = |life: &Life| (life.id, (life.plug, life.inserted));
     let fronts: HashMap<u64, _> = lives.iter().map(waits).collect();

@@ -81,14 +81,14 @@ struct Traced {
     lives: Vec<Life>,
     /// The activities of a rotating disk's head, in order.
     heads: Vec<HeadEntry>,
-    /// What the dies of a flash drive did; that of each die in order.
+    /// The activities of the dies of a flash drive, each die's in order.
     flash: Vec<FlashEntry>,
 }
 
 /// An activity of a head.
 type HeadEntry = zonal_device::hdd::TraceEntry;
 
-/// What a trace lacks, and how much it has.
+/// The events that a trace lacks, and how many it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// I/Os that are in the trace from beginning to end.
@@ -170,7 +170,7 @@ impl IoTrace {
         Summary { ios: ios as u64, full_at: self.budget.full_at() }
     }
 
-    /// What the trace lacks; `None` if it is whole.
+    /// The parts that the trace lacks; `None` if it is whole.
     fn incomplete(&self) -> Option<(String, Value)> {
         let Summary { ios, full_at } = self.summary();
         let lacks = json!({

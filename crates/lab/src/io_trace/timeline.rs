@@ -16,7 +16,7 @@ pub(super) struct Process {
     pub(super) counters: Vec<Counter>,
 }
 
-/// What one channel, hardware queue, zone, head or die does.
+/// The activities of one channel, hardware queue, zone, head or die.
 pub(super) struct Track {
     pub(super) name: String,
     /// Slices of a lane follow one another.
@@ -186,7 +186,7 @@ fn head(entries: &[HeadEntry]) -> Vec<Slice> {
     entries.windows(2).filter_map(slice).collect()
 }
 
-/// What each die does, and the writes that wait for space in the buffer.
+/// The activities of each die, and the writes that wait for space in the buffer.
 fn flash(entries: &[FlashEntry]) -> Vec<Track> {
     let mut parts: BTreeMap<Option<u32>, Vec<Slice>> = BTreeMap::new();
     for FlashEntry { from, to, activity, die, zone, command: _ } in entries {

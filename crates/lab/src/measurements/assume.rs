@@ -38,7 +38,7 @@ impl FromStr for Kernel {
     }
 }
 
-/// What is assumed where a file does not say it.
+/// Assumptions where a file does not say it.
 #[derive(Clone, Debug, Default)]
 pub struct Assume {
     /// The zone-write policy.
@@ -57,7 +57,7 @@ impl Assume {
         Assume { rotational: spec.is_rotational(), ..Assume::default() }
     }
 
-    /// What the kernel does: zone write locking by mq-deadline, which zoned devices had to have,
+    /// The behaviour of the kernel: zone write locking by mq-deadline, which zoned devices had to have,
     /// before 6.10; zone write plugging since, with mq-deadline for disks; one write at a time to
     /// disks since 7.0. There is no such kernel between SPDK and its drive.
     fn of_kernel(&self, driver: &str) -> Option<(ZoneWrite, &'static str)> {

@@ -16,7 +16,7 @@ pub struct Figures {
     pub percentiles: [f64; PERCENTILES.len()],
 }
 
-/// What the model did under a load.
+/// The figures of the model under a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Predicted {
     /// By [`DataDir`], and of all together; 0 in a direction in which nothing was done.

@@ -28,7 +28,7 @@ pub(super) fn json(text: &str) -> Option<&str> {
     None
 }
 
-/// What fio did in one direction, over all clones.
+/// The I/O of fio in one direction, over all clones.
 #[derive(Default)]
 struct Done {
     ios: f64,
@@ -84,7 +84,7 @@ pub(super) fn parse(stem: &str, text: &str, assume: &Assume) -> Result<Cells> {
     Ok(cells)
 }
 
-/// What Zonal's own reports say of the block layer.
+/// The block layer's settings in Zonal's own reports.
 struct Said {
     zone_write: Option<ZoneWrite>,
     scheduler: Option<String>,

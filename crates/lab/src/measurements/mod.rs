@@ -99,7 +99,7 @@ pub struct Cell {
     pub file: usize,
     /// Where it is in a file with lines, from 1.
     pub line: Option<u64>,
-    /// What was done, as the file has it: `read_write_10_90_offset:read`, or the name of a job.
+    /// The operation, as the file has it: `read_write_10_90_offset:read`, or the name of a job.
     pub op: String,
     /// The load that it was measured under, as an index.
     pub load: usize,
@@ -213,7 +213,7 @@ pub struct Cells {
     pub assumptions: Vec<String>,
 }
 
-/// What a line of a CSV file begins with that is for people.
+/// The beginning of a line of a CSV file that is for people.
 const COMMENT: char = '#';
 
 /// A reader of CSV, its header, and the line of that, from 1.

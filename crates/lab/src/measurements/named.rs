@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-/// What a load does.
+/// The work of a load.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadKind {
     /// Writes, each job in zones of its own.
@@ -106,7 +106,7 @@ pub enum LoadKind {
     Mix {
         /// How the writes are issued.
         writer: Writer,
-        /// What the cell's depth and block size are about.
+        /// The part of the load that the cell's depth and block size are about.
         focus: Focus,
         /// Weight of the writes.
         writes: u32,

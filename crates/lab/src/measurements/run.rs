@@ -46,7 +46,7 @@ pub struct RunOptions {
 pub struct Interrupted;
 
 impl RunOptions {
-    /// What runs jobs until they are done or the run is ended early.
+    /// An executor that runs jobs until they are done or the run is ended early.
     fn executor(&self, costs: CostModel) -> Executor {
         Executor::interruptible(costs, Arc::clone(&self.stop), Box::new(()))
     }

@@ -22,7 +22,7 @@ const RAMP: f64 = 10.0;
 /// Seconds that were measured.
 const MEASURED: f64 = 180.0;
 
-/// What is done in zones with one order of buffers.
+/// The work in zones with one order of buffers.
 pub(super) struct Phase {
     pub(super) figures: Figures,
     /// The latencies.

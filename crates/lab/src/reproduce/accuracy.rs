@@ -161,7 +161,7 @@ pub fn interpolate(measured: &MeasuredTable, cell: usize) -> Option<f64> {
     Some(before + (after - before) * share)
 }
 
-/// What somebody without a model would predict for a cell from the other known figures: on a curve,
+/// The prediction of a cell without a model, from the other known figures: on a curve,
 /// interpolation; else the figure of the same column in the nearest row that has one.
 pub fn naive(measured: &MeasuredTable, cell: usize) -> Option<f64> {
     let table = &measured.table;

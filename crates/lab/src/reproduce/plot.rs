@@ -16,7 +16,7 @@ pub struct Plot {
     pub svg: String,
     /// The same for a narrow page.
     pub narrow: String,
-    /// What it shows, as a table in HTML.
+    /// Its data, as a table in HTML.
     pub data: String,
 }
 

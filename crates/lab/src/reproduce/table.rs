@@ -14,11 +14,11 @@ pub struct Table {
     pub about: &'static str,
     /// How it is printed.
     pub layout: Layout,
-    /// What can be compared with the publication.
+    /// The part that can be compared with the publication.
     pub comparability: Comparability,
     /// How it is measured by default.
     pub settings: MeasureSettings,
-    /// What the percentages relate to; each cell has a base or none for each of them.
+    /// The bases of the percentages; each cell has a base or none for each of them.
     pub comparisons: &'static [Comparison],
     /// The cells in the order in which they are printed.
     pub cells: Vec<Cell>,
@@ -33,7 +33,7 @@ pub struct Table {
 /// The published value of a cell, if there is one that is not withheld.
 pub type Published<'a> = dyn Fn(usize) -> Option<f64> + 'a;
 
-/// What of a table can be compared with the publication.
+/// The part of a table that can be compared with the publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparability {
     /// The ratios between cells: the figures are those of another machine.
@@ -42,7 +42,7 @@ pub enum Comparability {
     Figures,
 }
 
-/// What a published figure was used for.
+/// The use of a published figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FigureUse {
     /// Nothing: the measured figure is a prediction.
@@ -125,7 +125,7 @@ pub struct Cell {
     pub column: String,
     /// The published figure; `None` for a cell that only serves as a base of others.
     pub published: Option<Key>,
-    /// What that was used for.
+    /// The use of that figure.
     pub figure_use: FigureUse,
     /// The unit of its figure.
     pub unit: Unit,
@@ -150,7 +150,7 @@ impl Cell {
     }
 }
 
-/// What a cell is compared with.
+/// The cell that another is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Base {
     /// The index of another cell of the table.

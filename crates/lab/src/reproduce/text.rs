@@ -41,7 +41,7 @@ pub fn table(measured: &MeasuredTable) -> String {
     out
 }
 
-/// What to know before the figures are read.
+/// A caveat to read before the figures.
 pub fn caveat(measured: &MeasuredTable) -> Option<&'static str> {
     match measured.table.comparability {
         Comparability::Ratios => Some(

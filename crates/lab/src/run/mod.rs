@@ -36,11 +36,11 @@ pub struct Run {
     logs: Logs,
     head_trace: Option<HeadTrace>,
     io_trace: Option<IoTrace>,
-    /// What is said of jobs without a device.
+    /// A notice about jobs without a device.
     unnamed: Option<String>,
 }
 
-/// What a report says of the run as a whole.
+/// The part of a report about the run as a whole.
 pub struct RunInfo {
     /// The program and its version.
     pub version: String,

@@ -43,7 +43,7 @@ pub fn disk_util(finished: &[FinishedTask], devices: &Devices) -> Vec<DiskUtil> 
     counted.filter_map(|device| of_disk(&device.name, &device.queue)).collect()
 }
 
-/// What a device did so far, if it is counted.
+/// The I/O of a device so far, if it is counted.
 pub fn of_disk(name: &str, queue: &Queue) -> Option<DiskUtil> {
     let (stat, times) = (queue.iostat()?, queue.iotimes()?);
     let msec = |nanos: u64| nanos / 1_000_000;

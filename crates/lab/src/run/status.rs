@@ -9,7 +9,7 @@ use zonal_fio::report::{JobReport, Report};
 use zonal_fio::runner::{StatusReports, StatusSink};
 use zonal_fio::stats::IoStats;
 
-/// What is done with a report.
+/// Shows a report.
 pub type ShowStatus = Box<dyn FnMut(&Report<'_>) + Send>;
 
 struct Board(Mutex<State>);

@@ -39,7 +39,7 @@ impl ViewRecording {
         Ok(ViewRecording(Arc::new(Mutex::new(state))))
     }
 
-    /// What has the recording made while jobs run. Passes everything on to `inner`.
+    /// Progress that makes the recording while jobs run. Passes everything on to `inner`.
     pub fn progress(&self, inner: Box<dyn JobProgress>) -> Box<dyn JobProgress> {
         Box::new(RecordingProgress { inner, state: Arc::clone(&self.0), begin: Nanos(0), looks: 0 })
     }

@@ -10,7 +10,7 @@ const OWN: [&str; 3] = ["device", "scheduler", "zone_write"];
 /// Most values of an axis.
 pub(super) const MAX_VALUES: usize = 1000;
 
-/// What an axis sets.
+/// The target that an axis sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// An option of all jobs, by fio's name.
@@ -26,7 +26,7 @@ pub enum Target {
 /// An axis with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it sets.
+    /// The target that it sets.
     pub target: Target,
     /// Its values, as they are written.
     pub values: Vec<String>,

@@ -51,7 +51,7 @@ const KEYS: [&str; 14] = [
 ];
 /// The keys of a range.
 const RANGE_KEYS: [&str; 4] = ["from", "to", "step", "factor"];
-/// What `search` can be. Bayesian search is that of the Python package.
+/// The values of `search`. Bayesian search is that of the Python package.
 const SEARCHES: [&str; 3] = ["grid", "random", "bayesian"];
 /// The cost of an I/O for its thread in virtual time, unless something else is said.
 pub const IO_COST: CostModel = CostModel::Flat(Nanos(1000));
@@ -188,7 +188,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What one key alone does not show.
+    /// Checks the rules between keys.
     fn check(&self, options: &SweepOptions, bayesian: Option<usize>) -> Result<()> {
         for (key, is_given) in [
             ("device", options.device.is_some()),
@@ -208,7 +208,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What `read` makes of the value of a key; `None` if there is no such key.
+    /// The result of `read` for the value of a key; `None` if there is no such key.
     fn get<T>(&self, key: &str, read: impl FnOnce(&Value<'_>) -> Result<T>) -> Result<Option<T>> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         match read(value) {

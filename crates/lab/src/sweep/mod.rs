@@ -44,7 +44,7 @@ use zonal_sim::CostModel;
 /// The percentiles of the completion latencies that are kept.
 pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// What a job file is called that is a text of [`SweepOptions`].
+/// The name of a job file that is a text of [`SweepOptions`].
 pub const JOBS: &str = "<jobs>";
 
 /// The options to vary, and the ones that stay.
@@ -249,7 +249,7 @@ pub fn sweep(
     Ok(Sweep { options, points, jobs, is_interrupted })
 }
 
-/// What runs at a point.
+/// The jobs and devices of a point.
 struct Load {
     name: String,
     jobs: Vec<Job>,
@@ -351,7 +351,7 @@ fn load(options: &SweepOptions, at: &[usize], name: &str, jobs: Vec<Job>) -> Res
     Ok(Load { name: name.to_owned(), jobs, device_options, identity })
 }
 
-/// What takes samples.
+/// Takes samples.
 struct Bench<'a> {
     options: &'a SweepOptions,
     stop: &'a Arc<AtomicBool>,

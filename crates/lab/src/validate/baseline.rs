@@ -13,9 +13,9 @@ const NUMBERS: [&str; 6] =
 
 /// Where a cell is among the others.
 pub(super) struct Place {
-    /// What has to be the same.
+    /// The facts that have to be the same.
     group: String,
-    /// What may differ, in a fixed order.
+    /// The numbers that may differ, in a fixed order.
     numbers: Vec<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// What the neighbours of a cell that are `known` say of it.
+/// The guess for a cell from its neighbours that are `known`.
 pub(super) fn guess(
     places: &[Place],
     cells: &Cells,

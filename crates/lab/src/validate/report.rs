@@ -49,7 +49,7 @@ pub(super) fn parts(validation: &Validation) -> Vec<(String, bool)> {
     }
 }
 
-/// What a reader has to know beside the figures.
+/// Notes for the reader beside the figures.
 pub(super) fn notes(validation: &Validation) -> Vec<String> {
     let Validation { cells, free, resumed, .. } = validation;
     let mut notes = Vec::new();

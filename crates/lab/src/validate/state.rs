@@ -17,7 +17,7 @@ pub(super) struct StateFile {
     file: Option<Mutex<File>>,
 }
 
-/// What predictions depend on, beside the load.
+/// The settings that predictions depend on, beside the load.
 fn head(spec: &DeviceSpec, options: &RunOptions) -> Value {
     json!({
         "zonal": env!("CARGO_PKG_VERSION"),
@@ -28,7 +28,7 @@ fn head(spec: &DeviceSpec, options: &RunOptions) -> Value {
     })
 }
 
-/// What identifies a load.
+/// The key of a load.
 fn key(load: &Load) -> String {
     format!("{load:?}")
 }

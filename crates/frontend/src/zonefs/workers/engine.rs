@@ -33,7 +33,7 @@ struct InFlight {
     on_done: OnDone,
 }
 
-/// What a bio is for.
+/// The purpose of a bio.
 enum IoStep {
     Read(ReadPlan),
     Write(WritePlan),

@@ -294,7 +294,7 @@ impl Worker {
     }
 }
 
-/// What a worker's thread serves.
+/// The frontend that a worker's thread serves.
 struct WorkerThread<'a> {
     worker: &'a Worker,
     /// The inbox has to wait: an operation has the worker to itself.
