@@ -271,7 +271,8 @@ impl Task {
         let verifier = Verifier::new(&self.job, self.clone, seeds, zbd, zone_size);
         // Verification comes after each loop.
         let (bytes, loops) = match &verifier {
-            Some(_) if self.job.random && self.job.norandommap => (region.io_size, self.job.loops),
+            // It ends with the region, wherever that is: of a job that reads and writes, in one direction.
+            Some(_) if self.ends_with_region() => (region.io_size, self.job.loops),
             Some(_) => (region.io_size.min(region.len()), self.job.loops),
             None => (self.amount(region), 1),
         };
@@ -295,6 +296,12 @@ impl Task {
         runner.set_status(self.status.clone());
         runner.set_order(self.order.clone());
         runner
+    }
+
+    /// Whether the generator says when the region ends, or no end of it ends a loop.
+    fn ends_with_region(&self) -> bool {
+        let Job { random, norandommap, ref fs, .. } = *self.job;
+        if random { norandommap } else { fs.nrfiles.is_none_or(|files| files == 1) }
     }
 
     /// Bytes of I/O in all loops. As in fio each loop goes through the region once if `io_size` is more

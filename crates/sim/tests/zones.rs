@@ -478,4 +478,7 @@ fn jobs_that_verify_begin_again_until_they_have_done_their_size() {
     let options =
         "rw=randwrite\nsize=2432k\nio_size=6400k\nnumber_ios=60\nloops=2\nverify_backlog=14";
     assert_eq!(counts(plain, options), [66, 66]);
+    let options = "rw=rw\nsize=1m\nio_size=2m\nrwmixread=50";
+    let [read, written] = counts(plain, options);
+    assert!(written == 16 && read > 16, "one direction reaches the end first: {read}, {written}");
 }
