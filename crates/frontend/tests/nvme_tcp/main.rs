@@ -1,5 +1,6 @@
 //! NVMe/TCP on the loopback: both ends, and misbehaving peers.
 mod access;
+mod ana_events;
 mod auth;
 #[path = "../held_reads/mod.rs"]
 mod held_reads;
