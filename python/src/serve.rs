@@ -2,15 +2,19 @@
 use crate::device::EPERM;
 use crate::error::bad_input;
 use anyhow::{Context, Result};
-use pyo3::exceptions::PyPermissionError;
+use pyo3::exceptions::{PyPermissionError, PyTimeoutError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use zonal_backend::{Notices, OpenOptions, Stack};
 use zonal_blk::QueueOptions;
 use zonal_lab::devices::named_scheduler;
 use zonal_os::fork::OfProcess;
-use zonal_serve::Running;
+use zonal_serve::{Running, ServeError};
+
+/// How long a server may take to end, as by default `zonal serve`.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A device that is being served. `with` stops it.
 #[pyclass(module = "zonal", frozen)]
@@ -103,14 +107,19 @@ impl Server {
         self.locations.clone()
     }
 
-    /// Ends the exports, once I/O in flight has completed, and closes the device.
+    /// Ends the exports, once I/O in flight has completed, and closes the device. Raises TimeoutError if
+    /// that takes longer than ten seconds: it ends by itself then.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let running = self
             .running
             .get()
             .map_err(|error| PyPermissionError::new_err((EPERM, format!("server: {error}"))))?;
         let take = || running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| take().map_or(Ok(()), Running::stop)).map_err(bad_input)
+        let stop = || take().map_or(Ok(()), |running| running.stop_within(STOP_LIMIT));
+        py.detach(stop).map_err(|error| match error {
+            ServeError::Busy(_) => PyTimeoutError::new_err(error.to_string()),
+            error => bad_input(error),
+        })
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -56,7 +56,11 @@ impl From<StackError> for Error {
 
 impl From<ServeError> for Error {
     fn from(error: ServeError) -> Self {
-        Error::new(of_system(&error).unwrap_or(libc::EINVAL), chain(&error))
+        let errno = match &error {
+            ServeError::Busy(_) => Some(libc::ETIMEDOUT),
+            error => of_system(error),
+        };
+        Error::new(errno.unwrap_or(libc::EINVAL), chain(&error))
     }
 }
 

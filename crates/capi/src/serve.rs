@@ -4,6 +4,7 @@ use crate::error::{Error, Result, guard};
 use crate::handles::Handles;
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use zonal_backend::{OpenOptions, Stack};
 use zonal_blk::QueueOptions;
 use zonal_serve::{Running, Server, Stopper};
@@ -149,8 +150,12 @@ pub extern "C" fn zonal_server_wait(server: c_int) -> c_int {
     })
 }
 
+/// How long a server may take to end, as by default `zonal serve`.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
 /// Ends a server, once I/O in flight has completed, and closes its device. Returns 0, or -1 with
-/// `EBADF`.
+/// `EBADF`, or with `ETIMEDOUT` if that takes longer than ten seconds: the server ends by itself then, and
+/// its device is in use until it has.
 #[unsafe(no_mangle)]
 pub extern "C" fn zonal_server_stop(server: c_int) -> c_int {
     guard(|| {
@@ -158,7 +163,7 @@ pub extern "C" fn zonal_server_stop(server: c_int) -> c_int {
         // A thread that waits has the lock until then.
         served.stopper.stop();
         if let Some(running) = served.running().take() {
-            running.stop()?
+            running.stop_within(STOP_LIMIT)?
         }
         Ok(0)
     })

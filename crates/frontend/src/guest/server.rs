@@ -1,4 +1,5 @@
 //! A server of virtual machines: a listening socket, and a thread that has one client at a time.
+use super::closer;
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -166,6 +167,7 @@ impl<S: GuestEndpoint> Serving<S> {
         (0..MAX_LAST).any(|_| !self.endpoint.poll_session(now));
         if self.endpoint.is_connected() {
             tracing::warn!("{}: a second client was turned away", S::NAME);
+            closer::close(socket);
         } else if !self.endpoint.is_quiescent() {
             self.clients.next = Some(socket);
             return false;

@@ -1,4 +1,5 @@
 //! A client's Unix socket: messages with their descriptors in, bytes out. Nothing blocks.
+use super::closer;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -19,6 +20,8 @@ use zonal_os::poll::WaitSet;
 pub const PATIENCE: Nanos = Nanos(10_000_000_000);
 /// Descriptors that a message may have.
 pub const MAX_FDS: usize = 8;
+/// Descriptors that can be received together: what the kernel has no room for, it closes, which may wait.
+const MAX_RECEIVED: usize = 253;
 
 /// Why a socket cannot be used any more.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +34,8 @@ pub enum SocketError {
     TooManyFds,
     #[error("found a part of a message and no more for {} s", PATIENCE.0 / 1_000_000_000)]
     Unfinished,
+    #[error("{} descriptors of clients wait to be closed", closer::MAX_CLOSING)]
+    Unclosed,
     #[error("it has taken none of its replies for {} s", PATIENCE.0 / 1_000_000_000)]
     Unread,
 }
@@ -58,7 +63,8 @@ pub struct Message<H> {
 /// A client's socket, with messages that begin with an `H`.
 pub struct MessageSocket<H> {
     header: PhantomData<H>,
-    socket: UnixStream,
+    /// `None` while it is dropped.
+    socket: Option<UnixStream>,
     /// The message that is being received.
     received: Vec<u8>,
     fds: Vec<OwnedFd>,
@@ -76,7 +82,7 @@ impl<H: MessageHeader> MessageSocket<H> {
     pub fn new(socket: UnixStream) -> Self {
         MessageSocket {
             header: PhantomData,
-            socket,
+            socket: Some(socket),
             received: Vec::new(),
             fds: Vec::new(),
             begun: None,
@@ -84,6 +90,10 @@ impl<H: MessageHeader> MessageSocket<H> {
             untaken: None,
             unsent_fd: None,
         }
+    }
+
+    fn socket(&self) -> &UnixStream {
+        self.socket.as_ref().expect("it is taken when it is dropped only")
     }
 
     /// When the client has been too slow.
@@ -95,10 +105,10 @@ impl<H: MessageHeader> MessageSocket<H> {
     /// Waits until the client takes what is unsent, and with `reads` for what it sends.
     pub fn wait_fds(&self, reads: bool, set: &mut WaitSet) {
         if reads {
-            set.read(self.socket.as_raw_fd());
+            set.read(self.socket().as_raw_fd());
         }
         if self.has_unsent() {
-            set.write(self.socket.as_raw_fd());
+            set.write(self.socket().as_raw_fd());
         }
     }
 
@@ -137,13 +147,17 @@ impl<H: MessageHeader> MessageSocket<H> {
 
     /// Receives up to `missing` bytes. Returns false if there are none yet.
     fn receive_part(&mut self, missing: usize) -> Result<bool, SocketError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        if closer::is_full() {
+            return Err(SocketError::Unclosed);
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_RECEIVED))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let before = self.received.len();
         self.received.resize(before + missing, 0);
         let mut data = [IoSliceMut::new(&mut self.received[before..])];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let received = recvmsg(&self.socket, &mut data, &mut control, flags);
+        let received =
+            recvmsg(self.socket.as_ref().expect("a socket"), &mut data, &mut control, flags);
         let len = received.as_ref().map_or(0, |received| received.bytes);
         self.received.truncate(before + len);
         let received = match received {
@@ -152,10 +166,15 @@ impl<H: MessageHeader> MessageSocket<H> {
             Err(Errno::CONNRESET) => return Err(SocketError::Closed),
             Err(error) => return Err(SocketError::Failed(error)),
         };
+        // None of them is closed here.
+        let mut usable = Vec::new();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.fds.extend(fds);
+                usable.extend(fds.map(closer::usable));
             }
+        }
+        for fd in usable {
+            self.fds.push(fd.map_err(|_| SocketError::Failed(Errno::MFILE))?);
         }
         if received.flags.contains(ReturnFlags::CTRUNC) || self.fds.len() > MAX_FDS {
             return Err(SocketError::TooManyFds);
@@ -198,7 +217,7 @@ impl<H: MessageHeader> MessageSocket<H> {
             assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room for one");
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match sendmsg(&self.socket, &[IoSlice::new(&self.unsent)], &mut control, flags) {
+        match sendmsg(self.socket(), &[IoSlice::new(&self.unsent)], &mut control, flags) {
             Ok(sent) => {
                 self.unsent.drain(..sent);
                 self.unsent_fd = None;
@@ -211,10 +230,22 @@ impl<H: MessageHeader> MessageSocket<H> {
     }
 }
 
+impl<H> Drop for MessageSocket<H> {
+    fn drop(&mut self) {
+        // With the descriptors of messages that were not received.
+        self.socket.take().into_iter().for_each(closer::close);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::sockopt::set_socket_linger;
     use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     /// The header of messages with one byte more.
     type Byte = [u8; 1];
@@ -227,12 +258,69 @@ mod tests {
         }
     }
 
-    fn send_fd(to: &UnixStream, bytes: &[u8], fd: &UnixStream) {
+    fn send_fd(to: &UnixStream, bytes: &[u8], fd: &impl AsFd) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = [fd.as_fd()];
         assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
         sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).expect("sent");
+    }
+
+    /// A connection of TCP with data that its peer does not read: to close its last descriptor takes an
+    /// hour, or until the peer goes.
+    fn lingering() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("a port");
+        let mut sender = TcpStream::connect(address).expect("it listens");
+        let (peer, _) = listener.accept().expect("a connection");
+        sender.set_nonblocking(true).expect("a socket");
+        while sender.write(&[0; 1 << 16]).is_ok() {}
+        set_socket_linger(&sender, Some(Duration::from_secs(3600))).expect("a socket");
+        (sender, peer)
+    }
+
+    /// Fails if something takes long.
+    #[track_caller]
+    fn waits_for_nobody(work: impl FnOnce() + Send + 'static) {
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || {
+            work();
+            done.send(()).expect("the test waits");
+        });
+        ended.recv_timeout(Duration::from_secs(60)).expect("nothing waits for the peer");
+    }
+
+    #[test]
+    fn descriptors_that_take_long_to_close_delay_nobody() {
+        let (ours, client) = UnixStream::pair().expect("sockets");
+        let mut socket = MessageSocket::<Byte>::new(ours);
+        let (sent, peer) = lingering();
+        send_fd(&client, &[1, 2], &sent);
+        // The last one is that of the message.
+        drop(sent);
+        let message = socket.receive(Nanos(5)).expect("a message").expect("all of it");
+        assert_eq!(message.fds.len(), 1);
+        waits_for_nobody(|| drop(message));
+        // One that is never received.
+        let (sent, other_peer) = lingering();
+        send_fd(&client, &[1], &sent);
+        drop((sent, client));
+        waits_for_nobody(|| drop(socket));
+        drop((peer, other_peer));
+    }
+
+    #[test]
+    fn message_that_does_not_end_in_time_disconnects_its_client() {
+        let (ours, client) = UnixStream::pair().expect("sockets");
+        let mut socket = MessageSocket::<Byte>::new(ours);
+        let (pipe, _other) = std::io::pipe().expect("a pipe");
+        send_fd(&client, &[1], &pipe);
+        assert!(socket.receive(Nanos(5)).expect("a part").is_none());
+        let due = Nanos(5) + PATIENCE;
+        assert_eq!(socket.next_event(), Wake::At(due));
+        assert!(socket.receive(due - Nanos(1)).expect("a part").is_none());
+        let error = socket.receive(due).expect_err("it took too long");
+        assert!(matches!(error, SocketError::Unfinished), "{error}");
     }
 
     #[test]
@@ -241,12 +329,16 @@ mod tests {
         let mut socket = MessageSocket::<Byte>::new(ours);
         send_fd(&client, &[1], &client);
         drop(client);
-        assert!(socket.receive(Nanos(5)).expect("a part").is_none());
-        let due = Nanos(5) + PATIENCE;
-        assert_eq!(socket.next_event(), Wake::At(due));
-        assert!(socket.receive(due - Nanos(1)).expect("a part").is_none());
-        let error = socket.receive(due).expect_err("it took too long");
-        assert!(matches!(error, SocketError::Unfinished), "{error}");
+        // It is not kept, so the client is seen to be gone.
+        waits_for_nobody(move || {
+            let error = loop {
+                match socket.receive(Nanos(5)) {
+                    Ok(_) => thread::yield_now(),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, SocketError::Closed), "{error}");
+        });
     }
 
     #[test]
