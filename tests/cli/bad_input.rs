@@ -71,6 +71,7 @@ fn files_that_may_never_end_are_refused() {
         mknodat(CWD, dir.path().join(name), kind, mode, 0).expect("a FIFO");
     };
     ["fifo", "fifo.toml", "fifo.img"].into_iter().for_each(fifo);
+    let dir = dir.with("long.toml", &"#\n".repeat((1 << 19) + 1));
     let regular = "expected a regular file";
     let cannot_read = "cannot read the device profile";
     for (args, message) in [
@@ -83,6 +84,12 @@ fn files_that_may_never_end_are_refused() {
         (
             &["run", "--device=fifo.toml", "ok.fio"],
             format!("device fifo.toml: fifo.toml: {cannot_read}: found a FIFO, {regular}"),
+        ),
+        (
+            &["run", "--device=long.toml", "ok.fio"],
+            format!(
+                "device long.toml: long.toml: {cannot_read}: found more than 1 MiB, expected less"
+            ),
         ),
         (
             &["create", "a.img", "--profile", "fifo.toml"],

@@ -224,3 +224,33 @@ impl HwQueue for Queue {
         abort
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zonal_blk::{Bio, Buf, QueueOptions};
+    use zonal_device::device_spec;
+
+    #[test]
+    fn what_was_recorded_is_written_when_the_device_is_flushed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let header = Header::of_disk("disk", Sector(2048), 512).expect("a disk");
+        let recorder = Recorder::create(&dir.path().join("log"), &header).expect("a log");
+        let spec = device_spec::parse("null:zoned=false,size=1M,lba=512,memory=true");
+        let inner = device_spec::build(&spec.expect("a spec")).expect("a device");
+        let device = RecordDevice::new(inner, Arc::clone(&recorder));
+        let queue = zonal_blk::Queue::attach(Arc::new(device), QueueOptions::default());
+        let mut channel = queue.expect("a queue").channel().expect("a hardware queue");
+        let mut done = Vec::new();
+        for bio in [
+            Bio::write(Sector(0), Buf::from(&[1; 512][..]), 0),
+            Bio::new(Op::Flush, Sector(0), 0, 1),
+        ] {
+            channel.submit(Nanos(0), bio);
+            channel.poll(Nanos(0), &mut done);
+        }
+        assert_eq!(done.len(), 2);
+        assert!(recorder.state().writer.as_ref().expect("it records").is_flushed());
+        assert_eq!(recorder.finish().expect("a log").expect("it recorded").events, 4);
+    }
+}

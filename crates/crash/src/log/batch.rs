@@ -45,6 +45,12 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// Whether there is nothing in it.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// Adds the blocks of `data` to a command, whose event is the next one.
     pub(super) fn add_blocks(&mut self, command: &mut Command, data: &[u8], lba: usize) {
         for block in data.chunks(lba) {

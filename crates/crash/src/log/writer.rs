@@ -74,6 +74,12 @@ impl Writer {
         }
     }
 
+    /// Whether the thread has everything.
+    #[cfg(test)]
+    pub(crate) fn is_flushed(&self) -> bool {
+        batch(&self.batch).is_empty()
+    }
+
     /// Has the thread write what there is, soon.
     pub fn flush(&mut self) {
         let next = self.used.try_recv().unwrap_or_default();
