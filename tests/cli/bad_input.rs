@@ -228,7 +228,7 @@ fn bad_device_option_is_reported_with_its_value_and_rule() {
         ("null:size=1G", "option `size` found with zoned=true, expected with zoned=false"),
         (
             "disk",
-            "unknown device `disk`, expected `null`, `hdd`, `zns` or a profile (smr-30t, smr-30t-mpi3mr, \
+            "unknown device `disk`, expected `null`, `hdd`, `zns`, `ssd` or a profile (smr-30t, smr-30t-mpi3mr, \
              smr-20t, smr-20t-512e, sata-2009, zns-1t, zn540), each also with `:option=value,...`, or `NAME.toml`",
         ),
         ("zns-1t:max_active=905", "option `max_active`: found 905, expected at most zones=904"),

@@ -4,7 +4,7 @@ use crate::flash::FlashTraceSink;
 use crate::hdd::{HeadState, HeadTraceSink};
 use crate::image::Superblock;
 use std::sync::Weak;
-use zonal_blk::{Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{Bytes, Device, Nanos, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// A device that describes itself and counts what it does.
 ///
@@ -29,6 +29,11 @@ pub trait DeviceControl: Device {
     /// The device's counts since it was created.
     fn stats(&self) -> DeviceStats {
         self.inner_control().map_or_else(DeviceStats::default, |inner| inner.stats())
+    }
+
+    /// What the translation layer has done since the first command; `None` for a device without one.
+    fn translation(&self) -> Option<TranslationStats> {
+        self.inner_control()?.translation()
     }
 
     /// How full or busy parts of the device are now.
@@ -194,6 +199,32 @@ pub struct DeviceStats {
     pub counts: Vec<(&'static str, u64)>,
     /// Busy time by activity; activities may overlap.
     pub times: Vec<(&'static str, Nanos)>,
+}
+
+/// What a flash translation layer has done, and the superblocks that it has left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TranslationStats {
+    /// What the host wrote, in whole pages.
+    pub host: Bytes,
+    /// What was written to the flash for that: the host's pages, and those that were collected.
+    pub media: Bytes,
+    /// What the host discarded while it had data.
+    pub discarded: Bytes,
+    /// Superblocks that were erased.
+    pub erased_superblocks: u64,
+    /// What of the host's data had to wait in the buffer for the collection.
+    pub waited: Bytes,
+    /// Superblocks that are erased and hold nothing.
+    pub free_superblocks: u32,
+    /// All superblocks.
+    pub superblocks: u32,
+}
+
+impl TranslationStats {
+    /// Bytes written to the flash for each that the host wrote; 1 before the first.
+    pub fn write_amplification(&self) -> f64 {
+        if self.host.0 == 0 { 1.0 } else { self.media.0 as f64 / self.host.0 as f64 }
+    }
 }
 
 /// How full or busy a part of a device is.

@@ -1,10 +1,11 @@
 //! Emulated zoned devices after [`zonal_blk::Device`].
 //!
-//! The five types to know:
+//! The six types to know:
 //!
 //! - [`NullDevice`]: a zoned or regular device that takes no time unless configured to.
 //! - [`HddDevice`]: a rotating disk, conventional or host-managed shingled.
 //! - [`ZnsDevice`]: an NVMe flash drive with zones.
+//! - [`SsdDevice`]: an NVMe flash drive without, on the same flash.
 //! - [`ImageDevice`]: a zoned device in a file.
 //! - [`Zones`]: the zone state machine that they all use.
 //!
@@ -13,6 +14,7 @@
 //!                                               |
 //!  Request  ->  hardware queue  ->  hdd         hdd      link, buffer, head: when a command completes
 //!                               or  zns         zns      controller, buffer, dies: likewise
+//!                               or  ssd         ssd      likewise, with a translation layer
 //!                               or  null        null     when commands are due, and in which order
 //!                                     \
 //!                                   storage              applies a command to zones and data
@@ -56,5 +58,6 @@ pub use device_spec::{DeviceSpec, SpecError};
 pub use hdd::{HddConfig, HddDevice};
 pub use image::ImageDevice;
 pub use null::{NullConfig, NullDevice};
+pub use ssd::{SsdConfig, SsdDevice};
 pub use zns::{ZnsConfig, ZnsDevice};
 pub use zones::{ResourceCounts, ZoneLayout, Zones};

@@ -90,6 +90,25 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
     whole.ok_or(QuantityError::TooLarge)
 }
 
+/// Parses a share in thousandths of a percent: a number, with up to three decimals, and `%`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_percent(text: &str) -> Result<u64, QuantityError> {
+    let number = text.strip_suffix('%').ok_or(QuantityError::Malformed)?;
+    // A rate in kB/s has as many decimals.
+    parse_rate(&format!("{number}kB/s"))
+}
+
+/// Formats a share in thousandths of a percent: `7%`, `12.5%`.
+pub fn format_percent(thousandths: u64) -> String {
+    let decimals = format!("{:03}", thousandths % 1000);
+    match decimals.trim_end_matches('0') {
+        "" => format!("{}%", thousandths / 1000),
+        decimals => format!("{}.{decimals}%", thousandths / 1000),
+    }
+}
+
 /// Splits a text into its leading digits and the rest.
 fn split(text: &str) -> Result<(u64, &str), QuantityError> {
     let end = text.find(|c: char| !c.is_ascii_digit());
@@ -213,5 +232,18 @@ mod tests {
         assert_eq!(format_size(256 << 20), "256MiB");
         assert_eq!(format_time(10_000), "10us");
         assert_eq!(format_rate(244_500_000), "244.5MB/s");
+    }
+
+    #[test]
+    fn shares_are_read_as_they_are_shown() {
+        for (text, expected) in
+            [("7%", Ok(7000)), ("12.5%", Ok(12_500)), ("0%", Ok(0)), ("0.125%", Ok(125))]
+        {
+            assert_eq!(parse_percent(text), expected, "{text}");
+            assert_eq!(expected.map(format_percent).as_deref(), Ok(text));
+        }
+        for text in ["7", "%", "7.%", "7.1234%", "-1%", "7%%"] {
+            assert_eq!(parse_percent(text), Err(Malformed), "{text}");
+        }
     }
 }

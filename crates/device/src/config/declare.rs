@@ -15,7 +15,8 @@
 /// of an [`option_words!`] type. A field of type `Option` has its default in words and is `None`
 /// unless it is given.
 ///
-/// Each kind has `memory` and `written`, which are added, and has to have `lba`.
+/// Each kind has `memory`, which is added, and has to have `lba`. One that can have zones also has
+/// `written`; one that cannot says `without zones` in place of its scopes.
 macro_rules! device_options {
     (
         $kind:literal: $device:ty, profiles $profiles:tt, scopes $scopes:expr;
@@ -30,6 +31,32 @@ macro_rules! device_options {
                 Any memory: bool = Flag("false"), "whether data are kept, in memory";
                 Zoned written: $crate::config::WrittenZones = Zones("0%"),
                     "zones that are written to their end, such as 100% or 0-99+200";
+            }
+        }
+
+        impl $config {
+            fn written_zones(&self) -> &$crate::config::WrittenZones {
+                &self.written
+            }
+        }
+    };
+    (
+        $kind:literal: $device:ty, profiles $profiles:tt, without zones;
+        $(#[$outer:meta])* pub struct $config:ident { $($entries:tt)* }
+    ) => {
+        $crate::config::device_options! {
+            @kind $kind: $device, $profiles, ["", ""], $config
+        }
+        $crate::config::device_options! {
+            @all $device, $(#[$outer])* $config {
+                $($entries)*
+                Any memory: bool = Flag("false"), "whether data are kept, in memory";
+            }
+        }
+
+        impl $config {
+            fn written_zones(&self) -> &$crate::config::WrittenZones {
+                &$crate::config::WrittenZones::NONE
             }
         }
     };
@@ -116,7 +143,7 @@ macro_rules! device_options {
             }
 
             fn written(&self) -> &$crate::config::WrittenZones {
-                &self.written
+                self.written_zones()
             }
 
             fn validate(&self) -> Result<(), $crate::config::ConfigError> {
@@ -131,7 +158,7 @@ macro_rules! device_options {
                 std::sync::Arc<dyn $crate::control::DeviceControl>,
                 $crate::config::ConfigError,
             > {
-                Ok($crate::storage::with_written(<$device>::new(self)?, &self.written))
+                Ok($crate::storage::with_written(<$device>::new(self)?, self.written_zones()))
             }
 
             fn boxed(&self) -> Box<dyn $crate::config::DeviceConfig> {

@@ -1,7 +1,7 @@
 //! An option of a device: how its value is written, which values it may have, what it does.
 use crate::quantity::{
-    QuantityError, format_rate, format_size, format_time, parse_count, parse_rate, parse_size,
-    parse_time,
+    QuantityError, format_percent, format_rate, format_size, format_time, parse_count,
+    parse_percent, parse_rate, parse_size, parse_time,
 };
 use std::ops::RangeInclusive;
 use zonal_blk::{Bytes, Nanos};
@@ -17,10 +17,14 @@ pub enum Unit {
     Time,
     /// Bytes per second, in powers of 1000.
     Rate,
+    /// Thousandths of a percent, written in percent.
+    Percent,
     /// `true` or `false`.
     Flag,
     /// Zones, as [`Written`](super::written::Written) reads them.
     Zones,
+    /// What a drive has been written with, as [`Prefill`](crate::ssd::Prefill) reads it.
+    Fill,
     /// One of these words; its value is its index.
     Choice(&'static [&'static str]),
 }
@@ -33,8 +37,10 @@ impl Unit {
             Unit::Size => "size",
             Unit::Time => "time",
             Unit::Rate => "rate",
+            Unit::Percent => "percent",
             Unit::Flag => "flag",
             Unit::Zones => "zones",
+            Unit::Fill => "fill",
             Unit::Choice(_) => "word",
         }
     }
@@ -46,9 +52,13 @@ impl Unit {
             Unit::Size => "a size such as 4096, 64K or 256M".to_owned(),
             Unit::Time => "a time such as 500ns, 10us or 8ms".to_owned(),
             Unit::Rate => "a rate such as 245MB/s or 244.5MB/s".to_owned(),
+            Unit::Percent => "a share such as 7% or 12.5%".to_owned(),
             Unit::Flag => "true or false".to_owned(),
             Unit::Zones => {
                 "`100%`, another share of the zones, or zones such as 0-99+200".to_owned()
+            }
+            Unit::Fill => {
+                "`empty`, `sequential`, or `random:N` for N drive writes up to 1000".to_owned()
             }
             Unit::Choice(words) => words.join(" or "),
         }
@@ -57,7 +67,8 @@ impl Unit {
     /// Formats a value.
     pub fn show(self, value: u64) -> String {
         match self {
-            Unit::Count | Unit::Zones => value.to_string(),
+            Unit::Count | Unit::Zones | Unit::Fill => value.to_string(),
+            Unit::Percent => format_percent(value),
             Unit::Size => format_size(value),
             Unit::Time => format_time(value),
             Unit::Rate => format_rate(value),
@@ -79,7 +90,8 @@ impl Unit {
             Unit::Size => parse_size(text),
             Unit::Time => parse_time(text),
             Unit::Rate => parse_rate(text),
-            Unit::Zones => Err(QuantityError::Malformed),
+            Unit::Percent => parse_percent(text),
+            Unit::Zones | Unit::Fill => Err(QuantityError::Malformed),
             Unit::Choice(words) => {
                 let known = words.iter().position(|word| *word == text);
                 known.map(|at| at as u64).ok_or(QuantityError::Malformed)

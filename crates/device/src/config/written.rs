@@ -29,6 +29,9 @@ impl WrittenZones {
         WrittenZones(Choice::Share(100))
     }
 
+    /// No zones.
+    pub(crate) const NONE: WrittenZones = WrittenZones(Choice::Share(0));
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == WrittenZones::default()

@@ -1,9 +1,9 @@
 //! The kinds of device that a spec can name. A new kind is added to [`KINDS`].
 use crate::config::DeviceKind;
-use crate::{hdd, null, zns};
+use crate::{hdd, null, ssd, zns};
 
 /// In the order of the help text.
-static KINDS: [&DeviceKind; 3] = [&null::KIND, &hdd::KIND, &zns::KIND];
+static KINDS: [&DeviceKind; 4] = [&null::KIND, &hdd::KIND, &zns::KIND, &ssd::KIND];
 
 /// The kinds of device, in the order of the help text.
 pub fn kinds() -> impl Iterator<Item = &'static DeviceKind> {

@@ -13,7 +13,7 @@ mod help;
 mod kinds;
 mod parser;
 
-use crate::config::{ConfigError, DeviceConfig, ZoneStates};
+use crate::config::{ConfigError, DeviceConfig, ZoneStates, rule};
 pub use crate::config::{OptionInfo, Scope, Unit, WrittenZones};
 use crate::control::DeviceControl;
 pub use help::help;
@@ -81,6 +81,11 @@ impl DeviceSpec {
     /// # Errors
     /// The device has no such zones.
     pub fn with_written(mut self, written: &WrittenZones) -> Result<Self, SpecError> {
+        if self.0.kind().option("written").is_none() {
+            let rule =
+                rule("written", written.is_empty(), written, || "a device with zones".to_owned());
+            return Ok(rule.map(|()| self)?);
+        }
         self.0.set("written", &written.to_string()).expect("zones are read as they are shown");
         self.0.validate()?;
         Ok(self)

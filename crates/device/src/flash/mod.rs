@@ -2,12 +2,16 @@
 //! program and erase, their channels, and the events of a drive in the order of their times.
 mod dies;
 mod event_queue;
+mod port;
 mod slots;
+mod stream;
 mod trace;
 
 pub(crate) use dies::{CODEWORD, DieOp, DieStep, Flash, Suspend};
 pub(crate) use event_queue::{CommandId, Event, EventQueue};
+pub(crate) use port::{Controller, Port, Queues};
 pub(crate) use slots::{Slot, Slots};
+pub(crate) use stream::{Stream, Streams};
 pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::{Bytes, Nanos};
 
@@ -42,7 +46,34 @@ pub(crate) struct Nand {
 impl Nand {
     /// What a die programs at once: a page of each bit of a cell, in all planes.
     pub(crate) fn unit(&self) -> Bytes {
-        Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
+        Bytes(self.row().0 * u64::from(self.cell_pages))
+    }
+
+    /// What a die senses at once: a page of all planes.
+    pub(crate) fn row(&self) -> Bytes {
+        Bytes(self.page.0 * u64::from(self.planes))
+    }
+
+    /// Bytes up to which a drive reads ahead of a stream on so many dies: a row of each.
+    pub(crate) fn read_ahead_window(&self, dies: u32) -> Bytes {
+        Bytes(self.row().0 * u64::from(dies))
+    }
+
+    /// Bytes per second at which a drive reads ahead: as many units as the window has are read at
+    /// once, each page by page on its die.
+    pub(crate) fn read_ahead_rate(&self, dies: u32) -> Bytes {
+        let transfer = self.transfer_time + time_of(self.row().0, self.channel_rate);
+        let shared = u64::from(self.dies.div_ceil(self.channels));
+        let unit = u64::from(self.cell_pages) * (self.page_read.0 + shared * transfer.0);
+        let bytes = u128::from(self.read_ahead_window(dies).0) * 1_000_000_000;
+        Bytes(u64::try_from(bytes / u128::from(unit.max(1))).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// Bytes per second that so many dies take in long writes.
+    pub(crate) fn write_rate(&self, dies: u32) -> Bytes {
+        let cycle = self.program + time_of(self.unit().0, self.channel_rate);
+        let bytes = u128::from(self.unit().0) * u128::from(dies) * 1_000_000_000;
+        Bytes(u64::try_from(bytes / u128::from(cycle.0)).unwrap_or(u64::MAX))
     }
 }
 
@@ -79,8 +110,13 @@ pub(crate) fn time_of(bytes: u64, rate: Bytes) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Units of 96 KiB in two planes.
+    pub(crate) fn nand() -> Nand {
+        crate::ZnsConfig::default().nand()
+    }
 
     #[test]
     fn a_transfer_takes_the_time_of_its_own_length_whatever_the_last_one_had() {

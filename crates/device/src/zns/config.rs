@@ -2,7 +2,7 @@
 //! that contradict each other are refused.
 use super::ZnsDevice;
 use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
-use crate::flash::{Nand, Suspend, time_of};
+use crate::flash::{Nand, Suspend};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::zns_options::{ZrwaOptions, validate_extension, validate_zrwa};
 use crate::zones::ZoneLayout;
@@ -123,7 +123,7 @@ impl ZnsConfig {
     }
 
     /// The flash.
-    pub(super) fn nand(&self) -> Nand {
+    pub(crate) fn nand(&self) -> Nand {
         Nand {
             dies: self.dies,
             channels: self.channels,
@@ -167,31 +167,13 @@ impl ZnsConfig {
         Bytes(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
-    /// Bytes up to which a drive reads ahead of a stream: a page of all planes of each die of a zone.
-    pub(super) fn read_ahead_window(&self) -> Bytes {
-        Bytes(self.page.0 * u64::from(self.planes) * u64::from(self.zone_dies))
-    }
-
-    /// Bytes per second at which a drive reads ahead: as many units as the window has are read at
-    /// once, each page by page on its die.
-    pub(super) fn read_ahead_rate(&self) -> Bytes {
-        let row = self.page.0 * u64::from(self.planes);
-        let transfer = self.transfer_time + time_of(row, self.channel_rate);
-        let shared = u64::from(self.dies.div_ceil(self.channels));
-        let unit = u64::from(self.cell_pages) * (self.page_read.0 + shared * transfer.0);
-        let bytes = u128::from(self.read_ahead_window().0) * 1_000_000_000;
-        Bytes(u64::try_from(bytes / u128::from(unit.max(1))).unwrap_or(u64::MAX).max(1))
-    }
-
     /// Bytes per second that one zone takes in long writes, and what limits it.
     pub(super) fn sequential_rate(&self) -> (Bytes, &'static str) {
-        let cycle = self.program + time_of(self.unit().0, self.channel_rate);
-        let bytes = u128::from(self.unit().0) * u128::from(self.zone_dies) * 1_000_000_000;
-        let dies = u64::try_from(bytes / u128::from(cycle.0)).unwrap_or(u64::MAX);
+        let dies = self.nand().write_rate(self.zone_dies);
         let limits = [
             (self.link_rate, "link_rate"),
             (self.zone_rate, "zone_rate"),
-            (Bytes(dies), "transfers and programs of a zone's dies"),
+            (dies, "transfers and programs of a zone's dies"),
         ];
         let limits = limits.into_iter().filter(|(rate, _)| rate.0 > 0);
         limits.min_by_key(|(rate, _)| rate.0).expect("a cycle of the dies takes time")

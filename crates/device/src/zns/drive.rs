@@ -18,18 +18,16 @@ use super::ZnsConfig;
 use super::aging::Aging;
 use super::buffer::Buffer;
 use super::medium::{Effect, Medium};
-use super::stream::{Stream, Streams};
 use super::stripe::{Piece, Stripe};
 use crate::control::Lateness;
 use crate::flash::{
-    CODEWORD, CommandId, DieOp, DieStep, Event, EventQueue, Flash, FlashActivity, FlashEntry,
-    FlashTraceSink, Slot, Slots, Transfers, time_of,
+    CODEWORD, CommandId, Controller, DieOp, DieStep, Event, EventQueue, Flash, FlashActivity,
+    FlashEntry, FlashTraceSink, Queues, Slot, Slots, Stream, Streams, Transfers, time_of,
 };
 use crate::rng::Rng;
 use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_blk::{BioFlags, Bytes, Nanos, Op, Request, Sector, Status, Tag, ZoneCondition, ZoneNo};
 
 /// An outstanding command, or the place of one.
@@ -131,18 +129,10 @@ pub(super) struct Drive {
     flash: Flash,
     /// Scratch list of units to program, kept for its capacity.
     full: Vec<(u64, u64)>,
-    /// By hardware queue.
-    queues: Vec<QueueState>,
+    queues: Queues,
     trace: Option<FlashTraceSink>,
     /// `None` for a drive whose zones do not age.
     aging: Option<Box<Aging>>,
-}
-
-#[derive(Default)]
-struct QueueState {
-    done: Vec<Box<Request>>,
-    /// `done` is not empty.
-    has_done: Arc<AtomicBool>,
 }
 
 impl Drive {
@@ -164,7 +154,12 @@ impl Drive {
             free_at: Nanos(0),
             wakes: false,
             last_zone: None,
-            streams: Streams::new(config),
+            streams: Streams::new(
+                &config.nand(),
+                config.zone_dies,
+                config.reads,
+                config.read_ahead.then_some(config.zones),
+            ),
             link: Transfers::at(config.link_rate),
             zone_in: Transfers::at(config.zone_rate),
             read_link: Transfers::at(match config.read_link_rate {
@@ -172,7 +167,7 @@ impl Drive {
                 rate => rate,
             }),
             stream_link: Transfers::at(config.stream_rate),
-            ahead: Transfers::at(config.read_ahead_rate()),
+            ahead: Transfers::at(config.nand().read_ahead_rate(config.zone_dies)),
             slots: Slots::new(config.reads),
             reads_ahead: false,
             waiting_reads: VecDeque::new(),
@@ -181,20 +176,11 @@ impl Drive {
             buffer: Buffer::new(config),
             flash: Flash::new(&config.nand()),
             full: Vec::new(),
-            queues: Vec::new(),
+            queues: Queues::default(),
             trace: None,
             aging: Aging::new(config).map(Box::new),
             config: config.clone(),
         }
-    }
-
-    /// Opens a hardware queue. Returns its number, and the flag that says whether commands of its have
-    /// completed, which the queue reads without the lock.
-    pub(super) fn open_queue(&mut self) -> (usize, Arc<AtomicBool>) {
-        let state = QueueState::default();
-        let has_done = Arc::clone(&state.has_done);
-        self.queues.push(state);
-        (self.queues.len() - 1, has_done)
     }
 
     /// Sends what the dies do to `sink` from now on.
@@ -233,67 +219,9 @@ impl Drive {
         (0..self.config.dies).filter(|&die| self.flash.is_writing(die)).count() as u64
     }
 
-    /// Accepts a command from a hardware queue.
-    #[inline]
-    pub(super) fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
-        self.advance(now);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.commands.push(Command::default());
-            CommandId(u32::try_from(self.commands.len() - 1).expect("2^16 queues of 2^16 tags"))
-        });
-        let command = self.command(id);
-        command.request = Some(request);
-        command.queue = queue;
-        command.effect.clear();
-        command.generation = 0;
-        command.stream = Stream::None;
-        command.slot = Slot::Free;
-        command.pending_ops = 0;
-        command.arrived = false;
-        // Two threads may read slightly different clocks.
-        let now = self.now;
-        let waits = self.free_at > now || self.takes_turns || !self.stalled.is_empty();
-        if waits || !self.waiting.is_empty() {
-            self.waiting.push_back(id);
-        } else {
-            self.execute(id, now);
-        }
-        self.run_controller(now);
-    }
-
-    /// Appends the commands of a hardware queue that have completed by `now` to `done`.
-    #[inline]
-    pub(super) fn poll(&mut self, now: Nanos, queue: usize, done: &mut Vec<Box<Request>>) {
-        self.advance(now);
-        let state = &mut self.queues[queue];
-        match state.done.pop() {
-            Some(only) if state.done.is_empty() => done.push(only),
-            Some(last) => {
-                done.append(&mut state.done);
-                done.push(last);
-            }
-            None => {}
-        }
-        state.has_done.store(false, Ordering::Relaxed);
-    }
-
     /// Commands that completed late.
     pub(super) fn lateness(&self) -> Lateness {
         self.lateness
-    }
-
-    /// The time of the next event.
-    #[inline]
-    pub(super) fn next_event(&self) -> Option<Nanos> {
-        self.events.next()
-    }
-
-    /// The time before which no command completes unless others are started; `next` is that of the next
-    /// event. If that is the only one, of a read whose data have been read ahead, it is when the read
-    /// is done.
-    #[inline]
-    pub(super) fn next_completion(&mut self, next: Option<Nanos>) -> Option<Nanos> {
-        if self.reads_ahead { self.end_of_read().or(next) } else { next }
     }
 
     #[inline(never)]
@@ -337,19 +265,6 @@ impl Drive {
         // A finished zone is programmed to its end.
         let bytes = if cond == Full { u64::MAX } else { written.0 };
         self.buffer.reload_zone(zone, bytes, !matches!(cond, Full | ReadOnly | Offline));
-    }
-
-    /// Processes all events up to `now`.
-    #[inline]
-    fn advance(&mut self, now: Nanos) {
-        self.advances_to = now;
-        if self.events.next().is_some_and(|at| at <= now) {
-            self.process_events(now);
-        }
-        self.now = self.now.max(now);
-        if self.aging.is_some() {
-            self.age(now);
-        }
     }
 
     /// Does what the age of zones requires.
@@ -903,13 +818,68 @@ impl Drive {
         let request = command.request.take().expect("a command completes once");
         let length = Sector(request.nr_sectors().into()).to_bytes().0;
         self.free.push(id);
-        let queue = &mut self.queues[queue];
-        queue.done.push(request);
-        queue.has_done.store(true, Ordering::Release);
+        self.queues.complete(queue, request);
         self.lateness.count(1, self.now, self.advances_to);
         if op == Op::Read && executed {
             self.end_read(zone, length, slot);
         }
+    }
+}
+
+impl Controller for Drive {
+    fn queues(&mut self) -> &mut Queues {
+        &mut self.queues
+    }
+
+    #[inline]
+    fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
+        self.advance(now);
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.commands.push(Command::default());
+            CommandId(u32::try_from(self.commands.len() - 1).expect("2^16 queues of 2^16 tags"))
+        });
+        let command = self.command(id);
+        command.request = Some(request);
+        command.queue = queue;
+        command.effect.clear();
+        command.generation = 0;
+        command.stream = Stream::None;
+        command.slot = Slot::Free;
+        command.pending_ops = 0;
+        command.arrived = false;
+        // Two threads may read slightly different clocks.
+        let now = self.now;
+        let waits = self.free_at > now || self.takes_turns || !self.stalled.is_empty();
+        if waits || !self.waiting.is_empty() {
+            self.waiting.push_back(id);
+        } else {
+            self.execute(id, now);
+        }
+        self.run_controller(now);
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.advances_to = now;
+        if self.events.next().is_some_and(|at| at <= now) {
+            self.process_events(now);
+        }
+        self.now = self.now.max(now);
+        if self.aging.is_some() {
+            self.age(now);
+        }
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Nanos> {
+        self.events.next()
+    }
+
+    /// If the next event is the only one, of a read whose data have been read ahead, it is when the
+    /// read is done.
+    #[inline]
+    fn next_completion(&mut self, next: Option<Nanos>) -> Option<Nanos> {
+        if self.reads_ahead { self.end_of_read().or(next) } else { next }
     }
 }
 

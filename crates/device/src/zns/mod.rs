@@ -15,8 +15,6 @@
 //!
 //! The time of an event is known when its cause happens, so the drive is a queue of events to come,
 //! and every call from a hardware queue first processes the events that are due.
-//! The hardware queues share the drive behind one lock, taken once per call: a spin lock, since it is
-//! held for a few hundred instructions.
 //!
 //! `docs/models.md` lists the parameters, where they come from, and what the model leaves out.
 mod aging;
@@ -25,14 +23,13 @@ mod config;
 mod drive;
 mod kind;
 mod medium;
-mod stream;
 mod stripe;
 
 use crate::config::{ConfigError, rule};
 use crate::control::{
     CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, Level, MediumAccess,
 };
-use crate::flash::{FlashTraceSink, time_of};
+use crate::flash::{FlashTraceSink, Port, time_of};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 use crate::zones::Zones;
@@ -40,12 +37,10 @@ pub(crate) use config::KIND;
 pub use config::ZnsConfig;
 use drive::Drive;
 use medium::Medium;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use zonal_blk::lock::SpinLock;
 use zonal_blk::{
-    AgingLimits, Bytes, Device, HwQueue, Limits, Nanos, ReadBufs, Request, Status, Wake, Zone,
-    ZoneAging, ZoneCondition, ZoneExtensions, ZoneNo,
+    AgingLimits, Bytes, Device, HwQueue, Limits, Nanos, ReadBufs, Status, Zone, ZoneAging,
+    ZoneCondition, ZoneExtensions, ZoneNo,
 };
 
 /// A ZNS drive.
@@ -53,11 +48,7 @@ pub struct ZnsDevice {
     config: ZnsConfig,
     limits: Limits,
     medium: Arc<Medium>,
-    drive: SpinLock<Drive>,
-    /// The time of the drive's next event, to be read without the lock; `u64::MAX` for none.
-    next_event: AtomicU64,
-    /// The time before which no command completes, likewise.
-    next_completion: AtomicU64,
+    port: Arc<Port<Drive>>,
 }
 
 impl ZnsDevice {
@@ -96,16 +87,15 @@ impl ZnsDevice {
         let device = Self::with_storage(config, config.limits()?, ModelStorage::timing_only());
         for zone in (0..config.zones).map(ZoneNo) {
             let (written, cond) = state(zone);
-            device.with_drive(|drive| drive.load_zone(zone, written, cond));
+            device.port.with(|drive| drive.load_zone(zone, written, cond));
         }
         Ok(device)
     }
 
     fn with_storage(config: &ZnsConfig, limits: Limits, storage: ModelStorage) -> Self {
         let medium = Arc::new(Medium::new(config, storage));
-        let drive = SpinLock::new(Drive::new(config, Arc::clone(&medium)));
-        let [next_event, next_completion] = [u64::MAX; 2].map(AtomicU64::new);
-        ZnsDevice { config: config.clone(), limits, medium, drive, next_event, next_completion }
+        let port = Port::new(Drive::new(config, Arc::clone(&medium)));
+        ZnsDevice { config: config.clone(), limits, medium, port }
     }
 
     /// The drive's zones; `None` in a model of time.
@@ -115,19 +105,7 @@ impl ZnsDevice {
 
     /// Bytes in the write buffer.
     pub fn buffered(&self) -> Bytes {
-        Bytes(self.with_drive(|drive| drive.buffered()))
-    }
-
-    /// Has the drive do something, and publishes when its next event is.
-    #[inline]
-    fn with_drive<R>(&self, f: impl FnOnce(&mut Drive) -> R) -> R {
-        let mut drive = self.drive.lock();
-        let result = f(&mut drive);
-        let next = drive.next_event();
-        let time = |at: Option<Nanos>| at.map_or(u64::MAX, |at| at.0);
-        self.next_completion.store(time(drive.next_completion(next)), Ordering::Release);
-        self.next_event.store(time(next), Ordering::Release);
-        result
+        Bytes(self.port.with(|drive| drive.buffered()))
     }
 }
 
@@ -157,8 +135,7 @@ impl Device for ZnsDevice {
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
-        let (number, has_done) = self.with_drive(|drive| drive.open_queue());
-        Box::new(Queue { device: self, number, in_flight: 0, has_done })
+        self.port.open_queue()
     }
 }
 
@@ -173,59 +150,7 @@ impl ZoneAging for ZnsDevice {
     }
 
     fn age(&self, now: Nanos, changed: &mut Vec<ZoneNo>) -> Option<Nanos> {
-        self.with_drive(|drive| drive.zone_changes(now, changed))
-    }
-}
-
-/// A hardware queue of the drive. It takes the drive's lock only if there is something to do: most
-/// polls find that no event is due.
-struct Queue {
-    device: Arc<ZnsDevice>,
-    number: usize,
-    /// Commands that were started and not returned.
-    in_flight: usize,
-    /// The drive has completed some of them.
-    has_done: Arc<AtomicBool>,
-}
-
-impl HwQueue for Queue {
-    fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.in_flight += 1;
-        self.device.with_drive(|drive| drive.start(now, self.number, request));
-        Ok(())
-    }
-
-    fn poll(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        let is_due = now.0 >= self.device.next_event.load(Ordering::Acquire);
-        if !is_due && !self.has_done.load(Ordering::Acquire) {
-            return;
-        }
-        let before = done.len();
-        self.device.with_drive(|drive| drive.poll(now, self.number, done));
-        self.in_flight -= done.len() - before;
-    }
-
-    /// Any event may complete one of the queue's commands.
-    fn next_event(&self) -> Wake {
-        self.wake_at(&self.device.next_event)
-    }
-
-    fn next_completion(&self) -> Wake {
-        self.wake_at(&self.device.next_completion)
-    }
-}
-
-impl Queue {
-    #[inline]
-    fn wake_at(&self, next: &AtomicU64) -> Wake {
-        // Read before the flag: an event that another queue processes sets the flag, and is the next
-        // one until then.
-        let next = next.load(Ordering::Acquire);
-        match (self.in_flight, next) {
-            _ if self.has_done.load(Ordering::Acquire) => Wake::Now,
-            (0, _) | (_, u64::MAX) => Wake::Idle,
-            (_, at) => Wake::At(Nanos(at)),
-        }
+        self.port.with(|drive| drive.zone_changes(now, changed))
     }
 }
 
@@ -234,12 +159,12 @@ const READ: u64 = 4096;
 
 impl DeviceControl for ZnsDevice {
     fn lateness(&self) -> Option<Lateness> {
-        Some(self.with_drive(|drive| drive.lateness()))
+        Some(self.port.with(|drive| drive.lateness()))
     }
 
     fn levels(&self) -> Vec<Level> {
         let config = &self.config;
-        let (bytes, dies) = self.with_drive(|drive| (drive.buffered(), drive.busy_dies()));
+        let (bytes, dies) = self.port.with(|drive| (drive.buffered(), drive.busy_dies()));
         vec![
             Level { name: "write buffer, bytes", value: bytes, of: config.buffer.0 },
             Level { name: "dies programming or erasing", value: dies, of: config.dies.into() },
@@ -247,7 +172,7 @@ impl DeviceControl for ZnsDevice {
     }
 
     fn trace_flash(&self, sink: FlashTraceSink) -> bool {
-        self.with_drive(|drive| drive.trace_to(sink));
+        self.port.with(|drive| drive.trace_to(sink));
         true
     }
 
@@ -324,11 +249,11 @@ impl Stored for ZnsDevice {
     }
 
     fn zone_changed(&self, zone: ZoneNo) {
-        self.with_drive(|drive| drive.reload_zone(zone));
+        self.port.with(|drive| drive.reload_zone(zone));
     }
 
     fn complete_pending(&self) {
-        self.with_drive(Drive::drain);
+        self.port.with(Drive::drain);
     }
 
     fn observe(&self, observer: Weak<dyn CommandObserver>) -> bool {

@@ -23,6 +23,7 @@ pub fn sections(
     let mut all = vec![
         ("scheduler", scheduler as fn(&Stack) -> _),
         ("zone_write_plugs", plugs),
+        ("flash_translation", translation),
         ("first_failure", first_failure),
     ];
     if clock == ClockKind::Real {
@@ -157,6 +158,22 @@ fn lateness(device: &Stack) -> Option<Value> {
         "completions": completions,
         "late": late,
         "percent": (lateness.percent() * 100.0).round() / 100.0,
+    }))
+}
+
+/// What a flash translation layer wrote for what the host wrote, since the device was opened.
+fn translation(device: &Stack) -> Option<Value> {
+    let stats = device.model.translation()?;
+    Some(json!({
+        "device": device.name,
+        "write_amplification": (stats.write_amplification() * 1000.0).round() / 1000.0,
+        "host_bytes": stats.host.0,
+        "media_bytes": stats.media.0,
+        "discarded_bytes": stats.discarded.0,
+        "erased_superblocks": stats.erased_superblocks,
+        "waited_bytes": stats.waited.0,
+        "free_superblocks": stats.free_superblocks,
+        "superblocks": stats.superblocks,
     }))
 }
 

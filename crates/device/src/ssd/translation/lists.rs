@@ -44,6 +44,10 @@ impl PageList {
         })
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Its size in bytes.
     pub(super) fn memory(&self) -> usize {
         size_of_val(&*self.words)

@@ -115,7 +115,8 @@ pub struct Translation {
     shape: Shape,
     /// A place is a superblock, shifted by this, and a slot.
     shift: u32,
-    /// By logical page.
+    /// By logical page, one more than its place: a page without data has a 0, so that the memory of
+    /// pages that are never written is never touched.
     places: Box<[u32]>,
     /// Valid pages by superblock, and which of the closed ones is collected next.
     victims: Victims,
@@ -128,6 +129,8 @@ pub struct Translation {
     /// The superblock with the fewest erases is opened first.
     free: BinaryHeap<Reverse<(u32, u32)>>,
     collecting: Option<Victim>,
+    /// Superblocks that have been collected and not been erased.
+    emptied: Vec<u32>,
     /// By slot of the superblock that is being collected, the page that may be there.
     slots: Box<[Page]>,
     mapped: u32,
@@ -146,7 +149,7 @@ impl Translation {
         let superblocks = shape.superblocks as usize;
         Ok(Translation {
             shift: shape.slot_bits(),
-            places: vec![NONE; shape.logical_pages as usize].into(),
+            places: vec![0; shape.logical_pages as usize].into(),
             victims: Victims::new(&shape),
             erases: vec![0; superblocks].into(),
             streams: vec![0; superblocks].into(),
@@ -154,6 +157,7 @@ impl Translation {
             frontiers: (0..shape.frontiers()).map(|_| None).collect(),
             free: (0..shape.superblocks).map(|superblock| Reverse((0, superblock))).collect(),
             collecting: None,
+            emptied: Vec::new(),
             slots: vec![NONE; shape.superblock_pages as usize].into(),
             mapped: 0,
             counts: Counts::default(),
@@ -182,6 +186,23 @@ impl Translation {
         u32::try_from(self.free.len()).expect("superblocks are counted in 32 bits")
     }
 
+    /// The superblocks that are filled, with the number of their frontier: those of the streams come
+    /// first.
+    pub fn open(&self) -> impl Iterator<Item = (u16, u32)> + '_ {
+        let numbered = (0..).zip(&self.frontiers);
+        numbered.filter_map(|(number, open)| Some((number, open.as_ref()?.superblock)))
+    }
+
+    /// Pages that a superblock was given since it was erased; of one that is being collected, none.
+    pub fn written(&self, superblock: u32) -> u32 {
+        let open = self.frontiers.iter().flatten().find(|open| open.superblock == superblock);
+        match open {
+            Some(open) => u32::try_from(open.pages.len()).expect("slots are counted in 32 bits"),
+            None if self.lists[superblock as usize].is_empty() => 0,
+            None => self.shape.superblock_pages,
+        }
+    }
+
     /// Valid pages of a superblock.
     pub fn valid(&self, superblock: u32) -> u32 {
         self.victims.valid(superblock)
@@ -205,6 +226,19 @@ impl Translation {
         4 * (self.places.len() + self.slots.len() + open) + lists
     }
 
+    /// The place of a page, as a number.
+    #[inline]
+    fn at(&self, page: Page) -> u32 {
+        self.places[page as usize].wrapping_sub(1)
+    }
+
+    /// Changes the place of a page. Returns that before.
+    #[inline]
+    fn set(&mut self, page: Page, at: u32) -> u32 {
+        let place = &mut self.places[page as usize];
+        std::mem::replace(place, at.wrapping_add(1)).wrapping_sub(1)
+    }
+
     fn place(&self, at: u32) -> Place {
         Place { superblock: at >> self.shift, slot: at & ((1 << self.shift) - 1) }
     }
@@ -215,7 +249,7 @@ impl Translation {
     /// There is no such page.
     #[inline]
     pub fn find(&self, page: Page) -> Option<Place> {
-        let at = self.places[page as usize];
+        let at = self.at(page);
         (at != NONE).then(|| self.place(at))
     }
 
@@ -243,7 +277,7 @@ impl Translation {
     #[inline]
     pub fn wants_collection(&self, has_begun: bool) -> bool {
         let mark = if has_begun { self.shape.high } else { self.shape.low };
-        self.free.len() < mark as usize
+        self.free.len() + self.emptied.len() < mark as usize
     }
 
     /// The host writes a page to a stream. Returns where it is now.
@@ -255,7 +289,7 @@ impl Translation {
         assert!(self.can_write(stream), "a host's write leaves a superblock to the collection");
         self.counts.host += 1;
         let at = self.append(page, stream, stream);
-        let old = std::mem::replace(&mut self.places[page as usize], at);
+        let old = self.set(page, at);
         match old {
             NONE => self.mapped += 1,
             old => self.victims.remove_page(old >> self.shift),
@@ -268,7 +302,7 @@ impl Translation {
     /// # Panics
     /// There is no such page.
     pub fn discard(&mut self, page: Page) -> bool {
-        let old = std::mem::replace(&mut self.places[page as usize], NONE);
+        let old = self.set(page, NONE);
         if old == NONE {
             return false;
         }
@@ -315,17 +349,17 @@ impl Translation {
         self.victims.close(superblock);
     }
 
-    /// Chooses a superblock and begins to collect it. `None` if one is being collected, or none has a
-    /// page that is not valid.
+    /// Chooses a superblock and begins to collect it. `None` if one is being collected, if none has a
+    /// page that is not valid, or if there is no free one until one that was collected is erased.
     pub fn begin_collection(&mut self) -> Option<u32> {
-        if self.collecting.is_some() {
+        if self.collecting.is_some() || self.free.is_empty() {
             return None;
         }
         let superblock = self.victims.take()?;
         let list = std::mem::take(&mut self.lists[superblock as usize]);
         let shift = self.shift;
         for page in list.pages() {
-            let at = self.places[page as usize];
+            let at = self.at(page);
             if at >> shift == superblock {
                 self.slots[(at & ((1 << shift) - 1)) as usize] = page;
             }
@@ -336,7 +370,8 @@ impl Translation {
     }
 
     /// Moves the next valid page of the superblock that is being collected, in the order in which they
-    /// are on the flash. After the last, the superblock holds nothing and waits to be erased.
+    /// are on the flash. After the last, the superblock holds nothing and waits to be erased: it is no
+    /// longer being collected.
     ///
     /// # Panics
     /// No superblock is being collected.
@@ -353,26 +388,30 @@ impl Translation {
             let page = std::mem::replace(&mut self.slots[slot], NONE);
             let from = superblock << self.shift | (next - 1);
             // It may have been overwritten since the collection began.
-            if page != NONE && self.places[page as usize] == from {
+            if page != NONE && self.at(page) == from {
                 break Some((page, from));
             }
         };
+        let Some((page, from)) = found else {
+            self.collecting = None;
+            self.emptied.push(superblock);
+            return None;
+        };
         self.collecting.as_mut().expect("it has not ended").next = next;
-        let (page, from) = found?;
         let at = self.append(page, frontier, self.streams[superblock as usize]);
-        self.places[page as usize] = at;
+        self.set(page, at);
         self.victims.remove_page(superblock);
         self.counts.copied += 1;
         Some(Copied { page, from: self.place(from), to: self.place(at), frontier })
     }
 
-    /// The superblock whose pages have all been moved is erased: it is free.
+    /// A superblock whose pages have all been moved is erased: it is free.
     ///
     /// # Panics
-    /// None is being collected, or it has valid pages.
-    pub fn erased(&mut self) {
-        let victim = self.collecting.take().expect("a superblock is being collected");
-        let superblock = victim.superblock;
+    /// It was not collected, or has been erased.
+    pub fn erased(&mut self, superblock: u32) {
+        let at = self.emptied.iter().position(|&emptied| emptied == superblock);
+        self.emptied.swap_remove(at.expect("it has been collected"));
         assert_eq!(self.victims.valid(superblock), 0, "superblock {superblock} has valid pages");
         self.victims.erased(superblock);
         let erases = &mut self.erases[superblock as usize];
@@ -381,13 +420,14 @@ impl Translation {
         self.free.push(Reverse((*erases, superblock)));
     }
 
-    /// Collects a superblock, all of it immediately. Returns false if there is none.
+    /// Collects a superblock, all of it immediately, or goes on with the one that is being collected.
+    /// Returns false if there is none.
     pub fn collect(&mut self) -> bool {
-        if self.collecting.is_none() && self.begin_collection().is_none() {
+        let Some(superblock) = self.collecting().or_else(|| self.begin_collection()) else {
             return false;
-        }
+        };
         while self.copy().is_some() {}
-        self.erased();
+        self.erased(superblock);
         true
     }
 

@@ -1,21 +1,22 @@
 //! How large a translation layer is and what it does with data of several kinds, and the rules that
 //! make sure that it can always collect.
+use crate::config::option_words;
 
 /// The most streams.
 const MAX_STREAMS: usize = 1 << 12;
 
-/// Which superblock is collected next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+option_words! {
+    /// Which superblock is collected next.
+    pub enum Policy {
     /// The one with the fewest valid pages.
-    #[default]
-    Greedy,
+    Greedy = "greedy",
     /// The one with the largest `age * (1 - u) / (1 + u)`, where `u` is the share of valid pages and the
     /// age counts pages written since it was closed (Rosenblum and Ousterhout, "The Design and
     /// Implementation of a Log-Structured File System", 1992).
-    CostBenefit,
+    CostBenefit = "cost-benefit",
     /// The one that was closed first.
-    Fifo,
+    Fifo = "fifo",
+    }
 }
 
 /// With what the collected data of a stream may share a superblock, if collected data are kept apart.

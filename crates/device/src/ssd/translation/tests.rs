@@ -20,12 +20,14 @@ fn shape(logical_pages: u32, superblocks: u32, superblock_pages: u32) -> Shape {
 struct Model {
     places: BTreeMap<Page, Place>,
     layer: Translation,
+    /// Superblocks that have been collected and not been erased.
+    emptied: Vec<u32>,
 }
 
 impl Model {
     fn new(shape: Shape) -> Self {
         let layer = Translation::new(shape).expect("the shape is one that can collect");
-        Model { places: BTreeMap::new(), layer }
+        Model { places: BTreeMap::new(), layer, emptied: Vec::new() }
     }
 
     fn put(&mut self, page: Page, at: Place) {
@@ -44,15 +46,21 @@ impl Model {
         self.put(page, at);
     }
 
-    /// A page is copied, or a collection ends or begins.
+    /// A page is copied, or a collection ends or begins, if it is wanted or nothing waits to be erased.
     fn collect_step(&mut self) {
-        if self.layer.collecting().is_none() {
-            self.layer.begin_collection();
-        } else if let Some(Copied { page, from, to, .. }) = self.layer.copy() {
-            assert_eq!(self.places.get(&page), Some(&from));
-            self.put(page, to);
-        } else {
-            self.layer.erased();
+        let Some(superblock) = self.layer.collecting() else {
+            let begins = self.layer.wants_collection(true) || self.emptied.is_empty();
+            if !begins || self.layer.begin_collection().is_none() {
+                self.emptied.pop().into_iter().for_each(|superblock| self.layer.erased(superblock));
+            }
+            return;
+        };
+        match self.layer.copy() {
+            Some(Copied { page, from, to, .. }) => {
+                assert_eq!(self.places.get(&page), Some(&from));
+                self.put(page, to);
+            }
+            None => self.emptied.push(superblock),
         }
     }
 

@@ -4,15 +4,15 @@
 //! memory when they are asked for. Reads of another zone defeat that, as do more outstanding reads
 //! than the drive works on at the same time, and more data than the dies of a zone sense together. So do many
 //! outstanding reads of one page: each has to find the page that is being read ahead.
-use super::ZnsConfig;
+use super::Nand;
 use zonal_blk::ZoneNo;
 
 /// Outstanding reads of one page that defeat reading ahead.
 const READS_OF_A_PAGE: u64 = 8;
 
-/// The stream that a read continues.
+/// What a read continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     /// Nothing.
     #[default]
     None,
@@ -25,7 +25,7 @@ pub(super) enum Stream {
 }
 
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     reads_ahead: bool,
     page: u64,
     /// The pages that a die senses together.
@@ -49,26 +49,23 @@ struct Reads {
 }
 
 impl Streams {
-    pub(super) fn new(config: &ZnsConfig) -> Self {
-        let row = config.page.0 * u64::from(config.planes);
+    /// The streams of a drive that reads ahead, of so many zones of `dies` dies, and that works on
+    /// `reads` reads at once, 0 for any number; `None` for the zones of a drive that does not.
+    pub(crate) fn new(nand: &Nand, dies: u32, reads: u32, zones: Option<u32>) -> Self {
         Streams {
-            reads_ahead: config.read_ahead,
-            page: config.page.0,
-            row,
-            most: if config.reads > 0 { config.reads.into() } else { u64::MAX },
-            window: config.read_ahead_window().0,
+            reads_ahead: zones.is_some(),
+            page: nand.page.0,
+            row: nand.row().0,
+            most: if reads > 0 { reads.into() } else { u64::MAX },
+            window: nand.read_ahead_window(dies).0,
             outstanding: 0,
             bytes: 0,
-            zones: if config.read_ahead {
-                vec![Reads { outstanding: 0, end: u64::MAX }; config.zones as usize]
-            } else {
-                Vec::new()
-            },
+            zones: vec![Reads { outstanding: 0, end: u64::MAX }; zones.unwrap_or(0) as usize],
         }
     }
 
     /// A read of bytes `from..to` of a zone begins.
-    pub(super) fn read(&mut self, zone: ZoneNo, from: u64, to: u64) -> Stream {
+    pub(crate) fn read(&mut self, zone: ZoneNo, from: u64, to: u64) -> Stream {
         if !self.reads_ahead {
             return Stream::None;
         }
@@ -97,7 +94,7 @@ impl Streams {
     }
 
     /// A read of this many bytes of a zone is done.
-    pub(super) fn done(&mut self, zone: ZoneNo, bytes: u64) {
+    pub(crate) fn done(&mut self, zone: ZoneNo, bytes: u64) {
         if self.reads_ahead {
             self.outstanding -= 1;
             self.bytes -= bytes;
@@ -109,13 +106,10 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::Bytes;
+    use crate::flash::tests::nand;
 
     fn streams(reads: u32) -> Streams {
-        let page = Bytes(16 << 10);
-        let config =
-            ZnsConfig { zones: 2, page, planes: 2, zone_dies: 4, reads, ..ZnsConfig::default() };
-        Streams::new(&ZnsConfig { read_ahead: true, ..config })
+        Streams::new(&nand(), 4, reads, Some(2))
     }
 
     /// A read of 4 KiB.

@@ -1,0 +1,173 @@
+//! The collection: victims are read, written elsewhere, and erased, by the same dies and channels and
+//! in a part of the same buffer as the host's data.
+//!
+//! Both keep pace with each other: for each page that the host writes as many are moved as the victim
+//! has valid ones for each that it gains. If the host is ahead by more than some units it waits, and
+//! the collection is as fast as the dies are. A victim is erased while the next one is read.
+use super::collector::{AHEAD, COLLECTS, Emptied, PARTS};
+use super::drive::Drive;
+use super::translation::{Copied, Place};
+use crate::flash::{CommandId, DieOp};
+
+impl Drive {
+    /// Whether the host has to wait until more has been moved.
+    #[inline]
+    pub(super) fn host_is_ahead(&self) -> bool {
+        self.collector.owed > AHEAD * u64::from(self.layout.unit) * PARTS
+    }
+
+    /// Goes on with the collection as far as it can without waiting.
+    #[inline]
+    pub(super) fn collect(&mut self) {
+        if self.translation.collecting().is_some()
+            || self.translation.wants_collection(self.collector.has_begun)
+        {
+            self.collect_steps();
+        }
+    }
+
+    fn collect_steps(&mut self) {
+        loop {
+            if self.translation.collecting().is_none() && !self.begin_victim() {
+                return;
+            }
+            if !self.copy_rows() {
+                return;
+            }
+            let victim = self.collector.emptied.last_mut().expect("it was begun");
+            victim.moved = true;
+            let superblock = victim.superblock;
+            self.erase_if_read(superblock);
+        }
+    }
+
+    /// Begins to collect a superblock, if that is wanted and possible.
+    fn begin_victim(&mut self) -> bool {
+        let wants = self.translation.wants_collection(self.collector.has_begun);
+        self.collector.has_begun = wants;
+        let victim = if wants { self.translation.begin_collection() } else { None };
+        let Some(superblock) = victim else {
+            // The host is not held up by a collection that does not go on.
+            (self.collector.owed, self.collector.pace) = (0, 0);
+            return false;
+        };
+        let pages = self.translation.shape().superblock_pages;
+        let valid = self.translation.valid(superblock);
+        let gained = u64::from((pages - valid).max(1));
+        self.collector.pace = (u64::from(valid) * PARTS).div_ceil(gained);
+        let emptied = Emptied { superblock, reads: 0, erasing: 0, moved: false };
+        self.collector.emptied.push(emptied);
+        true
+    }
+
+    /// Moves pages while the pace and the buffer allow it, a unit at a time. Returns whether that was
+    /// all.
+    fn copy_rows(&mut self) -> bool {
+        let unit = self.layout.unit;
+        loop {
+            let urgent = self.host_waits() || self.translation.free() <= 1;
+            let allowed = urgent || self.collector.owed >= u64::from(unit) * PARTS;
+            let has_room = self.collector.pages + unit <= self.collector.room;
+            let victim = self.translation.collecting().expect("a superblock is being collected");
+            let is_empty = self.translation.valid(victim) == 0;
+            let goes_on = is_empty || (allowed && has_room);
+            if !goes_on {
+                return false;
+            }
+            let more = self.copy_pages(unit);
+            self.place_waiting();
+            if !more {
+                return true;
+            }
+        }
+    }
+
+    /// Moves so many pages. Returns whether there may be more.
+    fn copy_pages(&mut self, pages: u32) -> bool {
+        let mut row = self.collector.new_row();
+        for _ in 0..pages {
+            let Some(Copied { from, to, .. }) = self.translation.copy() else {
+                self.read_row(row);
+                return false;
+            };
+            self.collector.pages += 1;
+            self.collector.owed = self.collector.owed.saturating_sub(PARTS);
+            if !self.is_in_row(row, from) {
+                self.read_row(row);
+                row = self.collector.new_row();
+            }
+            let list = &mut self.collector.rows[row as usize];
+            list.from.get_or_insert(from);
+            list.last = from.slot;
+            list.to.push(to);
+        }
+        self.read_row(row);
+        true
+    }
+
+    /// Whether a page is sensed with those of a row; all are with one that is empty.
+    fn is_in_row(&self, row: u32, place: Place) -> bool {
+        let first = self.collector.rows[row as usize].from;
+        first.is_none_or(|first| first.slot / self.layout.row == place.slot / self.layout.row)
+    }
+
+    /// Reads the pages of a row.
+    fn read_row(&mut self, row: u32) {
+        let list = &self.collector.rows[row as usize];
+        let Some(from) = list.from else { return self.collector.free_rows.push(row) };
+        let (last, pages) = (list.last, u32::try_from(list.to.len()).expect("a row is small"));
+        self.collector.emptied.last_mut().expect("a superblock is being collected").reads += 1;
+        self.read_flash(CommandId(COLLECTS | row), from, last, pages);
+    }
+
+    /// The pages of a row are in the buffer.
+    pub(super) fn collected(&mut self, id: CommandId) {
+        let number = id.0 & !COLLECTS;
+        let mut row = std::mem::take(&mut self.collector.rows[number as usize]);
+        for &to in &row.to {
+            self.arrived(to, true);
+        }
+        row.to.clear();
+        let superblock = row.from.take().expect("a row was read").superblock;
+        self.collector.rows[number as usize] = row;
+        self.collector.free_rows.push(number);
+        self.emptied(superblock).reads -= 1;
+        self.erase_if_read(superblock);
+        self.collect();
+    }
+
+    fn emptied(&mut self, superblock: u32) -> &mut Emptied {
+        let mut all = self.collector.emptied.iter_mut();
+        all.find(|emptied| emptied.superblock == superblock).expect("it is being collected")
+    }
+
+    /// Erases the blocks of a victim whose pages are all elsewhere.
+    fn erase_if_read(&mut self, superblock: u32) {
+        let dies = self.layout.dies(superblock);
+        let emptied = self.emptied(superblock);
+        if !emptied.moved || emptied.reads > 0 {
+            return;
+        }
+        emptied.erasing = dies.end - dies.start;
+        for die in dies {
+            self.enqueue(
+                die,
+                DieOp::Erase { command: CommandId(COLLECTS | superblock), blocks: 1 },
+            );
+        }
+    }
+
+    /// A die has erased its block of a superblock.
+    pub(super) fn erased(&mut self, id: CommandId) {
+        let superblock = id.0 & !COLLECTS;
+        let emptied = self.emptied(superblock);
+        emptied.erasing -= 1;
+        if emptied.erasing == 0 {
+            self.collector.emptied.retain(|emptied| emptied.superblock != superblock);
+            self.units.erased(superblock);
+            self.translation.erased(superblock);
+            self.place_waiting();
+            self.collect();
+        }
+    }
+}

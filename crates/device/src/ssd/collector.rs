@@ -1,0 +1,89 @@
+//! What the collection has in hand: victims that are read or erased, reads of their rows, and how far
+//! it is behind the host.
+use super::page::PAGE;
+use super::translation::Place;
+use zonal_blk::Bytes;
+
+/// The numbers of reads of the collection begin here.
+pub(super) const COLLECTS: u32 = 1 << 31;
+/// Parts of a page in which the pace is counted.
+pub(super) const PARTS: u64 = 256;
+/// Units of copies by which the host may be ahead of the collection.
+pub(super) const AHEAD: u64 = 8;
+
+/// A superblock whose pages are elsewhere, or will be when they have been read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Emptied {
+    pub(super) superblock: u32,
+    /// Reads that are not done.
+    pub(super) reads: u32,
+    /// Dies that erase their blocks.
+    pub(super) erasing: u32,
+    /// All of its pages have places elsewhere.
+    pub(super) moved: bool,
+}
+
+/// A read of a row of a victim, and where its pages go to.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    pub(super) from: Option<Place>,
+    pub(super) last: u32,
+    pub(super) to: Vec<Place>,
+}
+
+#[derive(Debug)]
+pub(super) struct Collector {
+    /// It goes on until there are as many free superblocks as it wants.
+    pub(super) has_begun: bool,
+    /// The superblocks that are collected or erased, the newest last.
+    pub(super) emptied: Vec<Emptied>,
+    /// Pages in the buffer, and those that it has room for.
+    pub(super) pages: u32,
+    pub(super) room: u32,
+    pub(super) rows: Vec<Row>,
+    pub(super) free_rows: Vec<u32>,
+    /// What it has to move for what the host wrote, and what each page of the host adds to that, in
+    /// [`PARTS`].
+    pub(super) owed: u64,
+    pub(super) pace: u64,
+}
+
+impl Collector {
+    pub(super) fn new(buffer: Bytes, pages: u32) -> Self {
+        let room = buffer.0 / u64::from(PAGE);
+        Collector {
+            has_begun: false,
+            emptied: Vec::new(),
+            pages,
+            room: u32::try_from(room).unwrap_or(u32::MAX),
+            rows: Vec::new(),
+            free_rows: Vec::new(),
+            owed: 0,
+            pace: 0,
+        }
+    }
+
+    /// Bytes in the buffer.
+    pub(super) fn buffered(&self) -> u64 {
+        u64::from(self.pages) * u64::from(PAGE)
+    }
+
+    /// Pages have been programmed.
+    pub(super) fn release(&mut self, pages: u32) {
+        self.pages -= pages;
+    }
+
+    /// The host has written a page.
+    #[inline]
+    pub(super) fn host_wrote(&mut self) {
+        self.owed += self.pace;
+    }
+
+    /// A number for a read, with an empty list of pages.
+    pub(super) fn new_row(&mut self) -> u32 {
+        self.free_rows.pop().unwrap_or_else(|| {
+            self.rows.push(Row::default());
+            u32::try_from(self.rows.len() - 1).expect("there are few reads")
+        })
+    }
+}

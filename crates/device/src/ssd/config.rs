@@ -1,0 +1,267 @@
+//! The configuration of an ordinary flash drive, its validation and the limits that follow from it.
+use super::SsdDevice;
+use super::page::PAGE;
+use super::prefill::Prefill;
+use super::translation::{Isolation, Policy, Shape, ShapeError};
+use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
+use crate::flash::{Nand, Streams, Suspend};
+use crate::quantity::{format_percent, format_rate, format_size};
+use zonal_blk::{Bytes, Limits, Nanos};
+
+/// Longest command.
+const MAX_IO: Bytes = Bytes(64 << 20);
+/// Most dies.
+const MAX_DIES: u64 = 1 << 16;
+/// Longest time of a command or a flash operation, in nanoseconds.
+const MAX_TIME: u64 = 10_000_000_000;
+/// Lowest rate in bytes per second.
+const MIN_RATE: u64 = 1_000_000;
+/// Most over-provisioning, in thousandths of a percent.
+const MAX_OVERPROVISION: u64 = 1_000_000;
+/// What `overprovision` counts, in the whole.
+const WHOLE: u64 = 100_000;
+
+device_options! {
+    "ssd": SsdDevice, profiles [], without zones;
+
+    /// The configuration of an ordinary flash drive. The flash is that of `zns`.
+    pub struct SsdConfig {
+        Any size: Bytes = Size("896G"), "size of the drive, a multiple of 4K";
+        Any overprovision: u32 = Percent("7%") in 0..=MAX_OVERPROVISION,
+            "flash beyond the size, in percent of it";
+        Any gc: Policy = Words("greedy"), "which superblock is collected next";
+        Any separate: bool = Flag("true"),
+            "whether collected data get superblocks apart from those that the host writes";
+        Any gc_low: u32 = Count("4") in 2..=1024,
+            "free superblocks below which the collection begins";
+        Any gc_high: u32 = Count("4") in 2..=1024, "free superblocks with which it ends";
+        Any gc_buffer: Bytes = Size("8M"), "part of the buffer that the collection uses";
+        Any prefill: Prefill = Fill("empty"), "what has been written before the first command";
+        Any seed: u64 = Count("0"), "seed of what has been written";
+        Any lba: u32 = Size("4096"), "logical block size, 512 or 4096";
+        Any queues: u16 = Count("32") in 1..=u64::MAX, "hardware queues on offer";
+        Any depth: u16 = Count("1023") in 1..=u64::MAX, "commands in flight on one hardware queue";
+        Any max_io: Bytes = Size("1M"), "longest command";
+        Any write_time: Nanos = Time("2us") in 0..=MAX_TIME,
+            "controller, for a write before its data are moved";
+        Any read_time: Nanos = Time("2us") in 0..=MAX_TIME, "controller, for a read";
+        Any manage_time: Nanos = Time("2us") in 0..=MAX_TIME, "controller, for any other command";
+        /// Until the controller works on a command, and until the host sees the completion.
+        Any latency: Nanos = Time("0") in 0..=MAX_TIME,
+            "of each command besides controller, data and flash; commands overlap in it";
+        Any link_rate: Bytes = Rate("2517MB/s") in MIN_RATE..=u64::MAX,
+            "from the host to the drive";
+        Any read_link_rate: Bytes = Rate("0"), "from the drive to the host; 0 for link_rate";
+        Any send_time: Nanos = Time("0") in 0..=MAX_TIME,
+            "link to the host, for a read besides its data";
+        Any reads: u32 = Count("0"), "reads that the drive works on at once; 0 for no limit";
+        Any buffer: Bytes = Size("32M"), "write buffer; it outlives a loss of power";
+        Any channels: u32 = Count("8"), "buses between controller and dies";
+        Any dies: u32 = Count("32") in 1..=MAX_DIES, "dies, spread evenly over the channels";
+        Any superblock_dies: u32 = Count("0"),
+            "dies that a superblock has a block of; 0 for all";
+        Any planes: u32 = Count("2") in 1..=16, "planes of a die that work together";
+        Any page: Bytes = Size("16K"), "page of a plane";
+        Any cell_pages: u32 = Count("3") in 1..=16,
+            "pages of a plane that one program writes: bits of a cell";
+        Any block: Bytes = Size("18M"), "erase block of a plane";
+        Any channel_rate: Bytes = Rate("1258MB/s") in MIN_RATE..=u64::MAX, "on a channel";
+        Any page_read: Nanos = Time("65us") in 0..=MAX_TIME, "sensing a page, in all planes";
+        Any page_spread: u32 = Count("0") in 0..=1000,
+            "what the slowest page of a cell takes longer to sense, in percent";
+        Any transfer_time: Nanos = Time("0") in 0..=MAX_TIME,
+            "channel, for each transfer from a die besides its data";
+        Any cache_read: bool = Flag("false"),
+            "whether a die senses the next page of a read while it sends one";
+        Any read_ahead: bool = Flag("false"),
+            "whether the drive reads ahead of a sequential stream";
+        Any program: Nanos = Time("1200us") in 1..=MAX_TIME,
+            "programming a unit: planes * cell_pages * page";
+        Any program_spread: u32 = Count("0") in 0..=100,
+            "by how many percent, at most, a program takes more or less";
+        Any erase: Nanos = Time("3500us") in 0..=MAX_TIME, "erasing a block, in all planes";
+        Any suspend: bool = Flag("false"), "whether reads interrupt a program or an erase";
+        Any suspend_time: Nanos = Time("20us") in 0..=MAX_TIME, "what an interruption costs";
+        Any suspend_step: Nanos = Time("0") in 0..=MAX_TIME,
+            "an interruption is possible each time that this much is done; 0 for any";
+    }
+}
+
+impl SsdConfig {
+    /// What a die programs at once: a page of each bit of a cell, in all planes.
+    pub fn unit(&self) -> Bytes {
+        self.nand().unit()
+    }
+
+    /// The dies that have a block of a superblock.
+    pub fn dies_of_superblock(&self) -> u32 {
+        if self.superblock_dies == 0 { self.dies } else { self.superblock_dies }
+    }
+
+    /// A superblock: a block of each plane of its dies.
+    pub fn superblock(&self) -> Bytes {
+        let planes = u64::from(self.planes) * u64::from(self.dies_of_superblock());
+        Bytes(self.block.0.saturating_mul(planes))
+    }
+
+    /// The flash.
+    pub(super) fn nand(&self) -> Nand {
+        Nand {
+            dies: self.dies,
+            channels: self.channels,
+            planes: self.planes,
+            page: self.page,
+            cell_pages: self.cell_pages,
+            channel_rate: self.channel_rate,
+            page_read: self.page_read,
+            page_spread: self.page_spread,
+            transfer_time: self.transfer_time,
+            cache_read: self.cache_read,
+            program: self.program,
+            program_spread: self.program_spread,
+            erase: self.erase,
+            suspend: self
+                .suspend
+                .then_some(Suspend { cost: self.suspend_time, step: self.suspend_step }),
+        }
+    }
+
+    /// The streams of reads: the drive has no zones, so that they are those of one.
+    pub(super) fn streams(&self) -> Streams {
+        Streams::new(&self.nand(), self.dies, self.reads, self.read_ahead.then_some(1))
+    }
+
+    /// Bytes per second that the drive takes in long writes, without collection, and what limits it.
+    pub(super) fn sequential_rate(&self) -> (Bytes, &'static str) {
+        let dies = self.nand().write_rate(self.dies);
+        let limits = [(self.link_rate, "link_rate"), (dies, "transfers and programs of all dies")];
+        limits.into_iter().min_by_key(|(rate, _)| rate.0).expect("there are two")
+    }
+
+    /// The translation layer.
+    pub(super) fn shape(&self) -> Result<Shape, ConfigError> {
+        let pages = |bytes: u64| bytes / u64::from(PAGE);
+        let (logical, each) = (pages(self.size.0), pages(self.superblock().0));
+        let flash = u128::from(logical) * u128::from(WHOLE + u64::from(self.overprovision));
+        let flash = u64::try_from(flash / u128::from(WHOLE)).unwrap_or(u64::MAX);
+        let fits = |pages: u64| u32::try_from(pages).ok().filter(|pages| *pages < u32::MAX);
+        let most = Bytes(u64::from(u32::MAX - 1) * u64::from(PAGE));
+        let limit = || format!("up to {}", format_size(most.0));
+        let show = || format_size(self.size.0);
+        rule("size", fits(logical).is_some(), show(), limit)?;
+        let shape = Shape {
+            logical_pages: fits(logical).expect("it was checked"),
+            superblocks: fits(flash.div_ceil(each)).unwrap_or(u32::MAX),
+            superblock_pages: fits(each).unwrap_or(u32::MAX),
+            streams: vec![Isolation::Initial],
+            separate: self.separate,
+            policy: self.gc,
+            low: self.gc_low,
+            high: self.gc_high,
+        };
+        let checked = shape.validate();
+        checked.map(|()| shape.clone()).map_err(|error| self.shape_error(&shape, &error))
+    }
+
+    /// The option that a shape is wrong by.
+    fn shape_error(&self, shape: &Shape, error: &ShapeError) -> ConfigError {
+        let broken = |option, found: String, expected: String| {
+            rule(option, false, found, || expected).expect_err("the rule does not hold")
+        };
+        let &ShapeError::NoRoom { needed, .. } = error else {
+            return broken("block", format_size(self.block.0), error.to_string());
+        };
+        let each = u64::from(shape.superblock_pages);
+        let beyond = (needed * each).saturating_sub(shape.logical_pages.into()) * WHOLE;
+        let least = beyond.div_ceil(shape.logical_pages.into());
+        let why = format!(
+            "at least {}, {needed} superblocks of {}: beside the data {} are filled, gc_high={} are \
+             free, and one has room to collect",
+            format_percent(least),
+            format_size(self.superblock().0),
+            shape.frontiers(),
+            shape.high
+        );
+        broken("overprovision", format_percent(self.overprovision.into()), why)
+    }
+
+    /// Validates the configuration.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let rules = Rules { lba: self.lba };
+        check_ranges(self, false)?;
+        rules.commands(self.max_io, MAX_IO)?;
+        let size_ok = self.size.0 > 0 && self.size.0.is_multiple_of(PAGE.into());
+        rule("size", size_ok, format_size(self.size.0), || "a non-zero multiple of 4K".to_owned())?;
+        let rate_ok = self.read_link_rate.0 == 0 || self.read_link_rate.0 >= MIN_RATE;
+        rule("read_link_rate", rate_ok, format_rate(self.read_link_rate.0), || {
+            format!("0, or at least {}", format_rate(MIN_RATE))
+        })?;
+        self.validate_flash()?;
+        self.validate_buffer()?;
+        let high_ok = self.gc_high >= self.gc_low;
+        rule("gc_high", high_ok, self.gc_high, || format!("at least gc_low={}", self.gc_low))?;
+        self.shape()?;
+        Rules::memory(self.memory, self.size)
+    }
+
+    fn validate_flash(&self) -> Result<(), ConfigError> {
+        let divides = |parts: u32| parts > 0 && self.dies.is_multiple_of(parts);
+        rule("channels", divides(self.channels), self.channels, || {
+            format!("a divisor of dies={}, so that each channel has as many", self.dies)
+        })?;
+        rule("superblock_dies", divides(self.dies_of_superblock()), self.superblock_dies, || {
+            format!("0, or a divisor of dies={}", self.dies)
+        })?;
+        let page_ok = self.page.0 > 0
+            && self.page.0.is_multiple_of(PAGE.into())
+            && self.page <= Bytes(1 << 20);
+        rule("page", page_ok, format_size(self.page.0), || {
+            "a non-zero multiple of 4K, up to 1MiB".to_owned()
+        })?;
+        let cells = Bytes(u64::from(self.cell_pages) * self.page.0);
+        let block_ok = self.block.0 > 0 && self.block.0.is_multiple_of(cells.0);
+        rule("block", block_ok, format_size(self.block.0), || {
+            format!("a non-zero multiple of cell_pages * page = {}", format_size(cells.0))
+        })
+    }
+
+    fn validate_buffer(&self) -> Result<(), ConfigError> {
+        let size = |bytes: u64| format_size(bytes);
+        let unit = self.unit().0;
+        // Of each superblock that is filled a part of a unit may wait, and one be programmed.
+        let least = 4 * unit;
+        rule("gc_buffer", self.gc_buffer.0 >= least, size(self.gc_buffer.0), || {
+            format!("at least four units of planes * cell_pages * page: {}", size(least))
+        })?;
+        let needed = self.gc_buffer.0 + least + self.max_io.0;
+        rule("buffer", self.buffer.0 >= needed, size(self.buffer.0), || {
+            format!(
+                "at least {}: gc_buffer={}, four units, and a command of max_io={}",
+                size(needed),
+                size(self.gc_buffer.0),
+                size(self.max_io.0)
+            )
+        })
+    }
+
+    /// The limits of the device.
+    ///
+    /// # Errors
+    /// The first rule that the configuration breaks.
+    pub(super) fn limits(&self) -> Result<Limits, ConfigError> {
+        self.validate()?;
+        let sectors = self.max_io.to_sectors().0;
+        Ok(Limits {
+            lba_size: self.lba,
+            max_sectors: u32::try_from(sectors).expect("a command is at most 64 MiB long"),
+            // Zeroes are data to program, so they are written as such.
+            max_write_zeroes_sectors: 0,
+            nr_queues: self.queues,
+            queue_depth: self.depth,
+            ..Limits::regular(self.size.to_sectors())
+        })
+    }
+}

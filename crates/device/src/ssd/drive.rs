@@ -1,0 +1,597 @@
+//! The controller of the drive, and the events that its commands cause.
+//!
+//! ```text
+//!   commands --> controller + transfer --> write buffer --> write completes
+//!                (one at a time)               |
+//!                                              v        a unit is full
+//!                                         translation -------------------> dies
+//!                                              ^                            |
+//!                                          collector <-- pages of victims --+
+//! ```
+//!
+//! Invariants: commands are fetched in the order of submission; a write completes when its data are in
+//! the write buffer; pages get their places in the order in which they arrived there, and wait there
+//! for the collection if there is no place. The buffer outlives a loss of power, so that a flush has
+//! nothing to wait for.
+use super::SsdConfig;
+use super::collector::{COLLECTS, Collector};
+use super::layout::Layout;
+use super::page::{PAGE, page_number, pages_of};
+use super::translation::{Counts, Page, Place, Translation};
+use super::units::{Pages, Units};
+use crate::control::{Lateness, Level, TranslationStats};
+use crate::flash::{
+    CommandId, Controller, DieOp, DieStep, Event, EventQueue, Flash, FlashActivity, FlashEntry,
+    FlashTraceSink, Queues, Slot, Slots, Stream, Streams, Transfers,
+};
+use crate::storage::ModelStorage;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use zonal_blk::{Bytes, Nanos, Op, Request, Sector, Status, Tag, ZoneNo};
+
+/// The drive has no zones: its streams of reads are those of one.
+const ALL: ZoneNo = ZoneNo(0);
+
+/// An outstanding command, or the place of one.
+#[derive(Default)]
+struct Command {
+    request: Option<Box<Request>>,
+    queue: usize,
+    /// What a read continues.
+    stream: Stream,
+    /// The place of a read that has begun.
+    slot: Slot,
+    /// Flash operations that it waits for.
+    pending_ops: u32,
+}
+
+impl Command {
+    fn request(&self) -> &Request {
+        self.request.as_deref().expect("the command is outstanding")
+    }
+
+    /// Its hardware queue and its tag.
+    fn place(&self) -> (u32, Tag) {
+        let queue = u32::try_from(self.queue).expect("there are at most 2^16 queues");
+        (queue, self.request().tag())
+    }
+}
+
+/// What waits in the buffer for the translation layer, in order.
+#[derive(Clone, Copy, Debug)]
+enum Unplaced {
+    Write(Page),
+    Discard(Page),
+}
+
+/// State shared by all hardware queues, behind one lock.
+pub(super) struct Drive {
+    config: SsdConfig,
+    storage: Arc<ModelStorage>,
+    pub(super) layout: Layout,
+    pub(super) translation: Translation,
+    /// What had been written before the first command.
+    before: Counts,
+    pub(super) units: Units,
+    pub(super) collector: Collector,
+    pub(super) flash: Flash,
+    pub(super) events: EventQueue,
+    pub(super) now: Nanos,
+    advances_to: Nanos,
+    lateness: Lateness,
+    commands: Vec<Command>,
+    free: Vec<CommandId>,
+    /// Commands not yet fetched.
+    waiting: VecDeque<CommandId>,
+    /// Writes that were fetched and found no space in the buffer, and since when.
+    stalled: VecDeque<(CommandId, Nanos)>,
+    unplaced: VecDeque<Unplaced>,
+    /// Pages that had to wait there.
+    waited: u64,
+    /// When the controller is free.
+    free_at: Nanos,
+    /// An event will have the controller go on when it is free.
+    wakes: bool,
+    /// Bytes of the buffer that the host's data take, and those that they may take.
+    buffered: u64,
+    buffer: u64,
+    link: Transfers,
+    read_link: Transfers,
+    /// At which a stream is read ahead of.
+    ahead: Transfers,
+    /// When the link to the host is free.
+    link_out: Nanos,
+    /// When what has been read ahead and asked for is in memory.
+    ahead_at: Nanos,
+    streams: Streams,
+    slots: Slots,
+    /// Reads that wait for a place.
+    waiting_reads: VecDeque<CommandId>,
+    queues: Queues,
+    trace: Option<FlashTraceSink>,
+}
+
+impl Drive {
+    pub(super) fn new(
+        config: &SsdConfig,
+        mut translation: Translation,
+        storage: Arc<ModelStorage>,
+    ) -> Self {
+        config.prefill.apply(&mut translation, config.seed);
+        let layout = Layout::new(config);
+        let (units, waiting) = Units::new(layout.unit, &translation);
+        Drive {
+            storage,
+            layout,
+            units,
+            before: translation.counts(),
+            collector: Collector::new(config.gc_buffer, waiting.collected),
+            translation,
+            flash: Flash::new(&config.nand()),
+            events: EventQueue::default(),
+            now: Nanos(0),
+            advances_to: Nanos(0),
+            lateness: Lateness::default(),
+            commands: Vec::new(),
+            free: Vec::new(),
+            waiting: VecDeque::new(),
+            stalled: VecDeque::new(),
+            unplaced: VecDeque::new(),
+            waited: 0,
+            free_at: Nanos(0),
+            wakes: false,
+            buffered: u64::from(waiting.host) * u64::from(PAGE),
+            buffer: config.buffer.0 - config.gc_buffer.0,
+            link: Transfers::at(config.link_rate),
+            read_link: Transfers::at(match config.read_link_rate.0 {
+                0 => config.link_rate,
+                _ => config.read_link_rate,
+            }),
+            ahead: Transfers::at(config.nand().read_ahead_rate(config.dies)),
+            link_out: Nanos(0),
+            ahead_at: Nanos(0),
+            streams: config.streams(),
+            slots: Slots::new(config.reads),
+            waiting_reads: VecDeque::new(),
+            queues: Queues::default(),
+            trace: None,
+            config: config.clone(),
+        }
+    }
+
+    /// Sends what the dies do to `sink` from now on.
+    pub(super) fn trace_to(&mut self, sink: FlashTraceSink) {
+        self.trace = Some(sink);
+        self.flash.steps = Some(Vec::new());
+    }
+
+    /// Sends the steps of dies that are over.
+    #[cold]
+    fn send_steps(&mut self) {
+        let (Some(sink), Some(steps)) = (&mut self.trace, &mut self.flash.steps) else { return };
+        for DieStep { die, activity, command, zone: _, from, to } in steps.drain(..) {
+            let command = command.filter(|id| id.0 < COLLECTS);
+            let command = command.map(|id| self.commands[id.0 as usize].place());
+            sink(&FlashEntry { from, to, activity, die: Some(die), zone: None, command });
+        }
+    }
+
+    /// A write has waited for space in the buffer.
+    #[cold]
+    fn send_stall(&mut self, id: CommandId, from: Nanos, to: Nanos) {
+        let command = Some(self.commands[id.0 as usize].place());
+        let Some(sink) = &mut self.trace else { return };
+        let activity = FlashActivity::BufferFull;
+        sink(&FlashEntry { from, to, activity, die: None, zone: None, command });
+    }
+
+    /// How full and busy its parts are.
+    pub(super) fn levels(&self) -> Vec<Level> {
+        let config = &self.config;
+        let busy = (0..config.dies).filter(|&die| self.flash.is_writing(die)).count() as u64;
+        let shape = self.translation.shape();
+        let free = u64::from(self.translation.free());
+        let mapped = u64::from(self.translation.mapped());
+        let bytes = self.buffered + self.collector.buffered();
+        vec![
+            Level { name: "write buffer, bytes", value: bytes, of: config.buffer.0 },
+            Level { name: "dies programming or erasing", value: busy, of: config.dies.into() },
+            Level { name: "free superblocks", value: free, of: shape.superblocks.into() },
+            Level { name: "pages with data", value: mapped, of: shape.logical_pages.into() },
+        ]
+    }
+
+    /// Commands that completed late.
+    pub(super) fn lateness(&self) -> Lateness {
+        self.lateness
+    }
+
+    /// What was written and erased since the first command.
+    pub(super) fn stats(&self) -> TranslationStats {
+        let Counts { host, copied, discarded, erased } =
+            self.translation.counts().since(&self.before);
+        let bytes = |pages: u64| Bytes(pages * u64::from(PAGE));
+        TranslationStats {
+            host: bytes(host),
+            media: bytes(host + copied),
+            discarded: bytes(discarded),
+            erased_superblocks: erased,
+            waited: bytes(self.waited),
+            free_superblocks: self.translation.free(),
+            superblocks: self.translation.shape().superblocks,
+        }
+    }
+
+    /// Completes all pending work immediately.
+    pub(super) fn drain(&mut self) {
+        let now = self.now;
+        while let Some(at) = self.events.next() {
+            self.advance(at);
+        }
+        self.now = now;
+        self.free_at = self.free_at.min(now);
+        self.link_out = self.link_out.min(now);
+        self.ahead_at = self.ahead_at.min(now);
+        self.flash.drained(now);
+    }
+
+    fn command(&mut self, id: CommandId) -> &mut Command {
+        &mut self.commands[id.0 as usize]
+    }
+
+    fn process_events(&mut self, now: Nanos) {
+        while let Some((at, event)) = self.events.pop(now) {
+            self.now = self.now.max(at);
+            match event {
+                Event::Controller => self.wakes = false,
+                Event::Begin(id) => self.begin_command(id),
+                Event::Complete(id) => self.complete(id),
+                Event::Die { die, round } => {
+                    let op = self.flash.step(self.now, die, round, &mut self.events);
+                    if self.trace.is_some() {
+                        self.send_steps();
+                    }
+                    if let Some(op) = op {
+                        self.die_op_done(op);
+                    }
+                    self.begin(die);
+                }
+                other => unreachable!("{other:?} is an event of drives with zones"),
+            }
+            self.run_controller(self.now);
+        }
+    }
+
+    /// Has the controller process commands while it is free.
+    #[inline]
+    fn run_controller(&mut self, now: Nanos) {
+        if self.waiting.is_empty() && self.stalled.is_empty() {
+            return;
+        }
+        while self.free_at <= now {
+            if let Some(&(id, since)) = self.stalled.front()
+                && self.reserve(id)
+            {
+                self.stalled.pop_front();
+                if self.trace.is_some() {
+                    self.send_stall(id, since, now);
+                }
+                self.transfer(id, now);
+            } else if let Some(id) = self.waiting.pop_front() {
+                self.execute(id, now);
+            } else {
+                return;
+            }
+        }
+        if !self.wakes {
+            self.wakes = true;
+            self.events.add(self.free_at, Event::Controller);
+        }
+    }
+
+    /// Reserves the buffer space of a write.
+    fn reserve(&mut self, id: CommandId) -> bool {
+        let pages = pages_of(self.command(id).request());
+        let bytes = u64::from(pages.end - pages.start) * u64::from(PAGE);
+        let fits = self.buffered + bytes <= self.buffer;
+        if fits {
+            self.buffered += bytes;
+        }
+        fits
+    }
+
+    /// The controller fetches a command, which takes effect.
+    fn execute(&mut self, id: CommandId, now: Nanos) {
+        let command = &mut self.commands[id.0 as usize];
+        let request = command.request.as_deref_mut().expect("the command is outstanding");
+        let op = request.op();
+        let queue = u16::try_from(command.queue).expect("hardware queues are counted in 16 bits");
+        let executed = self.storage.observed(Some(queue), request, |storage, request| {
+            storage.map_or(Ok(()), |storage| storage.apply(request, |_| {}))
+        });
+        let time = match op {
+            Op::Write | Op::WriteZeroes => self.config.write_time,
+            Op::Read => self.config.read_time,
+            _ => self.config.manage_time,
+        };
+        self.free_at = now + time;
+        match (executed, op) {
+            (Err(status), _) => {
+                request.refuse(status);
+                self.events.add(self.free_at, Event::Complete(id));
+            }
+            (Ok(()), Op::Write | Op::WriteZeroes) => {
+                request.set_status(Status::Ok);
+                if self.stalled.is_empty() && self.reserve(id) {
+                    self.transfer(id, self.free_at);
+                } else {
+                    self.stalled.push_back((id, self.free_at));
+                }
+            }
+            (Ok(()), _) => {
+                request.set_status(Status::Ok);
+                let mut latency = Nanos(0);
+                if op == Op::Read {
+                    latency = self.config.latency;
+                    let from = request.sector().to_bytes().0;
+                    let to = request.end().to_bytes().0;
+                    command.stream = self.streams.read(ALL, from, to);
+                }
+                self.events.add(self.free_at + latency, Event::Begin(id));
+            }
+        }
+    }
+
+    /// Transfers a write's data from the host into the buffer, where they have space.
+    fn transfer(&mut self, id: CommandId, from: Nanos) {
+        let sectors = self.command(id).request().nr_sectors();
+        let end = from + self.link.time(Sector(sectors.into()).to_bytes().0);
+        self.free_at = end;
+        self.events.add(end + self.config.latency, Event::Complete(id));
+    }
+
+    /// The controller is done with a command other than a write.
+    fn begin_command(&mut self, id: CommandId) {
+        let request = self.command(id).request();
+        match request.op() {
+            Op::Read => return self.begin_read(id),
+            Op::Discard => {
+                // Pages that are discarded in part keep their data.
+                let (from, to) = (request.sector().to_bytes().0, request.end().to_bytes().0);
+                let page = u64::from(PAGE);
+                for page in page_number(from.div_ceil(page))..page_number(to / page) {
+                    self.accept(Unplaced::Discard(page));
+                }
+            }
+            _ => {}
+        }
+        self.complete(id);
+    }
+
+    /// Begins a read, unless the drive works on as many as it can.
+    fn begin_read(&mut self, id: CommandId) {
+        if self.slots.is_full() {
+            return self.waiting_reads.push_back(id);
+        }
+        let alone = self.command(id).stream == Stream::Alone;
+        self.command(id).slot = self.slots.take(alone);
+        self.read(id);
+    }
+
+    /// Reads what is on the flash: data in the buffer, data that were read ahead and pages without data
+    /// take no flash operation.
+    fn read(&mut self, id: CommandId) {
+        let mut ops = 0;
+        if self.command(id).stream != Stream::Ahead {
+            let mut run: Option<(Place, u32)> = None;
+            for page in pages_of(self.command(id).request()) {
+                let found = self.translation.find(page);
+                let place = found.filter(|&place| self.units.is_programmed(place));
+                match (&mut run, place) {
+                    (Some((first, len)), Some(place)) if self.continues(*first, *len, place) => {
+                        *len += 1;
+                    }
+                    (_, place) => {
+                        ops += self.read_run(id, run);
+                        run = place.map(|place| (place, 1));
+                    }
+                }
+            }
+            ops += self.read_run(id, run);
+        }
+        self.command(id).pending_ops = ops;
+        if ops == 0 {
+            self.send(id);
+        }
+    }
+
+    /// Whether a place is the next one of the same unit.
+    fn continues(&self, first: Place, len: u32, place: Place) -> bool {
+        place.superblock == first.superblock
+            && place.slot == first.slot + len
+            && self.layout.unit_of(place) == self.layout.unit_of(first)
+    }
+
+    /// Has a die read a run of pages of a unit. Returns the number of operations.
+    fn read_run(&mut self, command: CommandId, run: Option<(Place, u32)>) -> u32 {
+        let Some((first, len)) = run else { return 0 };
+        self.read_flash(command, first, first.slot + len - 1, len);
+        1
+    }
+
+    /// Has a die read so many pages between two slots of a unit.
+    pub(super) fn read_flash(&mut self, command: CommandId, from: Place, last: u32, pages: u32) {
+        let die = self.layout.die(from.superblock, self.layout.unit_of(from));
+        let (first, last) = self.layout.flash_pages(from.slot, last);
+        let bytes = u64::from(pages) * u64::from(PAGE);
+        let zone = ZoneNo(from.superblock);
+        self.enqueue(die, DieOp::Read { command, zone, first, last, bytes });
+    }
+
+    /// Transfers a read's data to the host.
+    fn send(&mut self, id: CommandId) {
+        let command = self.command(id);
+        let bytes = Sector(command.request().nr_sectors().into()).to_bytes().0;
+        let ahead = command.stream == Stream::Ahead;
+        let begin = self.now.max(self.link_out) + self.config.send_time;
+        self.link_out = begin + self.read_link.time(bytes);
+        let mut end = self.link_out;
+        if ahead {
+            self.ahead_at = self.now.max(self.ahead_at) + self.ahead.time(bytes);
+            end = end.max(self.ahead_at);
+        }
+        self.events.add(end, Event::Complete(id));
+    }
+
+    /// Queues an operation on a die, which begins it if it is free.
+    pub(super) fn enqueue(&mut self, die: u32, op: DieOp) {
+        self.flash.add(self.now, die, op, &mut self.events);
+        if self.trace.is_some() {
+            self.send_steps();
+        }
+        self.begin(die);
+    }
+
+    fn begin(&mut self, die: u32) {
+        let barrier = self.flash.begin(self.now, die, &mut self.events);
+        debug_assert_eq!(barrier, None, "the drive has no barriers");
+    }
+
+    fn die_op_done(&mut self, op: DieOp) {
+        match op {
+            DieOp::Program { zone, generation: unit, .. } => {
+                let Pages { host, collected } = self.units.programmed(zone.0, unit);
+                self.buffered -= u64::from(host) * u64::from(PAGE);
+                self.collector.release(collected);
+                self.collect();
+            }
+            DieOp::Read { command, .. } if command.0 < COLLECTS => {
+                let waiting = self.command(command);
+                waiting.pending_ops -= 1;
+                if waiting.pending_ops == 0 {
+                    self.send(command);
+                }
+            }
+            DieOp::Read { command, .. } => self.collected(command),
+            DieOp::Erase { command, .. } => self.erased(command),
+            other => unreachable!("{other:?} is an operation of drives with zones"),
+        }
+    }
+
+    /// Pages have arrived in the buffer, or are discarded: they get their places, or wait for one.
+    fn accept(&mut self, what: Unplaced) {
+        if self.unplaced.is_empty() && self.place(what) {
+            return;
+        }
+        self.waited += u64::from(matches!(what, Unplaced::Write(_)));
+        self.unplaced.push_back(what);
+    }
+
+    /// Gives a page its place. Returns false if there is none.
+    fn place(&mut self, what: Unplaced) -> bool {
+        match what {
+            Unplaced::Discard(page) => {
+                self.translation.discard(page);
+            }
+            Unplaced::Write(_) if self.host_is_ahead() || !self.translation.can_write(0) => {
+                return false;
+            }
+            Unplaced::Write(page) => {
+                let place = self.translation.write(page, 0);
+                self.collector.host_wrote();
+                self.arrived(place, false);
+            }
+        }
+        true
+    }
+
+    /// A page that has its place is in the buffer: its unit is programmed with the last one.
+    pub(super) fn arrived(&mut self, place: Place, collected: bool) {
+        let unit = self.layout.unit_of(place);
+        if self.units.add(place.superblock, unit, collected) {
+            let die = self.layout.die(place.superblock, unit);
+            let (zone, bytes) = (ZoneNo(place.superblock), self.config.unit().0);
+            self.enqueue(die, DieOp::Program { zone, bytes, generation: unit });
+        }
+    }
+
+    /// Whether the host waits for the collection.
+    pub(super) fn host_waits(&self) -> bool {
+        !self.unplaced.is_empty()
+    }
+
+    /// There may be room again for what waits.
+    pub(super) fn place_waiting(&mut self) {
+        while let Some(&what) = self.unplaced.front()
+            && self.place(what)
+        {
+            self.unplaced.pop_front();
+        }
+    }
+
+    /// Completes a command.
+    fn complete(&mut self, id: CommandId) {
+        let command = self.command(id);
+        let (queue, slot) = (command.queue, command.slot);
+        let request = command.request.take().expect("a command completes once");
+        let (op, executed) = (request.op(), request.status() == Status::Ok);
+        if executed && matches!(op, Op::Write | Op::WriteZeroes) {
+            for page in pages_of(&request) {
+                self.accept(Unplaced::Write(page));
+            }
+            self.collect();
+        }
+        let length = Sector(request.nr_sectors().into()).to_bytes().0;
+        self.free.push(id);
+        self.queues.complete(queue, request);
+        self.lateness.count(1, self.now, self.advances_to);
+        if op == Op::Read && executed {
+            self.end_read(length, slot);
+        }
+    }
+
+    /// A read is done: those that have waited longest begin where it leaves room.
+    fn end_read(&mut self, bytes: u64, slot: Slot) {
+        self.streams.done(ALL, bytes);
+        self.slots.done(slot);
+        while !self.slots.is_full()
+            && let Some(id) = self.waiting_reads.pop_front()
+        {
+            self.begin_read(id);
+        }
+    }
+}
+
+impl Controller for Drive {
+    fn queues(&mut self) -> &mut Queues {
+        &mut self.queues
+    }
+
+    fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
+        self.advance(now);
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.commands.push(Command::default());
+            CommandId(u32::try_from(self.commands.len() - 1).expect("2^16 queues of 2^15 tags"))
+        });
+        let command = self.command(id);
+        *command = Command { request: Some(request), queue, ..Command::default() };
+        self.waiting.push_back(id);
+        self.run_controller(self.now);
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        self.advances_to = now;
+        if self.events.next().is_some_and(|at| at <= now) {
+            self.process_events(now);
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.events.next()
+    }
+
+    fn next_completion(&mut self, next: Option<Nanos>) -> Option<Nanos> {
+        next
+    }
+}

@@ -1,0 +1,92 @@
+//! Units between the buffer and the flash: those that wait for more pages, and those that are
+//! programmed.
+use super::translation::{Place, Translation};
+
+/// Pages in the buffer, by who wrote them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pages {
+    pub(super) host: u32,
+    pub(super) collected: u32,
+}
+
+/// A unit that has pages in the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    superblock: u32,
+    number: u32,
+    pages: Pages,
+}
+
+#[derive(Debug)]
+pub(super) struct Units {
+    /// Pages of a unit.
+    pages: u32,
+    /// Units that wait for more pages, the newest last.
+    filled: Vec<Unit>,
+    programming: Vec<Unit>,
+    /// By superblock, the units that have been programmed. They are assumed to be the first ones.
+    programmed: Box<[u32]>,
+}
+
+impl Units {
+    /// The units of a drive whose dies are idle. Returns also the pages of those that are not full,
+    /// which are in the buffer.
+    pub(super) fn new(pages: u32, translation: &Translation) -> (Self, Pages) {
+        let shape = translation.shape();
+        let superblocks = 0..shape.superblocks;
+        let programmed = superblocks.map(|superblock| translation.written(superblock) / pages);
+        let programmed = programmed.collect();
+        let mut waiting = Pages::default();
+        let mut filled = Vec::new();
+        for (frontier, superblock) in translation.open() {
+            let written = translation.written(superblock);
+            let (number, rest) = (written / pages, written % pages);
+            let pages = match usize::from(frontier) < shape.streams.len() {
+                true => Pages { host: rest, collected: 0 },
+                false => Pages { host: 0, collected: rest },
+            };
+            if rest > 0 {
+                filled.push(Unit { superblock, number, pages });
+                waiting.host += pages.host;
+                waiting.collected += pages.collected;
+            }
+        }
+        (Units { pages, filled, programming: Vec::new(), programmed }, waiting)
+    }
+
+    /// A page of a unit has arrived. Returns whether that was the last, so that it is programmed.
+    #[inline]
+    pub(super) fn add(&mut self, superblock: u32, number: u32, collected: bool) -> bool {
+        let is = |unit: &Unit| (unit.superblock, unit.number) == (superblock, number);
+        let at = self.filled.iter().rposition(is).unwrap_or_else(|| {
+            self.filled.push(Unit { superblock, number, pages: Pages::default() });
+            self.filled.len() - 1
+        });
+        let pages = &mut self.filled[at].pages;
+        *(if collected { &mut pages.collected } else { &mut pages.host }) += 1;
+        let full = pages.host + pages.collected == self.pages;
+        if full {
+            let unit = self.filled.swap_remove(at);
+            self.programming.push(unit);
+        }
+        full
+    }
+
+    /// A unit has been programmed. Returns its pages.
+    pub(super) fn programmed(&mut self, superblock: u32, number: u32) -> Pages {
+        let is = |unit: &Unit| (unit.superblock, unit.number) == (superblock, number);
+        let at = self.programming.iter().position(is).expect("the unit is being programmed");
+        self.programmed[superblock as usize] += 1;
+        self.programming.swap_remove(at).pages
+    }
+
+    /// A superblock has been erased.
+    pub(super) fn erased(&mut self, superblock: u32) {
+        self.programmed[superblock as usize] = 0;
+    }
+
+    /// Whether a page is on the flash.
+    pub(super) fn is_programmed(&self, place: Place) -> bool {
+        place.slot / self.pages < self.programmed[place.superblock as usize]
+    }
+}

@@ -1,0 +1,312 @@
+//! The ordinary flash drive below a queue, in virtual time: latencies, collection, invariants.
+use proptest::prelude::*;
+use std::sync::Arc;
+use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, Sector, Status};
+use zonal_device::control::{DeviceControl, FaultHooks, TranslationStats};
+use zonal_device::device_spec::{build, parse};
+use zonal_device::rng::Rng;
+use zonal_device::ssd::Prefill;
+use zonal_device::ssd::translation::Policy;
+use zonal_device::{SsdConfig, SsdDevice};
+
+const PAGE: u64 = 8;
+/// Pages of the drive, and of a superblock.
+const PAGES: u64 = 4096;
+const SUPERBLOCK: u64 = 128;
+
+/// A drive whose times are easy to add up: 1 byte a nanosecond everywhere, units of 64 KiB on four
+/// dies of two channels, superblocks of 512 KiB.
+fn small() -> SsdConfig {
+    SsdConfig {
+        size: Bytes(PAGES * 4096),
+        overprovision: 28_000,
+        gc_low: 3,
+        gc_high: 3,
+        gc_buffer: Bytes(256 << 10),
+        buffer: Bytes(1 << 20),
+        max_io: Bytes(256 << 10),
+        write_time: Nanos(10_000),
+        read_time: Nanos(5_000),
+        manage_time: Nanos(2_000),
+        link_rate: Bytes(1_000_000_000),
+        channels: 2,
+        dies: 4,
+        planes: 2,
+        page: Bytes(16 << 10),
+        cell_pages: 2,
+        block: Bytes(64 << 10),
+        channel_rate: Bytes(1_000_000_000),
+        page_read: Nanos(40_000),
+        program: Nanos(200_000),
+        erase: Nanos(1_000_000),
+        ..SsdConfig::default()
+    }
+}
+
+struct Rig {
+    device: Arc<SsdDevice>,
+    channel: Channel,
+    now: Nanos,
+    ends: Vec<(Nanos, Completion)>,
+}
+
+impl Rig {
+    fn new(config: &SsdConfig) -> Self {
+        let device = Arc::new(SsdDevice::new(config).unwrap());
+        let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, Default::default());
+        let channel = queue.unwrap().channel().unwrap();
+        Rig { device, channel, now: Nanos(0), ends: Vec::new() }
+    }
+
+    fn submit(&mut self, bio: Bio) {
+        self.channel.submit(self.now, bio);
+    }
+
+    /// Lets time pass to the next event.
+    fn step(&mut self) {
+        self.now = self.channel.next_event().at().map_or(self.now, |at| at.max(self.now));
+        let mut completions = Vec::new();
+        self.channel.poll(self.now, &mut completions);
+        self.ends.extend(completions.drain(..).map(|completion| (self.now, completion)));
+    }
+
+    fn run(&mut self) {
+        while self.channel.outstanding() > 0 {
+            self.step();
+        }
+    }
+
+    /// Runs a bio to its end; how long it took.
+    fn time(&mut self, bio: Bio) -> u64 {
+        let start = self.now;
+        self.submit(bio);
+        self.run();
+        let (end, completion) = self.ends.pop().unwrap();
+        assert_eq!(completion.status, Status::Ok);
+        (end - start).0
+    }
+
+    /// Random overwrites of a page, so many at a time. Returns their latencies, in order.
+    fn overwrite(&mut self, writes: u64, depth: usize, rng: &mut Rng) -> Vec<u64> {
+        let mut begun = vec![Nanos(0); usize::try_from(writes).unwrap()];
+        let mut latencies = Vec::new();
+        let mut next = 0;
+        while latencies.len() < begun.len() {
+            while self.channel.outstanding() < depth && next < writes {
+                begun[usize::try_from(next).unwrap()] = self.now;
+                let sector = Sector(rng.below(PAGES) * PAGE);
+                self.submit(Bio::new(Op::Write, sector, 8, next));
+                next += 1;
+            }
+            self.step();
+            for (end, completion) in self.ends.drain(..) {
+                assert_eq!(completion.status, Status::Ok);
+                let start = begun[usize::try_from(completion.user_data).unwrap()];
+                latencies.push((end - start).0);
+            }
+        }
+        latencies
+    }
+
+    fn stats(&self) -> TranslationStats {
+        self.device.translation().unwrap()
+    }
+
+    /// The write amplification of what is written from now on.
+    fn amplification_of(&mut self, write: impl FnOnce(&mut Rig)) -> f64 {
+        let before = self.stats();
+        write(self);
+        let after = self.stats();
+        (after.media.0 - before.media.0) as f64 / (after.host.0 - before.host.0) as f64
+    }
+}
+
+fn write(page: u64, pages: u64) -> Bio {
+    Bio::new(Op::Write, Sector(page * PAGE), u32::try_from(pages * PAGE).unwrap(), 0)
+}
+
+fn read(page: u64, pages: u64) -> Bio {
+    Bio::new(Op::Read, Sector(page * PAGE), u32::try_from(pages * PAGE).unwrap(), 0)
+}
+
+#[test]
+fn write_completes_in_the_buffer_and_is_read_from_there_until_its_unit_is_programmed() {
+    let mut rig = Rig::new(&small());
+    assert_eq!(rig.time(write(0, 1)), 10_000 + 4096);
+    assert_eq!(rig.time(read(0, 1)), 5_000 + 4096, "from the buffer");
+    assert_eq!(rig.time(write(1, 15)), 10_000 + 15 * 4096, "a unit is full");
+    rig.device.drain();
+    assert_eq!(rig.time(read(0, 1)), 5_000 + 40_000 + 2 * 4096, "from the flash");
+    assert_eq!(rig.time(read(100, 1)), 5_000 + 4096, "nothing was written there");
+}
+
+#[test]
+fn read_waits_for_a_program_of_its_die() {
+    let mut rig = Rig::new(&SsdConfig { prefill: Prefill::Sequential, ..small() });
+    let alone = rig.time(read(0, 1));
+    rig.time(write(0, 64));
+    let start = rig.now;
+    (0..4).for_each(|unit| rig.submit(read(256 + unit * 16, 1)));
+    rig.run();
+    let last = rig.ends.iter().map(|(end, _)| (*end - start).0).max().unwrap();
+    assert!(last > alone + 150_000, "each die programs, and one has just begun: {last}");
+}
+
+#[test]
+fn sequential_overwrites_and_discards_of_whole_superblocks_copy_nothing() {
+    let mut rig = Rig::new(&SsdConfig { prefill: Prefill::Sequential, ..small() });
+    let sequential = rig.amplification_of(|rig| {
+        for page in (0..3 * PAGES).step_by(32) {
+            rig.submit(write(page % PAGES, 32));
+            rig.run();
+        }
+    });
+    assert_eq!(sequential, 1.0);
+    let discarding = rig.amplification_of(|rig| {
+        for segment in [5, 20, 7, 31, 5, 0, 12, 20, 5, 9, 9, 9, 30, 1, 2, 25, 0, 7] {
+            let (from, sectors) = (Sector(segment * SUPERBLOCK * PAGE), 1024);
+            rig.time(Bio::new(Op::Discard, from, sectors, 0));
+            for page in (0..SUPERBLOCK).step_by(32) {
+                rig.time(write(segment * SUPERBLOCK + page, 32));
+            }
+        }
+    });
+    assert_eq!(discarding, 1.0);
+    assert_eq!(rig.stats().discarded, Bytes(18 * SUPERBLOCK * 4096));
+}
+
+#[test]
+fn drive_that_begins_in_its_steady_state_stays_there_and_one_that_is_full_comes_to_it() {
+    let steady = |prefill, warm: u64| {
+        let mut rig = Rig::new(&SsdConfig { prefill, ..small() });
+        let mut rng = Rng::new(2);
+        rig.overwrite(warm * PAGES, 32, &mut rng);
+        rig.amplification_of(|rig| drop(rig.overwrite(6 * PAGES, 32, &mut rng)))
+    };
+    let (begins, comes) = (steady(Prefill::Random(3), 0), steady(Prefill::Sequential, 4));
+    assert!((begins / comes - 1.0).abs() < 0.03, "{begins:.3} and {comes:.3}");
+    assert!(begins > 1.8, "it collects");
+}
+
+#[test]
+fn collection_costs_throughput_and_is_seen_in_the_latencies() {
+    let run = |prefill| {
+        let mut rig = Rig::new(&SsdConfig { prefill, ..small() });
+        let start = rig.now;
+        let mut latencies = rig.overwrite(2 * PAGES, 16, &mut Rng::new(3));
+        latencies.sort_unstable();
+        ((rig.now - start).0, latencies[latencies.len() * 99 / 100])
+    };
+    let (fresh, fresh_p99) = run(Prefill::Empty);
+    let (steady, steady_p99) = run(Prefill::Random(3));
+    assert!(steady > fresh * 3 / 2, "{fresh} and {steady} ns");
+    assert!(steady_p99 > fresh_p99, "{fresh_p99} and {steady_p99} ns");
+}
+
+#[test]
+fn host_waits_for_the_collection_and_goes_on() {
+    let mut rig =
+        Rig::new(&SsdConfig { prefill: Prefill::Random(1), gc_low: 2, gc_high: 2, ..small() });
+    rig.overwrite(2 * PAGES, 256, &mut Rng::new(4));
+    rig.device.drain();
+    let stats = rig.stats();
+    assert_eq!(stats.host, Bytes(2 * PAGES * 4096));
+    assert!(stats.free_superblocks >= 1);
+}
+
+#[test]
+fn same_commands_at_the_same_times_complete_at_the_same_times() {
+    let run = || {
+        let mut rig = Rig::new(&SsdConfig { prefill: Prefill::Random(1), ..small() });
+        rig.overwrite(PAGES, 8, &mut Rng::new(5))
+    };
+    assert_eq!(run(), run());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, u64, u8),
+    Read(u64, u64),
+    Discard(u64, u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let range = || (0..PAGES - 64, 1..64_u64);
+    let step = prop_oneof![
+        5 => (range(), any::<u8>()).prop_map(|((at, len), fill)| Step::Write(at, len, fill)),
+        3 => range().prop_map(|(at, len)| Step::Read(at, len)),
+        1 => range().prop_map(|(at, len)| Step::Discard(at, len)),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn data_are_what_was_written_last_under_each_way_to_collect(
+        steps in steps(),
+        gc in prop_oneof![Just(Policy::Greedy), Just(Policy::CostBenefit), Just(Policy::Fifo)],
+        separate: bool,
+        prefill in prop_oneof![Just(Prefill::Empty), Just(Prefill::Random(1))],
+    ) {
+        let mut rig = Rig::new(&SsdConfig { gc, separate, prefill, memory: true, ..small() });
+        let mut expected = vec![0; usize::try_from(PAGES).unwrap()];
+        let pages = |at: u64, len: u64| usize::try_from(at).unwrap()..usize::try_from(at + len).unwrap();
+        for step in steps {
+            match step {
+                Step::Write(at, len, fill) => {
+                    let data = vec![fill; usize::try_from(len * 4096).unwrap()];
+                    let buf = Buf::from(&data[..]);
+                    rig.time(Bio::write(Sector(at * PAGE), buf, 0));
+                    expected[pages(at, len)].fill(fill);
+                }
+                Step::Discard(at, len) => {
+                    rig.time(Bio { op: Op::Discard, ..read(at, len) });
+                    expected[pages(at, len)].fill(0);
+                }
+                Step::Read(at, len) => {
+                    rig.submit(Bio::read(Sector(at * PAGE), u32::try_from(len * PAGE).unwrap(), 0));
+                    rig.run();
+                    let data = rig.ends.pop().unwrap().1.buf.unwrap();
+                    for (page, fill) in data.chunks(4096).zip(&expected[pages(at, len)]) {
+                        prop_assert!(page.iter().all(|byte| byte == fill));
+                    }
+                }
+            }
+        }
+        rig.device.drain();
+        let busy: Vec<u64> = rig.device.levels().iter().map(|level| level.value).collect();
+        prop_assert_eq!(busy[1], 0, "a die is busy");
+    }
+}
+
+#[test]
+fn wrong_configurations_are_refused_with_the_option_and_what_it_needs() {
+    let error = |text: &str| match parse(text) {
+        Err(error) => error.to_string(),
+        Ok(spec) => build(&spec).err().map_or_else(|| "none".to_owned(), |error| error.to_string()),
+    };
+    for (text, expected) in [
+        ("ssd:overprovision=0.1%", "overprovision"),
+        ("ssd:overprovision=7", "a share such as 7% or 12.5%"),
+        ("ssd:prefill=full", "`empty`, `sequential`, or `random:N`"),
+        ("ssd:prefill=random:9999", "`random:N`"),
+        ("ssd:gc=gready", "greedy or cost-benefit or fifo"),
+        ("ssd:size=1000", "a non-zero multiple of 4K"),
+        ("ssd:gc_low=1", "from 2 to 1024"),
+        ("ssd:gc_low=8", "at least gc_low=8"),
+        ("ssd:superblock_dies=5", "0, or a divisor of dies=32"),
+        ("ssd:buffer=4M", "gc_buffer=8MiB, four units, and a command of max_io=1MiB"),
+        ("ssd:written=100%", "unknown option `written`"),
+        ("ssd:size=32T", "up to"),
+        ("ssd:block=16K", "a non-zero multiple of cell_pages * page = 48KiB"),
+    ] {
+        let found = error(text);
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+    let found = error("ssd:size=896G,overprovision=0.1%");
+    assert!(
+        found.contains("found 0.1%") && found.contains("beside the data 2 are filled"),
+        "{found}"
+    );
+}
