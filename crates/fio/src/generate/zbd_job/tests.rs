@@ -204,6 +204,32 @@ fn a_write_that_may_open_no_zone_goes_to_one_that_is_being_written() {
 }
 
 #[test]
+fn zones_that_were_finished_or_left_open_are_known_to_the_jobs_after() {
+    let before = table("null:zones=4,zone_size=64k,zone_capacity=6k,max_open=0", 2);
+    let mut finishes = job(&before, 0, false, 0..2);
+    trail(&mut finishes, 2);
+    finishes.finish();
+    assert_eq!(before.readable(0), (0, ZONE), "zone 0 is finished, zone 1 has a rest");
+    // The device says what became of them: the first is full, the second empty.
+    let spec = "null:zones=4,zone_size=64k,zone_capacity=6k,max_open=0,written=0";
+    let device = device_spec::build(&device_spec::parse(spec).expect("a spec")).expect("a device");
+    let report = || ZbdTable::new(&*device, 2).expect("a report");
+    assert_eq!(report().readable(0), (0, 6 << 10));
+    let after = report().after(&before);
+    assert_eq!((after.readable(0), after.write_zones()), ((0, ZONE), (0, 2)));
+    let region = |zones: u64| Region {
+        start: 0,
+        end: zones * ZONE,
+        io_size: 0,
+        lba: 512,
+        limit: zones * ZONE,
+    };
+    assert_eq!(after.zone_capacity(region(1)), Some(6 << 10));
+    assert!(after.has_one_reset_region(region(2)) && after.has_one_reset_region(region(2)));
+    assert!(!report().after(&after).has_one_reset_region(region(3)), "another job had two zones");
+}
+
+#[test]
 fn reads_stay_below_write_pointers_and_end_where_nothing_is_written() {
     let table = table("null:zones=4,zone_size=64k,max_open=0", 0);
     let mut job = job(&table, 0, true, 0..4);
