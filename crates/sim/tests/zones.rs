@@ -482,3 +482,17 @@ fn jobs_that_verify_begin_again_until_they_have_done_their_size() {
     let [read, written] = counts(plain, options);
     assert!(written == 16 && read > 16, "one direction reaches the end first: {read}, {written}");
 }
+
+/// The lock of a zone is recursive in fio: a job that holds it has its whole depth there.
+#[test]
+fn a_job_that_waited_for_a_zone_writes_at_its_whole_depth_again() {
+    let rig = Rig::new("null:zones=4,zone_size=1M,memory=true,latency=100us");
+    let text = "[a]\nzonemode=zbd\nrw=randwrite\nbs=4k\niodepth=8\nnumjobs=2\nsize=2z\n\
+                norandommap=1\nio_size=16m\n";
+    for (outcome, _) in rig.run(text) {
+        assert_eq!(outcome.error, None);
+        let counts = *outcome.stats.depth_levels().counts();
+        let deep = counts[2] + counts[3];
+        assert!(deep > counts.iter().sum::<u64>() * 3 / 4, "from depth 4 on: {counts:?}");
+    }
+}

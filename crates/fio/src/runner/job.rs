@@ -318,7 +318,6 @@ impl JobRunner {
         self.progress.bytes.store(self.done.1, Ordering::Relaxed);
         let count = u32::try_from(count).expect("at most the depth");
         self.owed = self.owed.saturating_sub(count);
-        self.contended = false;
         self.stats.completed(count);
         count
     }
@@ -476,7 +475,8 @@ impl JobRunner {
             self.refilling = true;
         }
         if self.slots.in_use() == 0 {
-            self.drains = false;
+            // A job drains before it waits for a zone; with the zone it has its whole depth again.
+            (self.drains, self.contended) = (false, false);
             self.pace.drained(now);
         }
         if self.owed > 0 || !self.refilling || self.slots.in_use() > 0 && self.waits_to_drain() {
