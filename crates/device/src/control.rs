@@ -250,7 +250,15 @@ pub struct Lateness {
     pub completions: u64,
     /// Those that were late.
     pub late: u64,
+    /// By how much all of them together completed after they were due.
+    pub total: Nanos,
+    /// By how much one did at most.
+    pub largest: Nanos,
 }
+
+/// From this share of its rate on, in percent, what a model has lost to this machine shows: the result
+/// is no longer the model's.
+const LOST: f64 = 5.0;
 
 impl Lateness {
     /// The share of late commands in percent.
@@ -258,13 +266,27 @@ impl Lateness {
         self.late as f64 * 100.0 / self.completions.max(1) as f64
     }
 
+    /// What is lost of the rate in percent, if commands took `in_flight` together, as they do when a
+    /// fixed number is in flight.
+    pub fn lost_percent(self, in_flight: Nanos) -> f64 {
+        self.total.0.min(in_flight.0) as f64 * 100.0 / in_flight.0.max(1) as f64
+    }
+
+    /// Whether a result with this loss is the model's.
+    pub fn is_of_model(lost_percent: f64) -> bool {
+        lost_percent < LOST
+    }
+
     /// Counts commands that were due at `due` and complete at `now`.
     #[inline]
     pub(crate) fn count(&mut self, completions: u64, due: Nanos, now: Nanos) {
         self.completions += completions;
-        if now.0.saturating_sub(due.0) > LATE_AFTER.0 {
+        let by = Nanos(now.0.saturating_sub(due.0));
+        if by > LATE_AFTER {
             self.late += completions;
         }
+        self.total += Nanos(by.0.saturating_mul(completions));
+        self.largest = self.largest.max(by);
     }
 }
 

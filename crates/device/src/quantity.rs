@@ -153,6 +153,12 @@ pub fn format_rate(rate: u64) -> String {
     }
 }
 
+/// A rate with four digits, for people: `1.305GB/s`.
+pub fn format_rate_rounded(rate: u64) -> String {
+    let step = 10_u64.pow(rate.max(1).ilog10().saturating_sub(3));
+    format_rate((rate.saturating_add(step / 2)) / step * step)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +238,11 @@ mod tests {
         assert_eq!(format_size(256 << 20), "256MiB");
         assert_eq!(format_time(10_000), "10us");
         assert_eq!(format_rate(244_500_000), "244.5MB/s");
+        for (rate, shown) in
+            [(0, "0B/s"), (999, "999B/s"), (1_305_281_327, "1.305GB/s"), (244_499_999, "244.5MB/s")]
+        {
+            assert_eq!(format_rate_rounded(rate), shown);
+        }
     }
 
     #[test]

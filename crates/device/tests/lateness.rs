@@ -42,14 +42,20 @@ fn write(model: &Arc<dyn DeviceControl>, late: u64) -> Lateness {
 #[test]
 fn model_that_is_polled_in_time_is_never_late() {
     for model in models() {
-        assert_eq!(write(&model, 0), Lateness { completions: 10, late: 0 });
+        let none = Lateness { completions: 10, ..Lateness::default() };
+        assert_eq!(write(&model, 0), none);
     }
 }
 
 #[test]
 fn completions_count_as_late_from_twenty_microseconds_on() {
     for late in [LATE_AFTER.0, LATE_AFTER.0 + 1] {
-        let expected = Lateness { completions: 10, late: if late > LATE_AFTER.0 { 10 } else { 0 } };
+        let expected = Lateness {
+            completions: 10,
+            late: if late > LATE_AFTER.0 { 10 } else { 0 },
+            total: Nanos(10 * late),
+            largest: Nanos(late),
+        };
         assert_eq!(write(&(null(100_000, 0) as _), late), expected);
     }
 }
@@ -57,8 +63,20 @@ fn completions_count_as_late_from_twenty_microseconds_on() {
 #[test]
 fn every_model_notices_that_it_is_polled_late() {
     for model in models() {
-        assert_eq!(write(&model, 50_000_000), Lateness { completions: 10, late: 10 });
+        let Lateness { completions, late, total, largest } = write(&model, 50_000_000);
+        assert_eq!((completions, late), (10, 10));
+        assert!(largest >= Nanos(49_000_000) && total >= Nanos(10 * 49_000_000), "{total:?}");
     }
+}
+
+/// At depth 1, 10 us late for each 100 us of work is a tenth more time, none of it late.
+#[test]
+fn small_delays_of_all_commands_count_in_the_rate_that_is_lost() {
+    let lateness = write(&(null(100_000, 0) as _), 10_000);
+    assert_eq!(lateness.late, 0);
+    let lost = lateness.lost_percent(Nanos(10 * 110_000));
+    assert!((lost - 9.09).abs() < 0.01, "{lost}");
+    assert!(!Lateness::is_of_model(lost) && Lateness::is_of_model(1.0));
 }
 
 #[test]

@@ -34,6 +34,9 @@ pub struct NullDevice {
     /// Commands that have completed, and those of them that were late, if commands take time.
     completions: AtomicU64,
     late: AtomicU64,
+    /// By how much they were late together, and at most, in nanoseconds.
+    total: AtomicU64,
+    largest: AtomicU64,
 }
 
 impl NullDevice {
@@ -52,16 +55,22 @@ impl NullDevice {
             opened: AtomicU64::new(0),
             completions: AtomicU64::new(0),
             late: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
         })
     }
 
     /// Counts what a hardware queue has completed.
-    fn count(&self, Lateness { completions, late }: Lateness) {
+    fn count(&self, Lateness { completions, late, total, largest }: Lateness) {
         if completions > 0 {
             self.completions.fetch_add(completions, Ordering::Relaxed);
         }
         if late > 0 {
             self.late.fetch_add(late, Ordering::Relaxed);
+        }
+        if total.0 > 0 {
+            self.total.fetch_add(total.0, Ordering::Relaxed);
+            self.largest.fetch_max(largest.0, Ordering::Relaxed);
         }
     }
 
@@ -146,9 +155,10 @@ impl Device for NullDevice {
 impl DeviceControl for NullDevice {
     fn lateness(&self) -> Option<Lateness> {
         let takes_time = self.latency > Nanos(0) || self.jitter > Nanos(0);
-        let [completions, late] =
-            [&self.completions, &self.late].map(|count| count.load(Ordering::Relaxed));
-        takes_time.then_some(Lateness { completions, late })
+        let counts = [&self.completions, &self.late, &self.total, &self.largest];
+        let [completions, late, total, largest] = counts.map(|count| count.load(Ordering::Relaxed));
+        let (total, largest) = (Nanos(total), Nanos(largest));
+        takes_time.then_some(Lateness { completions, late, total, largest })
     }
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {

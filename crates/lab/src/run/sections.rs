@@ -5,7 +5,7 @@ use crate::executor::{ClockKind, FinishedTask};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use zonal_backend::Stack;
-use zonal_blk::{PrioClass, Queue};
+use zonal_blk::{IoTimes, PrioClass, Queue};
 use zonal_device::control::Lateness;
 use zonal_fio::job::DataDir;
 use zonal_fio::report::DiskUtil;
@@ -149,16 +149,29 @@ fn scheduler(device: &Stack) -> Option<Value> {
     }))
 }
 
-/// How often a device's model was late.
+/// How late a device's model was, and what of its rate that cost.
 fn lateness(device: &Stack) -> Option<Value> {
     let lateness = device.model.lateness()?;
-    let Lateness { completions, late } = lateness;
-    Some(json!({
+    let Lateness { completions, late, total, largest } = lateness;
+    let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
+    let mut value = json!({
         "device": device.name,
         "completions": completions,
         "late": late,
-        "percent": (lateness.percent() * 100.0).round() / 100.0,
-    }))
+        "percent": rounded(lateness.percent()),
+        "sum_us": total.0 / 1000,
+        "largest_us": largest.0 / 1000,
+    });
+    if let Some(IoTimes { reads, writes, others, .. }) = device.queue.iotimes() {
+        let lost = lateness.lost_percent(reads + writes + others);
+        value["rate_lost_percent"] = rounded(lost).into();
+        value["result"] = match Lateness::is_of_model(lost) {
+            true => "of the model",
+            false => "of this machine, not of the model: use --clock virtual",
+        }
+        .into();
+    }
+    Some(value)
 }
 
 /// What a flash translation layer wrote for what the host wrote, since the device was opened.

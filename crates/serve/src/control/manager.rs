@@ -217,9 +217,11 @@ impl ManagedDevice {
         let mut stat: Map<String, Value> =
             counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
         stat.insert("live_plugs".to_owned(), self.queue.live_plugs().into());
-        if let Some(Lateness { completions, late }) = self.device.lateness() {
+        if let Some(Lateness { completions, late, total, largest }) = self.device.lateness() {
             stat.insert("model_completions".to_owned(), completions.into());
             stat.insert("model_late_completions".to_owned(), late.into());
+            stat.insert("model_lateness_ns".to_owned(), total.0.into());
+            stat.insert("model_largest_lateness_ns".to_owned(), largest.0.into());
         }
         stat.insert("device".to_owned(), object(device));
         Value::Object(stat)

@@ -67,6 +67,11 @@ const MODEL_LATE: (&str, &str, &str) = (
     "counter",
     "Commands that the device's model completed more than 20 us after they were due.",
 );
+const MODEL_LATENESS: (&str, &str, &str) = (
+    "zonal_model_lateness_seconds_total",
+    "counter",
+    "By how much the commands of the device's model completed after they were due, all together.",
+);
 const FAULTS: (&str, &str, &str) =
     ("zonal_fault_hits_total", "counter", "Requests that a fault rule applied to.");
 
@@ -156,9 +161,10 @@ fn of_model(answer: &Answer, name: (&str, &str), samples: &mut Samples) {
     for &(part, time) in &answer.stats.times {
         samples.add(BUSY, &[name, ("part", part)], time.0 as f64 / 1e9);
     }
-    if let Some(Lateness { completions, late }) = answer.lateness {
+    if let Some(Lateness { completions, late, total, .. }) = answer.lateness {
         samples.add(MODEL, &[name], completions as f64);
         samples.add(MODEL_LATE, &[name], late as f64);
+        samples.add(MODEL_LATENESS, &[name], total.0 as f64 / 1e9);
     }
 }
 
@@ -198,7 +204,7 @@ mod tests {
 
     impl DeviceControl for Slow {
         fn lateness(&self) -> Option<Lateness> {
-            Some(Lateness { completions: 7, late: 3 })
+            Some(Lateness { completions: 7, late: 3, ..Lateness::default() })
         }
     }
 

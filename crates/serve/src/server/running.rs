@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 use zonal_backend::Stack;
 use zonal_device::control::Lateness;
+use zonal_device::quantity::format_time;
 use zonal_frontend::nvme_tcp::Path;
 use zonal_frontend::zonefs::ZoneFs;
 
@@ -156,11 +157,14 @@ impl Running {
 /// Says how often a model was polled too late.
 fn report_lateness(device: &Stack) {
     if let Some(lateness) = device.model.lateness().filter(|lateness| lateness.completions > 0) {
-        let (Lateness { completions, late }, percent) = (lateness, lateness.percent());
+        let (Lateness { completions, late, total, largest }, percent) =
+            (lateness, lateness.percent());
         tracing::info!(
             "late_completions: device={}, completions={completions}, late={late}, \
-             percent={percent:.2}",
-            device.name
+             percent={percent:.2}, sum={}, largest={}",
+            device.name,
+            format_time(total.0 / 1000 * 1000),
+            format_time(largest.0 / 1000 * 1000)
         );
     }
 }
