@@ -12,7 +12,7 @@ use crate::cmd::ctl::{COMMANDS as CTL_COMMANDS, CtlArgs};
 use crate::cmd::doctor::DoctorArgs;
 use crate::cmd::fit::FitArgs;
 use crate::cmd::image::{CheckArgs, CreateArgs};
-use crate::cmd::info::DeviceArgs;
+use crate::cmd::info::{DeviceArgs, DevicesArgs};
 use crate::cmd::pattern::PatternCommand;
 use crate::cmd::reproduce::ReproduceArgs;
 use crate::cmd::run::RunArgs;
@@ -138,7 +138,7 @@ pub enum Command {
     /// Check the metadata of an image
     Check(CheckArgs),
     /// Explain device specs such as null:zones=4096,zone_size=256M
-    Devices,
+    Devices(DevicesArgs),
     /// Show what the configuration file says: names for devices, and defaults of options
     #[command(after_help = CONFIG_HELP)]
     Config(ConfigArgs),

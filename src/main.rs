@@ -75,7 +75,7 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Crash(args) => cmd::crash::run(&args),
         Command::Create(args) => cmd::image::create(&args),
         Command::Check(args) => cmd::image::check(&args),
-        Command::Devices => cmd::info::devices(),
+        Command::Devices(args) => cmd::info::devices(&args),
         Command::Config(args) => cmd::config::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Completions { shell } => cmd::shell::completions(cli::definition(), shell),

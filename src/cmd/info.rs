@@ -3,7 +3,7 @@
 use crate::args::{ReportFormat, seconds};
 use crate::config;
 use crate::terminal::stdout;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -41,9 +41,21 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
     Ok(if check.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Explains device specs.
-pub fn devices() -> Result<ExitCode> {
-    stdout().write_all(zonal_device::device_spec::help().as_bytes())?;
+/// Options of `zonal devices`.
+#[derive(Args, Debug)]
+pub struct DevicesArgs {
+    /// Print the text of a profile instead: one to begin with
+    #[arg(long, value_name = "PROFILE")]
+    pub print: Option<String>,
+}
+
+/// Explains device specs, or prints a profile.
+pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
+    let text = match &args.print {
+        Some(name) => zonal_backend::profile_text(name).context("--print")?,
+        None => zonal_device::device_spec::help(),
+    };
+    stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

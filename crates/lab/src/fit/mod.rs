@@ -7,12 +7,14 @@
 //! ```text
 //!  profile   options of a profile --> spec, and back
 //!  model     a point --> residuals of the loads
+//!  rungs     large steps of capacities and of options that are 0
 //!  search    which point next
 //!  solve     linear algebra
 //! ```
 mod html;
 mod model;
 mod profile;
+mod rungs;
 mod search;
 mod solve;
 mod text;
@@ -74,6 +76,8 @@ pub enum Verdict {
     NotDistinct,
     /// There are too few loads for the number of parameters.
     TooFewLoads,
+    /// It is 0, and no value that was tried is better.
+    StaysZero,
 }
 
 /// An option that could be adjusted.
@@ -192,16 +196,23 @@ pub fn fit(
     let parts = Parts::of(cells, options)?;
     let n = profile.names().len();
     let (more, less) = (parts.folds as u64 + u64::from(options.starts) - 1, options.steps / SHARE);
-    progress.start("", options.steps + less * more + n as u64 + 1);
+    let rungs = profile.rungs_in_all() as u64;
+    progress.start("", options.steps + less * more + rungs + n as u64 + 1);
     let runner = Loads::new(profile, cells, &options.run);
     let start = vec![0.0; n];
     // Finds a bad load before long runs.
     let before = runner.run(&profile.spec(&start)?, &parts.train)?;
     let model = RunModel { loads: &runner, which: &parts.train };
-    let all: Vec<usize> = (0..n).collect();
-    let first = linearize(&model, start.clone(), model.residuals_of(&before), &all)?;
+    let residuals = model.residuals_of(&before);
+    let (point, residuals) =
+        rungs::climb(profile, &model, start.clone(), residuals, &|| progress.advance(1))?;
+    let is_off = |at: &usize| profile.is_off(&point, *at);
+    let off: Vec<usize> = (0..n).filter(is_off).collect();
+    let on: Vec<usize> = (0..n).filter(|at| !off.contains(at)).collect();
+    let first = linearize(&model, point, residuals, &on)?;
     progress.advance(n as u64 + 1);
-    let verdicts = verdicts(&first, parts.train.len());
+    let mut verdicts = verdicts(&first, parts.train.len());
+    off.iter().for_each(|&at| verdicts[at] = Verdict::StaysZero);
     let free = free(&verdicts);
     let best = search_from_starts(&model, &free, first.clone(), options, progress)?;
     let uncertainty = uncertainty(&best, &free);
@@ -214,7 +225,9 @@ pub fn fit(
         let model = RunModel { loads: &runner, which: &train };
         // The first runs are those of the first search, without the rows that are left out.
         let first = runner.only(&first, &parts.train, &train);
-        let free = self::free(&self::verdicts(&first, train.len()));
+        let verdicts = self::verdicts(&first, train.len());
+        let free: Vec<usize> =
+            self::free(&verdicts).into_iter().filter(|at| !off.contains(at)).collect();
         let found = search_from(&model, &free, first, less, progress)?;
         runner.keep(&profile.spec(&found.point)?, &test, &mut held_out)?;
     }

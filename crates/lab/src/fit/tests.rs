@@ -21,7 +21,7 @@ const LOADS: [&str; 10] = [
 
 fn run_options(device: &str) -> RunOptions {
     // The ramp is for resets of the written zones.
-    let (seconds, ramp) = (Some(0.004), Some(0.02));
+    let (seconds, ramp) = (Some(0.004), Some(0.1));
     RunOptions {
         device: device.to_owned(),
         costs: None,
@@ -49,7 +49,7 @@ fn measured(device: &str) -> Cells {
         let probe = measurements::COLUMNS.join(",") + "\n" + &row("iops", 1.0, "1/s");
         let probe = measurements::parse("x", &probe, &Assume::default()).unwrap();
         let done = measurements::run(&probe.loads[0], &spec, &run_options(device)).unwrap();
-        let figures = done.of(probe.cells[0].dir);
+        let figures = done.of(probe.cells[0].dir, None);
         let _ = write!(text, "{}", row("iops", figures.iops, "1/s"));
         let _ = write!(text, "{}", row("lat_mean", figures.mean, "us"));
     }
@@ -93,12 +93,12 @@ fn hidden_parameters_of_a_drive_are_recovered() {
 #[test]
 fn parameters_that_move_nothing_are_named_and_stay() {
     let cells = measured("zn540");
-    let names = ["latency", "reset_time"].map(str::to_owned);
+    let names = ["latency", "partial_time"].map(str::to_owned);
     let profile = Profile::load("zn540").unwrap().adjusting(&names).unwrap();
     let fitted = fit(&profile, &cells, &options("zn540"), &()).unwrap();
-    let [_, reset] = &fitted.options[..] else { panic!("two options") };
-    assert_eq!(reset.verdict, Verdict::MovesNothing, "no load resets a zone: {reset:?}");
-    assert_eq!(reset.before, reset.after);
+    let [_, partial] = &fitted.options[..] else { panic!("two options") };
+    assert_eq!(partial.verdict, Verdict::MovesNothing, "no block is short: {partial:?}");
+    assert_eq!(partial.before, partial.after);
     assert!(text(&fitted, &cells).contains("cannot determine it: it moves nothing"));
 }
 

@@ -14,6 +14,7 @@ impl Verdict {
             Verdict::Adjusted => "",
             Verdict::MovesNothing => "the data cannot determine it: it moves nothing",
             Verdict::NotDistinct => "the data cannot determine it: others have the same effect",
+            Verdict::StaysZero => "stays at 0: no value that was tried is better",
             Verdict::TooFewLoads => "kept: too few measurements for so many parameters",
         }
     }

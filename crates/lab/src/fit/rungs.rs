@@ -1,0 +1,47 @@
+//! Large steps before derivatives: factors of 2, 4 and 8 of options that are capacities, and values of
+//! options that are 0. A capacity that is large enough moves nothing, so that derivatives say nothing
+//! of it, and the derivative of an option that is off is that of turning it on.
+use super::Profile;
+use super::search::{Model, cost};
+use anyhow::Result;
+
+/// How much worse than the best a step may be and others be tried after it: figures have noise.
+const PLATEAU: f64 = 1.02;
+/// How much better than before a step has to be.
+const BETTER: f64 = 0.98;
+
+/// The point after the large steps that reduce the cost, and its residuals. `seen` is called after each
+/// run of the model.
+pub(super) fn climb(
+    profile: &Profile,
+    model: &impl Model,
+    mut point: Vec<f64>,
+    mut residuals: Vec<f64>,
+    seen: &dyn Fn(),
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    for option in 0..point.len() {
+        let before = cost(&residuals);
+        let mut best = (before * BETTER, None);
+        for steps in profile.rungs(option) {
+            for x in steps {
+                let mut there = point.clone();
+                there[option] = x;
+                let found = model.residuals(&there)?;
+                seen();
+                // Values that contradict others: the next one may not.
+                let Some(found) = found else { continue };
+                let cost = cost(&found);
+                if cost > best.0.max(before) * PLATEAU {
+                    break;
+                }
+                if cost < best.0 {
+                    best = (cost, Some((there, found)));
+                }
+            }
+        }
+        if let (_, Some(found)) = best {
+            (point, residuals) = found;
+        }
+    }
+    Ok((point, residuals))
+}
