@@ -15,7 +15,7 @@ pub struct MeasuredArgs {
     /// describes
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
-    /// The costs of the host: spdk, io_uring, libaio or a TOML file [default: those of the engine of
+    /// The costs of the host: spdk, io_uring, io_uring_cmd, libaio or a TOML file [default: those of the engine of
     /// each job]
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "io_cost")]
     pub host_cost: Option<String>,

@@ -379,9 +379,78 @@ fn finish_programs_padding_up_to_the_capacity() {
     let mut rig = Rig::new(&small());
     rig.time(write(0, 0, 8));
     let unit = 65_536 + 200_000;
-    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), unit + 5 * 200_000 + 2_000);
+    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), 6 * unit + 12_000);
     assert_eq!(rig.device.buffered(), Bytes(0), "the unit in part was programmed too");
     assert_eq!(rig.time(of_zone(Op::ZoneFinish, 0)), 2_000, "it is full");
+    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 1)), 12_000, "an empty zone has nothing to pad");
+    // Only the last unit is left, of which a part is in the buffer.
+    let blocks = CAPACITY / 8;
+    (0..blocks - 1).for_each(|block| drop(rig.time(write(2, block * 8, 8))));
+    rig.settle();
+    assert_eq!(rig.time(of_zone(Op::ZoneFinish, 2)), unit + 12_000);
+}
+
+#[test]
+fn writes_of_whole_units_take_their_own_time_and_appends_are_longer_by_the_same() {
+    let config = ZnsConfig { write_unit: Bytes(8192), unit_time: Nanos(3_000), ..small() };
+    let mut rig = Rig::new(&config);
+    let append = |sectors| Bio::new(Op::ZoneAppend, Sector(ZONE), sectors, 0);
+    for (sectors, [write_time, append_time]) in
+        [(8, [10_000, 12_000]), (16, [3_000, 5_000]), (24, [10_000, 12_000]), (32, [3_000, 5_000])]
+    {
+        let data = 2 * u64::from(sectors) * 512;
+        let mut time = |bio: Bio| {
+            rig.settle();
+            rig.time(bio)
+        };
+        assert_eq!(time(append(sectors)), append_time + data, "{sectors} sectors");
+        let mut other = Rig::new(&config);
+        assert_eq!(other.time(write(0, 0, sectors)), write_time + data, "{sectors} sectors");
+    }
+}
+
+/// A drive whose resets hold back programs for all of their time, or for a tenth.
+fn with_hold(percent: u32) -> ZnsConfig {
+    let (reset_time, reset_rate) = (Nanos(1_000_000), Bytes(1_000_000_000));
+    ZnsConfig { reset_time, reset_rate, reset_hold: percent, ..small() }
+}
+
+#[test]
+fn no_program_begins_while_a_reset_holds_them_back() {
+    for (percent, buffered) in [(100, 64 << 10), (10, 0)] {
+        let mut rig = Rig::new(&with_hold(percent));
+        rig.time(write(0, 0, 8));
+        rig.submit(of_zone(Op::ZoneReset, 0));
+        rig.submit(write(1, 0, 128));
+        rig.run();
+        assert_eq!(rig.device.buffered(), Bytes(buffered), "{percent} percent");
+    }
+}
+
+#[test]
+fn resets_follow_one_another_each_after_the_erase_of_the_one_before() {
+    let mut rig = Rig::new(&with_hold(50));
+    rig.time(write(0, 0, 128));
+    rig.time(write(1, 0, 128));
+    rig.settle();
+    rig.submit(of_zone(Op::ZoneReset, 0));
+    rig.submit(of_zone(Op::ZoneReset, 1));
+    let start = rig.now;
+    rig.run();
+    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| (*end - start).0).collect();
+    let time = 1_000_000 + 65_536 + 250_000;
+    assert_eq!(ends, [2_000 + time, 2_000 + time + 1_000_000 + time]);
+}
+
+#[test]
+fn reset_waits_for_what_other_zones_have_to_program() {
+    let mut rig = Rig::new(&with_hold(50));
+    rig.time(write(0, 0, 8));
+    rig.settle();
+    let alone = Rig::new(&with_hold(50)).time(of_zone(Op::ZoneReset, 0));
+    rig.time(write(1, 0, 128));
+    let beside = rig.time(of_zone(Op::ZoneReset, 0));
+    assert!(beside > alone + 200_000, "{beside} after a program, {alone} without");
 }
 
 #[test]

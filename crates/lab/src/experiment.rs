@@ -6,6 +6,7 @@ use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{Executor, FinishedTask};
 use crate::run::{Run, jobs_without_io};
 use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -213,6 +214,27 @@ pub fn stats(
     let jobs = jobfile::parse_args(jobs, &SystemEnvironment)?.jobs;
     let (finished, devices) = run_phases(jobs, device_options, Some(length), executor)?;
     merged(&finished, &devices)
+}
+
+/// As [`stats`], for the clones of each job by its name.
+///
+/// # Errors
+/// As [`run`].
+pub fn stats_by_job(
+    jobs: &[String],
+    device_options: &DeviceOptions,
+    length: RunLength,
+    executor: &mut Executor,
+) -> Result<BTreeMap<String, IoStats>> {
+    let jobs = jobfile::parse_args(jobs, &SystemEnvironment)?.jobs;
+    let (finished, devices) = run_phases(jobs, device_options, Some(length), executor)?;
+    merged(&finished, &devices)?;
+    let mut by_job: BTreeMap<String, IoStats> = BTreeMap::new();
+    for FinishedTask { task, outcome, .. } in finished {
+        let name = task.job.name.clone();
+        by_job.entry(name).or_insert_with(IoStats::new).merge(&outcome.stats);
+    }
+    Ok(by_job)
 }
 
 /// Runs jobs on devices of their own. Returns the clones that are measured, and the devices.

@@ -76,8 +76,8 @@ mod tests {
             assert_eq!(error(text), expected);
         }
         let error = format!("{:#}", load("no-such-host").unwrap_err());
-        assert!(
-            error.starts_with("found `no-such-host`, expected spdk, io_uring, libaio or a file")
-        );
+        assert!(error.starts_with(
+            "found `no-such-host`, expected spdk, io_uring, io_uring_cmd, libaio or a file"
+        ));
     }
 }

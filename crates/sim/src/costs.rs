@@ -33,9 +33,10 @@ pub struct HostCost {
 
 /// The named hosts. `docs/models.md` says what they were calibrated to. The CPU time with io_uring is
 /// that with SPDK: most of both is the program's own, and another thread polls for the ring.
-const HOSTS: [(&str, HostCost); 3] = [
+const HOSTS: [(&str, HostCost); 4] = [
     ("spdk", HostCost::new(250, 350, 0, 0)),
     ("io_uring", HostCost::new(250, 350, 1_800, 3_700)),
+    ("io_uring_cmd", HostCost::new(800, 800, 4_200, 0)),
     ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
 ];
 
@@ -225,7 +226,7 @@ mod tests {
         let error = "-1".parse::<CostModel>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "found `-1`, expected a number of nanoseconds, published, spdk, io_uring, libaio"
+            "found `-1`, expected a number of nanoseconds, published, spdk, io_uring, io_uring_cmd, libaio"
         );
     }
 

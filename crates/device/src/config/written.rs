@@ -32,6 +32,11 @@ impl WrittenZones {
     /// No zones.
     pub(crate) const NONE: WrittenZones = WrittenZones(Choice::Share(0));
 
+    /// These zones.
+    pub fn zones_in(ranges: Vec<RangeInclusive<u32>>) -> Self {
+        WrittenZones(Choice::Zones(ranges))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == WrittenZones::default()
@@ -87,6 +92,7 @@ impl fmt::Display for WrittenZones {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Choice::Share(share) => write!(f, "{share}%"),
+            Choice::Zones(ranges) if ranges.is_empty() => f.write_str("0%"),
             Choice::Zones(ranges) => {
                 let range =
                     |range: &RangeInclusive<u32>| format!("{}-{}", range.start(), range.end());

@@ -41,6 +41,8 @@ pub(crate) enum DieOp {
     Save,
     /// Erase blocks.
     Erase { command: CommandId, blocks: u64 },
+    /// Erase blocks that a reset has released.
+    Clean { blocks: u64 },
     /// Read pages of a zone, those of all planes together, and transfer `bytes` of them.
     Read { command: CommandId, zone: ZoneNo, first: u64, last: u64, bytes: u64 },
     /// Completes when the operations queued before it are done.
@@ -54,7 +56,7 @@ impl DieOp {
             DieOp::Program { .. } => FlashActivity::Program,
             DieOp::Pad { .. } => FlashActivity::Pad,
             DieOp::Save => FlashActivity::Save,
-            DieOp::Erase { .. } => FlashActivity::Erase,
+            DieOp::Erase { .. } | DieOp::Clean { .. } => FlashActivity::Erase,
             DieOp::Read { .. } => FlashActivity::Transfer,
             DieOp::Barrier { .. } => unreachable!("a barrier takes no time"),
         }
@@ -66,7 +68,7 @@ impl DieOp {
             | DieOp::Erase { command, .. }
             | DieOp::Read { command, .. }
             | DieOp::Barrier { command } => Some(command),
-            DieOp::Program { .. } | DieOp::Save => None,
+            DieOp::Program { .. } | DieOp::Save | DieOp::Clean { .. } => None,
         }
     }
 
@@ -119,6 +121,8 @@ struct Die {
     registers: Vec<Option<PageNo>>,
     /// A suspended program or erase, and the time that it still needs.
     suspended: Option<(DieOp, Nanos)>,
+    /// Until when an erase that had to wait for reads is not interrupted again.
+    runs_until: Nanos,
     /// Reads since the last program or erase began.
     reads_in_a_row: u32,
 }
@@ -142,8 +146,44 @@ pub(crate) struct Flash {
     program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
+    /// No program begins.
+    pub(crate) holds: bool,
+    pads: Pads,
     /// The steps that are over since they were last taken from here, of a drive that is traced.
     pub(crate) steps: Option<Vec<DieStep>>,
+}
+
+/// Which padding may be programmed. A zone that is finished has the share of one that is written: while
+/// writes wait for space, its units take turns with those of the others.
+#[derive(Debug, Default)]
+struct Pads {
+    /// Dies that have padding to program.
+    dies: u32,
+    /// Zones whose writes wait; 0 while none does.
+    rivals: u32,
+    /// Programs that have begun, less those of the others for each unit of padding.
+    credit: u32,
+    /// A die does nothing because padding is not due.
+    wait: bool,
+}
+
+/// Most programs that padding may catch up with.
+const MOST_CREDIT: u32 = 64;
+
+impl Pads {
+    fn may_begin(&mut self) -> bool {
+        let may = self.rivals == 0 || self.credit >= self.rivals;
+        self.wait |= !may;
+        may
+    }
+
+    fn programs(&mut self) {
+        self.credit = (self.credit + 1).min(MOST_CREDIT);
+    }
+
+    fn begins(&mut self) {
+        self.credit = self.credit.saturating_sub(self.rivals);
+    }
 }
 
 /// How a program or an erase is suspended.
@@ -171,6 +211,8 @@ impl Flash {
             program_spread: nand.program_spread,
             erase: nand.erase,
             suspend: nand.suspend,
+            holds: false,
+            pads: Pads::default(),
             steps: None,
         }
     }
@@ -187,6 +229,7 @@ impl Flash {
                 }
             }
         } else {
+            self.pads.dies += u32::from(matches!(op, DieOp::Pad { .. }));
             d.others.push_back(op);
         }
     }
@@ -202,6 +245,58 @@ impl Flash {
             || d.state == Some(DieState::Suspending)
     }
 
+    /// Whether dies have padding to program.
+    #[inline]
+    pub(crate) fn pads(&self) -> bool {
+        self.pads.dies > 0
+    }
+
+    /// Programs and erases that a die has to do.
+    #[inline]
+    pub(crate) fn programs(&self, die: u32) -> usize {
+        let d = &self.dies[die as usize];
+        let begun =
+            matches!(d.state, Some(DieState::Last(op)) if !matches!(op, DieOp::Read { .. }));
+        d.others.len() + usize::from(begun || d.suspended.is_some())
+    }
+
+    /// While writes wait, as many zones as those are of.
+    pub(crate) fn set_rivals(&mut self, zones: u32) {
+        self.pads.rivals = zones;
+    }
+
+    /// Whether a die waited to program padding since this was last asked.
+    pub(crate) fn take_waiting(&mut self) -> bool {
+        std::mem::take(&mut self.pads.wait)
+    }
+
+    /// The first program or erase of a die that may begin.
+    #[inline]
+    fn next_other(&mut self, die: u32) -> Option<usize> {
+        let others = &self.dies[die as usize].others;
+        // Padding whose turn it is does not wait for what else the die has to program.
+        if self.pads.dies > 0 && self.pads.rivals > 0 && !self.holds && self.pads.may_begin() {
+            let pad = others.iter().position(|op| matches!(op, DieOp::Pad { .. }));
+            let first = others.iter().position(|op| matches!(op, DieOp::Barrier { .. }));
+            if let Some(at) = pad.filter(|at| first.is_none_or(|first| *at < first)) {
+                return Some(at);
+            }
+        }
+        for (at, op) in others.iter().enumerate() {
+            let may = match op {
+                DieOp::Program { .. } | DieOp::Save => !self.holds,
+                DieOp::Pad { .. } => !self.holds && self.pads.may_begin(),
+                // What was queued before it comes first.
+                DieOp::Barrier { .. } => return (at == 0).then_some(at),
+                _ => true,
+            };
+            if may {
+                return Some(at);
+            }
+        }
+        None
+    }
+
     /// How long a die senses pages, those of all planes together.
     fn sensing(&self, first: u64, last: u64) -> Nanos {
         let each = if first % 3 == 2 { self.slow_page_read } else { self.page_read };
@@ -212,13 +307,14 @@ impl Flash {
     /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] that it
     /// reaches.
     pub(crate) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
-        let nr_channels = self.channels.len();
-        let d = &mut self.dies[die as usize];
-        if d.state.is_some() {
+        if self.dies[die as usize].state.is_some() {
             return None;
         }
+        let other = self.next_other(die);
+        let nr_channels = self.channels.len();
+        let d = &mut self.dies[die as usize];
         let bus = &mut self.channels[die as usize % nr_channels];
-        let waits = d.suspended.is_some() || !d.others.is_empty();
+        let waits = d.suspended.is_some() || other.is_some();
         if !d.reads.is_empty()
             && (d.reads_in_a_row < READS_IN_A_ROW || !waits)
             && let Some(op @ DieOp::Read { zone, first, last, bytes, .. }) = d.reads.pop_front()
@@ -233,16 +329,26 @@ impl Flash {
         }
         if let Some((op, left)) = d.suspended.take() {
             d.registers.fill(None);
+            if let (DieOp::Clean { .. }, Some(suspend)) = (op, self.suspend)
+                && d.reads_in_a_row >= READS_IN_A_ROW
+            {
+                d.reads_in_a_row = 0;
+                d.runs_until = now + suspend.step;
+            }
             d.set(die, DieState::Last(op), now, now + left, events);
             return None;
         }
-        let op = d.others.pop_front()?;
+        let op = d.others.remove(other?)?;
         let until = match op {
             DieOp::Barrier { .. } => return Some(op),
-            DieOp::Erase { blocks, .. } => now + Nanos(self.erase.0.saturating_mul(blocks)),
-            // Padding is not transferred: it stays in the registers of the die.
-            DieOp::Pad { .. } => now + self.program,
+            DieOp::Erase { blocks, .. } | DieOp::Clean { blocks } => {
+                now + Nanos(self.erase.0.saturating_mul(blocks))
+            }
             _ => {
+                match op {
+                    DieOp::Pad { .. } => self.pads.begins(),
+                    _ => self.pads.programs(),
+                }
                 let free = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
                 *bus = free;
                 free + varied(self.program, self.program_spread, (die, d.round))
@@ -292,7 +398,10 @@ impl Flash {
                 d.others.push_back(DieOp::Pad { command, units: units - 1 });
                 None
             }
-            DieState::Last(op) => Some(op),
+            DieState::Last(op) => {
+                self.pads.dies -= u32::from(matches!(op, DieOp::Pad { .. }));
+                Some(op)
+            }
         }
     }
 }
@@ -362,7 +471,11 @@ impl Die {
         let done = now.0.saturating_sub(self.since.0);
         let begun = if suspend.step.0 == 0 { 0 } else { done % suspend.step.0 };
         let wait = if begun == 0 { 0 } else { suspend.step.0 - begun };
-        let at = now + Nanos(wait);
+        let at = match self.state {
+            // An erase stops at any time.
+            Some(DieState::Last(DieOp::Clean { .. })) => now.max(self.runs_until),
+            _ => now + Nanos(wait),
+        };
         if let Some(DieState::Last(op)) = self.state
             && !matches!(op, DieOp::Read { .. })
             && self.reads_in_a_row < READS_IN_A_ROW
@@ -519,6 +632,28 @@ mod tests {
     fn other_operations_come_between_units_of_padding() {
         let pad = DieOp::Pad { command: CommandId(0), units: 2 };
         let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
-        assert_eq!(ends, [(264, 0, "program"), (364, 0, "other")]);
+        assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);
+    }
+
+    #[test]
+    fn padding_has_the_share_of_one_zone_while_writes_wait() {
+        let mut flash = flash(false);
+        let mut events = EventQueue::default();
+        let pad = DieOp::Pad { command: CommandId(0), units: 9 };
+        for op in [pad, PROGRAM, PROGRAM] {
+            flash.add(Nanos(0), 0, op, &mut events);
+        }
+        flash.set_rivals(2);
+        let mut seen = Vec::new();
+        flash.begin(Nanos(0), 0, &mut events);
+        while let Some((at, Event::Die { die, round })) = events.pop(Nanos(10_000)) {
+            seen.push(flash.step(at, die, round, &mut events).is_some());
+            flash.begin(at, die, &mut events);
+        }
+        assert_eq!(seen, [true, true, false], "two programs, then padding");
+        assert!(flash.take_waiting(), "the next padding waits");
+        flash.set_rivals(0);
+        flash.begin(Nanos(10_000), 0, &mut events);
+        assert!(events.next().is_some(), "no write waits any more");
     }
 }

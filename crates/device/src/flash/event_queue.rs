@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Complete(CommandId),
     /// A reset has released the blocks of its zones.
     Released(CommandId),
+    /// Programs may begin again after resets.
+    HoldEnds,
     /// A die finishes its step, unless that was interrupted since: the die is at another round then.
     Die { die: u32, round: u32 },
 }

@@ -30,6 +30,8 @@ pub(super) struct ZoneBuffer {
     sent: u64,
     /// Units that have been programmed.
     programmed: u64,
+    /// Units of it that are being programmed, or wait for that, also from before a reset.
+    programming: u32,
     /// Counts resets and finishes: operations from before one do not count after it.
     pub(super) generation: u32,
     /// Has a partial unit that was not saved.
@@ -54,6 +56,8 @@ pub(super) struct Buffer {
     unit: u64,
     capacity: u64,
     zones: Vec<ZoneBuffer>,
+    /// Units of all zones that are being programmed, or wait for that.
+    programming: u64,
     /// Zones that may have an unsaved partial unit; kept only if a flush needs them.
     unsaved: Option<Vec<ZoneNo>>,
 }
@@ -67,6 +71,7 @@ impl Buffer {
             unit: config.unit().0,
             capacity: config.zone_capacity.0,
             zones: vec![ZoneBuffer::default(); config.zones as usize],
+            programming: 0,
             unsaved: (!config.power_safe).then(Vec::new),
         }
     }
@@ -127,8 +132,11 @@ impl Buffer {
         state.unsaved = partial;
     }
 
-    /// A unit with `bytes` in the buffer is queued to be programmed by a die.
-    pub(super) fn queued(&mut self, die: u32, bytes: u64) {
+    /// A unit of a zone with `bytes` in the buffer is queued to be programmed by a die.
+    pub(super) fn queued(&mut self, die: u32, zone: ZoneNo, bytes: u64) {
+        let state = &mut self.zones[zone.index()];
+        self.programming += 1;
+        state.programming += 1;
         if let Some(group) = group_of(&mut self.groups, die) {
             group.push_back(QueuedUnit { die, bytes, programmed: false });
         }
@@ -149,9 +157,16 @@ impl Buffer {
         }
         self.release(free);
         let state = &mut self.zones[zone.index()];
+        self.programming -= 1;
+        state.programming -= 1;
         if state.generation == generation {
             state.programmed += 1;
         }
+    }
+
+    /// Whether other zones than this one have units that are not programmed.
+    pub(super) fn others_program(&self, zone: ZoneNo) -> bool {
+        self.programming > u64::from(self.zones[zone.index()].programming)
     }
 
     /// Bytes from the zone's start that are read from the flash: programs are assumed to complete
@@ -166,7 +181,8 @@ impl Buffer {
     pub(super) fn finish(&mut self, zone: ZoneNo) -> (u64, std::ops::Range<u64>) {
         let units = self.capacity.div_ceil(self.unit);
         let state = &mut self.zones[zone.index()];
-        let sent = state.sent;
+        // Nothing is padded in a zone that holds nothing.
+        let sent = if state.arrived == 0 { units } else { state.sent };
         let partial = state.partial_bytes(self.unit);
         *state = ZoneBuffer {
             busy_until: state.busy_until,
@@ -175,6 +191,7 @@ impl Buffer {
             unbuffered: 0,
             sent: units,
             programmed: units,
+            programming: state.programming,
             generation: state.generation.wrapping_add(1),
             unsaved: false,
         };
@@ -193,7 +210,8 @@ impl Buffer {
         let partial = state.partial_bytes(self.unit);
         let sent = state.sent;
         let generation = state.generation.wrapping_add(1);
-        *state = ZoneBuffer { busy_until: state.busy_until, generation, ..ZoneBuffer::default() };
+        let &mut ZoneBuffer { busy_until, programming, .. } = state;
+        *state = ZoneBuffer { busy_until, programming, generation, ..ZoneBuffer::default() };
         self.release(partial);
         sent
     }
@@ -276,6 +294,7 @@ mod tests {
         assert_eq!(arrive(&mut buffer, 12), [(1, 8), (2, 4)]);
         assert_eq!(buffer.on_flash(ZONE), 0);
         for bytes in [8, 8, 4] {
+            buffer.queued(DIE, ZONE, bytes << 10);
             buffer.programmed(DIE, ZONE, bytes << 10, 0);
         }
         assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 20 << 10));
@@ -286,7 +305,7 @@ mod tests {
         let mut buffer = Buffer { groups: vec![VecDeque::new(); 2], ..buffer() };
         assert!(buffer.reserve(32 << 10));
         for die in 0..4 {
-            buffer.queued(die, 8 << 10);
+            buffer.queued(die, ZONE, 8 << 10);
         }
         let mut used = |die| {
             buffer.programmed(die, ZONE, 8 << 10, 0);
@@ -312,6 +331,8 @@ mod tests {
         arrive(&mut buffer, 12);
         assert_eq!(buffer.reset(ZONE), 1);
         assert_eq!(buffer.used(), 8 << 10, "it is being programmed");
+        buffer.queued(DIE, ZONE, 8 << 10);
+        assert!(buffer.others_program(ZoneNo(1)) && !buffer.others_program(ZONE));
         buffer.programmed(DIE, ZONE, 8 << 10, 0);
         assert_eq!((buffer.used(), buffer.on_flash(ZONE)), (0, 0));
     }
@@ -335,6 +356,7 @@ mod tests {
         assert!(buffer.reserve(2 << 10));
         buffer.arrive(ZoneNo(1), 2 << 10, |unit, bytes| sent.push((unit, bytes)));
         assert_eq!(sent, [(1, 2 << 10)]);
+        buffer.queued(DIE, ZoneNo(1), 2 << 10);
         buffer.programmed(DIE, ZoneNo(1), 2 << 10, 1);
         assert_eq!((buffer.used(), buffer.on_flash(ZoneNo(1))), (30 << 10, 16 << 10));
         buffer.reload_zone(ZoneNo(1), 2 << 10, true);

@@ -39,6 +39,8 @@ device_options! {
         Any max_io: Bytes = Size("1M"), "longest command";
         Any write_time: Nanos = Time("17us") in 0..=MAX_TIME,
             "controller, for a write before its data are moved";
+        Any unit_time: Nanos = Time("0") in 0..=MAX_TIME,
+            "the same for a write of whole write_units";
         Any append_time: Nanos = Time("17us") in 0..=MAX_TIME,
             "controller, for a zone append before its data are moved";
         Any read_time: Nanos = Time("2us") in 0..=MAX_TIME, "controller, for a read";
@@ -71,6 +73,8 @@ device_options! {
             "dies that a zone is striped over, a unit on each, in changing order";
         Any planes: u32 = Count("2") in 1..=16, "planes of a die that work together";
         Any page: Bytes = Size("16K"), "page of a plane";
+        Any write_unit: Bytes = Size("0"),
+            "what the controller maps as a whole; 0 for no such unit, and a page with lba=512";
         Any cell_pages: u32 = Count("3") in 1..=16,
             "pages of a plane that one program writes: bits of a cell";
         Any block: Bytes = Size("18M"), "erase block of a plane";
@@ -99,6 +103,9 @@ device_options! {
         Any reset_time: Nanos = Time("0") in 0..=MAX_TIME,
             "a reset, besides the data; 0 to erase the zone's blocks immediately";
         Any reset_rate: Bytes = Rate("0"), "data that a reset releases, with reset_time";
+        /// Resets are executed one after another then, once what other zones have queued is programmed.
+        Any reset_hold: u32 = Count("0") in 0..=100,
+            "part of a reset in which no program begins, in percent, with reset_time";
         /// The area begins at the write pointer.
         Any zrwa: Bytes = Size("0"), "random write area that a zone can be opened with; 0 for none";
         Any zrwa_granularity: Bytes = Size("16K"),
@@ -117,6 +124,11 @@ device_options! {
 }
 
 impl ZnsConfig {
+    /// What the controller maps as a whole.
+    pub(super) fn write_unit(&self) -> Bytes {
+        if self.write_unit.0 == 0 { self.page } else { self.write_unit }
+    }
+
     /// The unit that a die programs at once: a page of each bit of a cell, in all planes.
     pub fn unit(&self) -> Bytes {
         Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
@@ -236,6 +248,10 @@ impl ZnsConfig {
         })?;
         let page_ok = rules.is_lbas(self.page) && self.page <= Bytes(1 << 20);
         rule("page", page_ok, size(self.page), || format!("{} up to 1MiB", rules.lbas()))?;
+        let unit_ok = rules.is_lbas(self.write_unit()) && self.write_unit <= self.page;
+        rule("write_unit", unit_ok, size(self.write_unit), || {
+            format!("{}, at most page={}", rules.lbas(), size(self.page))
+        })?;
         let cells = Bytes(u64::from(self.cell_pages) * self.page.0);
         let block_ok = self.block.0 > 0 && self.block.0.is_multiple_of(cells.0);
         rule("block", block_ok, size(self.block), || {

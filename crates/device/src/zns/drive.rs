@@ -18,6 +18,7 @@ use super::ZnsConfig;
 use super::aging::Aging;
 use super::buffer::Buffer;
 use super::medium::{Effect, Medium};
+use super::resets::{Batch, Resets};
 use super::stripe::{Piece, Stripe};
 use crate::control::Lateness;
 use crate::flash::{
@@ -46,6 +47,8 @@ struct Command {
     pending_ops: u32,
     /// A write's data are in the buffer.
     arrived: bool,
+    /// Blocks that are erased after a reset, by die.
+    cleans: Vec<(u32, u64)>,
 }
 
 impl Command {
@@ -114,6 +117,8 @@ pub(super) struct Drive {
     /// From the drive to the host, and that of a read that continues another.
     read_link: Transfers,
     stream_link: Transfers,
+    /// See [`ZnsConfig::write_unit`].
+    write_unit: u64,
     /// At which a stream is read ahead of.
     ahead: Transfers,
     slots: Slots,
@@ -127,6 +132,11 @@ pub(super) struct Drive {
     ahead_at: Nanos,
     buffer: Buffer,
     flash: Flash,
+    resets: Resets,
+    /// Erases after resets that are not done.
+    cleaning: u32,
+    /// Zones whose writes waited for space in the buffer within the time of a program, and when.
+    stalls: Vec<(ZoneNo, Nanos)>,
     /// Scratch list of units to program, kept for its capacity.
     full: Vec<(u64, u64)>,
     queues: Queues,
@@ -167,6 +177,7 @@ impl Drive {
                 rate => rate,
             }),
             stream_link: Transfers::at(config.stream_rate),
+            write_unit: config.write_unit.0,
             ahead: Transfers::at(config.nand().read_ahead_rate(config.zone_dies)),
             slots: Slots::new(config.reads),
             reads_ahead: false,
@@ -175,6 +186,9 @@ impl Drive {
             ahead_at: Nanos(0),
             buffer: Buffer::new(config),
             flash: Flash::new(&config.nand()),
+            resets: Resets::new(),
+            cleaning: 0,
+            stalls: Vec::new(),
             full: Vec::new(),
             queues: Queues::default(),
             trace: None,
@@ -295,7 +309,11 @@ impl Drive {
                 Event::Controller => self.wakes = false,
                 Event::Begin(id) => self.begin_command(id),
                 Event::Complete(id) => self.complete(id),
-                Event::Released(id) => self.op_done(id),
+                Event::Released(id) => self.released(id),
+                Event::HoldEnds => {
+                    self.flash.holds = false;
+                    self.begin_all();
+                }
                 Event::Die { die, round } => {
                     let op = self.flash.step(self.now, die, round, &mut self.events);
                     if self.trace.is_some() {
@@ -305,6 +323,9 @@ impl Drive {
                         self.die_op_done(die, op);
                     }
                     self.begin(die);
+                    if self.flash.take_waiting() {
+                        self.begin_all();
+                    }
                 }
             }
             self.run_controller(self.now);
@@ -391,7 +412,7 @@ impl Drive {
         let (op, zone) = (request.op(), request.zone());
         if let Err(status) = self.medium.execute(command.queue, request, &mut command.effect) {
             request.refuse(status);
-            let decided = now + self.time_of_command(op, zone);
+            let decided = now + self.time_of_command((op, zone), 0);
             self.free_at = decided;
             self.events.add(decided, Event::Complete(id));
             return;
@@ -436,7 +457,7 @@ impl Drive {
             }
             _ => {
                 self.takes_turns = !self.second_turns.is_empty();
-                let decided = now + self.time_of_command(op, zone);
+                let decided = now + self.time_of_command((op, zone), 0);
                 if op == Op::ZoneFinish {
                     self.command(id).generation = self.buffer.zone(zone).generation;
                 }
@@ -470,12 +491,14 @@ impl Drive {
         [bytes, buffer_bytes]: [u64; 2],
         now: Nanos,
     ) {
-        let decided = now + self.time_of_command(op, zone);
+        let decided = now + self.time_of_command((op, zone), bytes);
         self.last_zone = Some(zone);
         if self.stalled.is_empty() && self.buffer.reserve(buffer_bytes) {
             self.transfer_bytes(id, zone, bytes, decided);
         } else {
             self.stalled.push_back((id, decided));
+            self.stalls.retain(|&(other, at)| other != zone && at + self.config.program > now);
+            self.stalls.push((zone, now));
             self.free_at = decided;
         }
     }
@@ -504,7 +527,7 @@ impl Drive {
         let zone_size = self.config.zone_size.to_sectors().0;
         let from = Sector(sector.0 % zone_size).to_bytes().0;
         let to = from + Sector(nr_sectors.into()).to_bytes().0;
-        let page = self.config.page.0;
+        let page = self.config.write_unit().0;
         let cut = |at: u64, unit: u64| u64::from(!at.is_multiple_of(unit));
         let parts = match from / page == (to - 1) / page {
             true => cut(from, page).max(cut(to, page)),
@@ -533,16 +556,26 @@ impl Drive {
     }
 
     #[inline(always)]
-    fn time_of_command(&self, op: Op, zone: ZoneNo) -> Nanos {
+    fn time_of_command(&self, (op, zone): (Op, ZoneNo), bytes: u64) -> Nanos {
         let write = |time: Nanos| {
             let switches = self.last_zone.is_some_and(|last| last != zone);
             if switches { time + self.config.zone_switch } else { time }
         };
+        let ZnsConfig { write_time, append_time, unit_time, manage_time, .. } = self.config;
+        let is_whole = self.write_unit > 0 && bytes.is_multiple_of(self.write_unit);
         match op {
-            Op::Write | Op::WriteZeroes => write(self.config.write_time),
-            Op::ZoneAppend => write(self.config.append_time),
+            Op::Write | Op::WriteZeroes if is_whole => write(unit_time),
+            Op::Write | Op::WriteZeroes => write(write_time),
+            // It is longer by the same for any length.
+            Op::ZoneAppend if is_whole => {
+                write(unit_time + Nanos(append_time.0.saturating_sub(write_time.0)))
+            }
+            Op::ZoneAppend => write(append_time),
             Op::Read => self.config.read_time,
-            _ => self.config.manage_time,
+            // Where a zone ends is written down.
+            Op::ZoneFinish if self.buffer.written(zone).1 => manage_time + write_time,
+            Op::ZoneClose if self.buffer.written(zone).0 > 0 => manage_time + write_time,
+            _ => manage_time,
         }
     }
 
@@ -574,8 +607,12 @@ impl Drive {
     fn op_done(&mut self, id: CommandId) {
         let command = self.command(id);
         command.pending_ops -= 1;
-        if command.pending_ops > 0 {
-            return;
+        let left = command.pending_ops;
+        match left {
+            0 => {}
+            // Itself is left of a reset that waited for programs.
+            1 if self.resets.is_draining(id) => return self.begin_resets(),
+            _ => return,
         }
         if self.command(id).request().op() == Op::Read {
             self.send(id);
@@ -688,17 +725,67 @@ impl Drive {
     /// written again. In a zone that could take more data it programs what is in the buffer, after
     /// what of another program is left when it comes: a quarter, as measured.
     fn release(&mut self, id: CommandId, zones: &[ZoneNo]) {
-        let mut end = self.now;
+        let mut time = Nanos(0);
+        let mut cleans = Vec::new();
         for &zone in zones {
             let (written, open) = self.buffer.written(zone);
             let sent = self.buffer.reset(zone);
-            end += self.config.reset_time + time_of(written, self.config.reset_rate);
+            time += self.config.reset_time + time_of(written, self.config.reset_rate);
             if open && sent > 0 {
-                end += Nanos(self.config.program.0 * 5 / 4);
+                time += Nanos(self.config.program.0 * 5 / 4);
+            }
+            if self.config.reset_hold > 0 {
+                cleans.extend(self.stripe.units_by_die(zone, 0, sent));
             }
         }
-        self.events.add(end, Event::Released(id));
-        self.command(id).pending_ops = 1;
+        let command = self.command(id);
+        command.pending_ops = 1;
+        if self.config.reset_hold == 0 {
+            return self.events.add(self.now + time, Event::Released(id));
+        }
+        self.command(id).cleans = cleans;
+        self.resets.add(id, time);
+        self.prepare_resets();
+    }
+
+    /// Has resets begin, unless others are being executed: once what other zones have queued is
+    /// programmed.
+    fn prepare_resets(&mut self) {
+        let Some(id) = self.resets.drain_for() else { return };
+        let zone = self.command(id).request().zone();
+        if !self.buffer.others_program(zone) && self.cleaning == 0 {
+            return self.begin_resets();
+        }
+        for die in 0..self.config.dies {
+            if self.flash.is_writing(die) {
+                self.flash.add(self.now, die, DieOp::Barrier { command: id }, &mut self.events);
+                self.commands[id.0 as usize].pending_ops += 1;
+            }
+        }
+    }
+
+    fn begin_resets(&mut self) {
+        let Batch { ends, hold_ends } =
+            self.resets.begin(self.now, self.config.erase, self.config.reset_hold);
+        self.flash.holds = true;
+        self.events.add(hold_ends, Event::HoldEnds);
+        for (id, end) in ends {
+            self.events.add(end, Event::Released(id));
+        }
+    }
+
+    /// A reset is done: the blocks that it released are erased.
+    fn released(&mut self, id: CommandId) {
+        for (die, units) in std::mem::take(&mut self.command(id).cleans) {
+            let blocks = self.stripe.blocks(units);
+            self.cleaning += 1;
+            self.enqueue(die, DieOp::Clean { blocks });
+        }
+        self.op_done(id);
+        if self.config.reset_hold > 0 {
+            self.resets.done();
+            self.prepare_resets();
+        }
     }
 
     /// Pads a zone to its end.
@@ -706,11 +793,12 @@ impl Drive {
         let (partial, units) = self.buffer.finish(zone);
         let generation = self.buffer.zone(zone).generation;
         let mut from = units.start;
-        if partial > 0 {
-            self.program(zone, from, partial, generation);
-            from += 1;
-        }
         let mut ops = 0;
+        if partial > 0 {
+            let die = self.program(zone, from, partial, generation);
+            self.flash.add(self.now, die, DieOp::Barrier { command: id }, &mut self.events);
+            (from, ops) = (from + 1, 1);
+        }
         for (die, units) in self.stripe.units_by_die(zone, from, units.end) {
             self.enqueue(die, DieOp::Pad { command: id, units });
             ops += 1;
@@ -746,8 +834,19 @@ impl Drive {
         self.begin(die);
     }
 
+    /// Has all dies begin their next operation that are free.
+    #[cold]
+    fn begin_all(&mut self) {
+        (0..self.config.dies).for_each(|die| self.begin(die));
+    }
+
     /// Has a die begin its next operation, if it is free.
     fn begin(&mut self, die: u32) {
+        if self.flash.pads() {
+            let recent = |&&(_, at): &&(ZoneNo, Nanos)| at + self.config.program > self.now;
+            let rivals = self.stalls.iter().filter(recent).count();
+            self.flash.set_rivals(u32::try_from(rivals).expect("no more than zones"));
+        }
         while let Some(op) = self.flash.begin(self.now, die, &mut self.events) {
             self.die_op_done(die, op);
         }
@@ -759,6 +858,7 @@ impl Drive {
                 self.buffer.programmed(die, zone, bytes, generation);
             }
             DieOp::Save => {}
+            DieOp::Clean { .. } => self.cleaning -= 1,
             DieOp::Pad { command, .. }
             | DieOp::Erase { command, .. }
             | DieOp::Read { command, .. }
@@ -785,11 +885,21 @@ impl Drive {
         self.full = full;
     }
 
+    /// The die that programs a unit: of those of the zone's stripe the one with the least to program,
+    /// from the one on where reads look for it.
+    fn die_for(&self, zone: ZoneNo, unit: u64) -> u32 {
+        let first = self.stripe.die(zone, unit);
+        let dies = self.stripe.dies(zone);
+        let others = (first..dies.end).chain(dies.start..first);
+        others.min_by_key(|&die| self.flash.programs(die)).unwrap_or(first)
+    }
+
     /// Has a unit of a zone programmed, of which `bytes` are in the buffer.
-    fn program(&mut self, zone: ZoneNo, unit: u64, bytes: u64, generation: u32) {
-        let die = self.stripe.die(zone, unit);
-        self.buffer.queued(die, bytes);
+    fn program(&mut self, zone: ZoneNo, unit: u64, bytes: u64, generation: u32) -> u32 {
+        let die = self.die_for(zone, unit);
+        self.buffer.queued(die, zone, bytes);
         self.enqueue(die, DieOp::Program { zone, bytes, generation });
+        die
     }
 
     /// Completes a command, unless it is a write that has to be flushed first.

@@ -23,6 +23,7 @@ mod config;
 mod drive;
 mod kind;
 mod medium;
+mod resets;
 mod stripe;
 
 use crate::config::{ConfigError, rule};
@@ -30,7 +31,7 @@ use crate::control::{
     CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, Level, MediumAccess,
 };
 use crate::flash::{FlashTraceSink, Port, time_of};
-use crate::quantity::{format_rate, format_size, format_time};
+use crate::quantity::{format_rate, format_rate_rounded, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 use crate::zones::Zones;
 pub(crate) use config::KIND;
@@ -213,8 +214,8 @@ impl DeviceControl for ZnsDevice {
                     "{} programmed in {}, {} the dies of a zone, {} all",
                     format_size(config.unit().0),
                     format_time(config.program.0),
-                    format_rate(config.program_rate(config.zone_dies).0),
-                    format_rate(config.program_rate(config.dies).0)
+                    format_rate_rounded(config.program_rate(config.zone_dies).0),
+                    format_rate_rounded(config.program_rate(config.dies).0)
                 ),
             ),
         ]

@@ -60,6 +60,12 @@ impl Stripe {
         zone.0 % self.stripes * self.zone_dies + turn
     }
 
+    /// The dies of a zone.
+    pub(super) fn dies(&self, zone: ZoneNo) -> std::ops::Range<u32> {
+        let first = zone.0 % self.stripes * self.zone_dies;
+        first..first + self.zone_dies
+    }
+
     /// The dies of a zone that have units in `from..to`, each with their number.
     pub(super) fn units_by_die(&self, zone: ZoneNo, from: u64, to: u64) -> Vec<(u32, u64)> {
         let dies = u64::from(self.zone_dies);

@@ -21,17 +21,20 @@ pub struct Figures {
 pub struct Predicted {
     /// By [`DataDir`], and of all together; 0 in a direction in which nothing was done.
     pub figures: [Figures; 4],
+    /// By job, of jobs side by side.
+    pub jobs: Vec<Figures>,
 }
 
 impl Predicted {
-    /// The I/O done in a direction, or in all.
-    pub fn of(&self, dir: Option<DataDir>) -> &Figures {
-        &self.figures[dir.map_or(3, |dir| dir as usize)]
+    /// What was done by a job, in a direction, or in all.
+    pub fn of(&self, dir: Option<DataDir>, job: Option<usize>) -> &Figures {
+        let of_job = job.and_then(|job| self.jobs.get(job));
+        of_job.unwrap_or(&self.figures[dir.map_or(3, |dir| dir as usize)])
     }
 
     /// The figure of a cell of the load.
     pub fn figure(&self, cell: &Cell) -> f64 {
-        let figures = self.of(cell.dir);
+        let figures = self.of(cell.dir, cell.job);
         match cell.metric {
             Metric::Iops => figures.iops,
             Metric::Bandwidth => figures.bytes / 1e6,

@@ -190,6 +190,7 @@ impl Group {
                         op,
                         load: at,
                         dir,
+                        job: None,
                         metric,
                         value,
                     });
@@ -211,7 +212,12 @@ impl Group {
             }
             if done.percentiles.len() >= LEAST_POINTS {
                 let points = done.percentiles.clone();
-                cells.distributions.push(Distribution { load: at, dir: Some(dir), points });
+                cells.distributions.push(Distribution {
+                    load: at,
+                    dir: Some(dir),
+                    job: None,
+                    points,
+                });
             }
         }
         Ok(())

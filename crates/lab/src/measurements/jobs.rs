@@ -96,7 +96,7 @@ fn row<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Result<(Cell, JobLoad)> {
         zone_write: field("zone_write").map(known).transpose()?,
         scheduler: field("scheduler").map(str::to_owned),
     };
-    Ok((Cell { file: 0, line: None, op: name, load: 0, dir: None, metric, value }, load))
+    Ok((Cell { file: 0, line: None, op: name, load: 0, dir: None, job: None, metric, value }, load))
 }
 
 #[cfg(test)]

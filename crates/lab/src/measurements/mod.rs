@@ -4,9 +4,11 @@
 //!  table     CSV: one figure a line, the load as a name such as `append:write` with its numbers
 //!  named     such a load --> job options
 //!  jobs      CSV: one figure a line, the load as job options
+//!  interference  CSV: a line for each kind of job of those that ran side by side
 //!  fio       fio's JSON reports, which have the options beside the results
 //!  assume    what reports do not say: policy and scheduler
 //!  run       a load --> what a model does
+//!  side_by_side  jobs that disturb each other
 //!  turns     writes below a memory page, merged in every second zone
 //! ```
 //!
@@ -14,15 +16,18 @@
 mod assume;
 mod figures;
 mod fio;
+mod interference;
 mod jobs;
 mod named;
 mod run;
+mod side_by_side;
 mod table;
 mod turns;
 
 use anyhow::{Context, Result, ensure};
 pub use assume::{Assume, Kernel};
 pub use figures::{Figures, Predicted};
+pub use interference::SideLoad;
 pub use named::{LoadKind, NamedLoad};
 pub use run::{Interrupted, PERCENTILES, RunOptions, run};
 use std::fmt;
@@ -105,6 +110,8 @@ pub struct Cell {
     pub load: usize,
     /// The direction that it is about; `None` for all I/O together.
     pub dir: Option<DataDir>,
+    /// Which job of a load side by side it is about.
+    pub job: Option<usize>,
     /// The measurements.
     pub metric: Metric,
     /// The figure, in the metric's unit.
@@ -131,29 +138,38 @@ pub struct JobLoad {
 }
 
 /// A load: what the jobs of cells that were measured together did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// By name and numbers.
     Named(NamedLoad),
     /// By job options.
     Jobs(JobLoad),
+    /// Jobs of which one kind disturbs the other.
+    SideBySide(SideLoad),
 }
 
 impl Load {
     /// The kind of work, for summaries.
     pub fn class(&self) -> &'static str {
+        self.class_of(None)
+    }
+
+    /// The kind of work of one of its jobs that ran side by side.
+    fn class_of(&self, job: Option<usize>) -> &'static str {
         match self {
             Load::Named(load) => load.kind.class(),
             Load::Jobs(load) => load.class,
+            Load::SideBySide(load) => load.class_of(job.unwrap_or(0)),
         }
     }
 
-    /// The length of an I/O in a direction; 0 for zone management.
-    pub fn block_of(&self, dir: Option<DataDir>) -> u64 {
-        match (self, dir) {
+    /// The length of an I/O that a cell is about; 0 for zone management.
+    pub fn block_of(&self, cell: &Cell) -> u64 {
+        match (self, cell.dir) {
             (Load::Named(load), Some(dir)) => load.block_of(dir),
             (Load::Named(load), None) => load.block,
             (Load::Jobs(load), _) => load.block,
+            (Load::SideBySide(load), _) => load.jobs[cell.job.unwrap_or(0)].block,
         }
     }
 
@@ -172,6 +188,7 @@ impl Load {
         match self {
             Load::Named(load) => &load.driver,
             Load::Jobs(load) => &load.driver,
+            Load::SideBySide(_) => SideLoad::driver(),
         }
     }
 }
@@ -181,6 +198,7 @@ impl fmt::Display for Load {
         match self {
             Load::Named(load) => load.fmt(f),
             Load::Jobs(load) => f.write_str(&load.name),
+            Load::SideBySide(load) => load.fmt(f),
         }
     }
 }
@@ -192,6 +210,8 @@ pub struct Distribution {
     pub load: usize,
     /// The direction.
     pub dir: Option<DataDir>,
+    /// Which job of a load side by side.
+    pub job: Option<usize>,
     /// Percent and microseconds, ascending.
     pub points: Vec<(f64, f64)>,
 }
@@ -209,6 +229,10 @@ pub struct Cells {
     pub distributions: Vec<Distribution>,
     /// Cells of loads on several namespaces, which no model has.
     pub skipped: usize,
+    /// Figures that a load is made of, and that are therefore no predictions.
+    pub given: usize,
+    /// Loads that cannot run on the device: their cells, which are left out, and why.
+    pub refused: Vec<(usize, String)>,
     /// The assumptions made where files do not say it, each once.
     pub assumptions: Vec<String>,
 }
@@ -231,12 +255,33 @@ fn csv_table(text: &str) -> Result<(csv::Reader<&[u8]>, csv::StringRecord, usize
 const LEAST_POINTS: usize = 3;
 
 impl Cells {
+    /// The kind of work that a cell is about, for summaries.
+    pub fn class_of(&self, cell: &Cell) -> &'static str {
+        self.loads[cell.load].class_of(cell.job)
+    }
+
+    /// The same of a distribution.
+    pub fn class_of_distribution(&self, distribution: &Distribution) -> &'static str {
+        self.loads[distribution.load].class_of(distribution.job)
+    }
+
+    /// Leaves out the cells of loads that cannot run, each with its index and the reason.
+    pub fn refuse(&mut self, loads: Vec<(usize, String)>) {
+        for (load, reason) in loads {
+            let before = self.cells.len();
+            self.cells.retain(|cell| cell.load != load);
+            self.distributions.retain(|distribution| distribution.load != load);
+            self.refused.push((before - self.cells.len(), reason));
+        }
+    }
+
     /// Adds the cells of a file, whose indices begin at 0.
     fn append(&mut self, file: String, more: Cells) {
         let (at, first) = (self.files.len(), self.loads.len());
         self.files.push(file);
         self.loads.extend(more.loads);
         self.skipped += more.skipped;
+        self.given += more.given;
         let own = more.cells.into_iter();
         self.cells.extend(own.map(|cell| Cell { file: at, load: cell.load + first, ..cell }));
         let own = more.distributions.into_iter();
@@ -253,13 +298,14 @@ impl Cells {
         let mut found: Vec<Distribution> = Vec::new();
         for cell in &self.cells {
             let Some(percent) = cell.metric.percentile() else { continue };
-            let same = |d: &&mut Distribution| d.load == cell.load && d.dir == cell.dir;
+            let same =
+                |d: &&mut Distribution| (d.load, d.dir, d.job) == (cell.load, cell.dir, cell.job);
             let point = (percent, cell.value);
             match found.iter_mut().rev().find(same) {
                 Some(distribution) => distribution.points.push(point),
                 None => {
-                    let (load, dir) = (cell.load, cell.dir);
-                    found.push(Distribution { load, dir, points: vec![point] });
+                    let &Cell { load, dir, job, .. } = cell;
+                    found.push(Distribution { load, dir, job, points: vec![point] });
                 }
             }
         }
@@ -303,9 +349,10 @@ pub fn parse(stem: &str, text: &str, assume: &Assume) -> Result<Cells> {
     }
     let mut lines = text.lines();
     let header = lines.find(|line| !line.starts_with(COMMENT) && !line.is_empty());
-    let mut cells = match header.is_some_and(table::is_header) {
-        true => table::parse(text)?,
-        false => jobs::parse(text, assume)?,
+    let mut cells = match header {
+        Some(header) if table::is_header(header) => table::parse(text)?,
+        Some(header) if interference::is_header(header) => interference::parse(text)?,
+        _ => jobs::parse(text, assume)?,
     };
     cells.collect_distributions();
     Ok(cells)

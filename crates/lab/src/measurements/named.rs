@@ -54,6 +54,19 @@ pub enum Focus {
     ReadsBestAppends,
 }
 
+impl Focus {
+    /// The focus of reads that a text begins with, and the rest.
+    fn split(text: &str) -> (Self, &str) {
+        let known = [
+            ("def_", Focus::Reads),
+            ("opt_", Focus::ReadsBestWrites),
+            ("optap_", Focus::ReadsBestAppends),
+        ];
+        let given = |(prefix, focus)| Some((focus, text.strip_prefix(prefix)?));
+        known.into_iter().find_map(given).unwrap_or((Focus::Reads, text))
+    }
+}
+
 /// Where the zones of two jobs side by side are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -145,7 +158,7 @@ impl LoadKind {
         Ok((kind, dir))
     }
 
-    /// `read_KIND_A_B_PLACE` or `KIND_read_[def_|opt_|optap_]A_B_PLACE`.
+    /// `read_KIND_A_B_PLACE`, or `KIND_read_A_B_PLACE` with `def_`, `opt_` or `optap_` before A or B.
     fn parse_mix(name: &str) -> Option<Self> {
         let (first, rest) = name.split_once('_')?;
         let (writer, focus, rest) = if first == "read" {
@@ -153,19 +166,17 @@ impl LoadKind {
             (writer, Focus::Writes, rest)
         } else {
             let rest = rest.strip_prefix("read_")?;
-            let focus = [
-                ("def_", Focus::Reads),
-                ("opt_", Focus::ReadsBestWrites),
-                ("optap_", Focus::ReadsBestAppends),
-            ];
-            let given = |(prefix, focus)| Some((focus, rest.strip_prefix(prefix)?));
-            let (focus, rest) = focus.into_iter().find_map(given).unwrap_or((Focus::Reads, rest));
+            let (focus, rest) = Focus::split(rest);
             (first, focus, rest)
         };
-        let mut rest = rest.splitn(3, '_');
-        let mut weight = || rest.next()?.parse().ok().filter(|weight| (1..=1000).contains(weight));
-        let (writes, reads) = (weight()?, weight()?);
-        let place = rest.next()?;
+        let weight = |text: &str| text.parse().ok().filter(|weight| (1..=1000).contains(weight));
+        let (writes, rest) = rest.split_once('_')?;
+        let (focus, rest) = match focus {
+            Focus::Reads => Focus::split(rest),
+            focus => (focus, rest),
+        };
+        let (reads, place) = rest.split_once('_')?;
+        let (writes, reads) = (weight(writes)?, weight(reads)?);
         let (_, place) = Place::NAMES.into_iter().find(|(known, _)| *known == place)?;
         Some(LoadKind::Mix { writer: Writer::of(writer)?, focus, writes, reads, place })
     }
@@ -369,6 +380,10 @@ mod tests {
         assert_eq!(
             mix("writemq_read_optap_10_90_strip_far:write"),
             (Writer::WriteMq, Focus::ReadsBestAppends, 10, 90, Place::StripFar, write)
+        );
+        assert_eq!(
+            mix("append_read_10_opt_90_offset:read"),
+            (Writer::Append, Focus::ReadsBestWrites, 10, 90, Place::Offset, read)
         );
     }
 

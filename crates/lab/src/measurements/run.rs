@@ -1,5 +1,6 @@
 //! Runs one load on a device of its own, in virtual time.
 use super::figures::{Figures, Predicted, percentiles};
+use super::side_by_side;
 use super::turns::{self, Phase};
 use super::{JobLoad, Load, LoadKind, NamedLoad};
 use crate::devices::DeviceOptions;
@@ -47,7 +48,7 @@ pub struct Interrupted;
 
 impl RunOptions {
     /// An executor that runs jobs until they are done or the run is ended early.
-    fn executor(&self, costs: CostModel) -> Executor {
+    pub(super) fn executor(&self, costs: CostModel) -> Executor {
         Executor::interruptible(costs, Arc::clone(&self.stop), Box::new(()))
     }
 }
@@ -76,7 +77,7 @@ impl Pace {
         if spec.is_rotational() {
             Pace { ramp: 6.0, measured: 60.0, slow: 50e6, least: 0.0 }
         } else {
-            Pace { ramp: 0.2, measured: 1.0, slow: 1e9, least: 0.0 }
+            Pace { ramp: 0.3, measured: 1.0, slow: 1e9, least: 0.0 }
         }
     }
 
@@ -125,12 +126,14 @@ pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predi
             }
         }
         Load::Jobs(load) => run_jobs(load, spec, costs, options),
+        Load::SideBySide(load) => return side_by_side::run(load, spec, costs, options),
     };
     ensure!(!options.stop.load(Ordering::Relaxed), Interrupted);
     let stats = stats?;
     let [read, write, trim] =
         [DataDir::Read, DataDir::Write, DataDir::Trim].map(|dir| Figures::of(&stats, dir));
-    Ok(Predicted { figures: [read, write, trim, Figures::of_all(&stats)] })
+    let figures = [read, write, trim, Figures::of_all(&stats)];
+    Ok(Predicted { figures, ..Predicted::default() })
 }
 
 fn run_named(
@@ -172,7 +175,8 @@ fn run_in_turns(
         Ok(Phase { figures: Figures::of(&stats, DataDir::Write), clat })
     };
     let write = turns::in_turns([phase(false)?, phase(true)?], ios as f64);
-    Ok(Predicted { figures: [Figures::default(), write.clone(), Figures::default(), write] })
+    let figures = [Figures::default(), write.clone(), Figures::default(), write];
+    Ok(Predicted { figures, ..Predicted::default() })
 }
 
 fn run_jobs(
@@ -235,5 +239,5 @@ fn manage(load: &NamedLoad, spec: DeviceSpec) -> Result<Predicted> {
     let write = Figures { iops: 1e6 / mean, bytes: 0.0, mean, percentiles };
     let mut figures: [Figures; 4] = Default::default();
     figures[DataDir::Write as usize] = write;
-    Ok(Predicted { figures })
+    Ok(Predicted { figures, ..Predicted::default() })
 }

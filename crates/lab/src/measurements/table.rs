@@ -97,7 +97,7 @@ fn row(fields: &[&str]) -> Result<(Cell, NamedLoad)> {
         depth: u32::try_from(number("depth", 1, 1 << 16)?).expect("at most 65536"),
     };
     let (op, dir) = (op.to_owned(), Some(dir));
-    Ok((Cell { file: 0, line: None, op, load: 0, dir, metric, value }, load))
+    Ok((Cell { file: 0, line: None, op, load: 0, dir, job: None, metric, value }, load))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub struct Source {
 }
 
 /// The publications, by the titles in the column `source`.
-const SOURCES: [Source; 6] = [
+const SOURCES: [Source; 7] = [
     Source {
         title: "[PATCH v6 00/28] Zone write plugging",
         place: "linux-block and linux-nvme, 5 April 2024, performance evaluation",
@@ -59,6 +59,11 @@ const SOURCES: [Source; 6] = [
         title: "stonet-research/NVMeBenchmarks",
         place: "data set, MIT licence, of IEEE CLUSTER 2023",
         link: Some("https://github.com/stonet-research/NVMeBenchmarks"),
+    },
+    Source {
+        title: "stonet-research/systor-confznsplusplus-artifact",
+        place: "artefact, MIT licence, SYSTOR 2024",
+        link: Some("https://github.com/stonet-research/systor-confznsplusplus-artifact"),
     },
 ];
 

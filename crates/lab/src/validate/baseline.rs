@@ -29,6 +29,7 @@ impl Place {
                     let numbers = [*block as f64, f64::from(*zones), f64::from(*depth)];
                     (format!("{driver} {lba} {}", cell.op), numbers.to_vec())
                 }
+                Load::SideBySide(load) => load.place(cell.job.unwrap_or(0)),
                 Load::Jobs(load) => {
                     let (mut group, mut numbers) = (String::new(), Vec::new());
                     for option in load.options.iter().filter(|o| !o.starts_with("--name=")) {

@@ -55,7 +55,7 @@ impl Demerit {
     }
 
     fn of_distribution(validation: &Validation, distribution: &Distribution) -> Option<f64> {
-        let figures = validation.loads[distribution.load].of(distribution.dir);
+        let figures = validation.loads[distribution.load].of(distribution.dir, distribution.job);
         let point = |&(percent, measured): &(f64, f64)| {
             Some((percent, measured, figures.percentile(percent)?))
         };
@@ -84,11 +84,11 @@ impl Summary {
     pub fn of(validation: &Validation, held_out: bool) -> Self {
         let is_in = |&cell: &usize| validation.is_held_out(cell) == held_out;
         let chosen: Vec<usize> = (0..validation.cells.cells.len()).filter(is_in).collect();
-        let class = |load: usize| validation.cells.loads[load].class();
         let mut groups: BTreeMap<(&'static str, Metric), Vec<f64>> = BTreeMap::new();
         for &at in &chosen {
             let cell = &validation.cells.cells[at];
-            groups.entry((class(cell.load), cell.metric)).or_default().push(validation.error(at));
+            let class = validation.cells.class_of(cell);
+            groups.entry((class, cell.metric)).or_default().push(validation.error(at));
         }
         let groups = groups.into_iter().filter_map(|((class, metric), errors)| {
             Some((class, metric, Errors::of(errors.into_iter())?))
@@ -132,7 +132,8 @@ fn demerits(validation: &Validation, held_out: bool) -> Vec<(&'static str, Error
         let is_in = validation.hold_out.is_none_or(|one_in| load.is_held_out(one_in)) == held_out;
         if let Some(demerit) = Demerit::of_distribution(validation, distribution).filter(|_| is_in)
         {
-            by_class.entry(load.class()).or_default().push(demerit);
+            let class = validation.cells.class_of_distribution(distribution);
+            by_class.entry(class).or_default().push(demerit);
         }
     }
     let errors = |(class, all): (_, Vec<f64>)| Some((class, Errors::of(all.into_iter())?));
@@ -143,7 +144,7 @@ fn demerits(validation: &Validation, held_out: bool) -> Vec<(&'static str, Error
 fn trivial_loads(cells: &Cells) -> Vec<bool> {
     let rate = |at: usize| {
         let cell = &cells.cells[at];
-        let block = cells.loads[cell.load].block_of(cell.dir);
+        let block = cells.loads[cell.load].block_of(cell);
         match cell.metric {
             Metric::Bandwidth => Some(cell.value),
             Metric::Iops => Some(cell.value * block as f64 / 1e6),

@@ -20,7 +20,7 @@ mod state;
 
 use crate::experiment::{available_cpus, parallel_map};
 use crate::fit::Profile;
-use crate::measurements::{Cells, Predicted, RunOptions, run};
+use crate::measurements::{Cells, Interrupted, Predicted, RunOptions, run};
 use crate::progress::StepProgress;
 use anyhow::{Context, Result};
 use errors::Summary;
@@ -80,9 +80,10 @@ impl Validation {
 /// Predicts all cells.
 ///
 /// # Errors
-/// The device does not exist, a load cannot run on it, or the state file is of another validation.
+/// The device does not exist, no load can run on it, or the state file is of another validation. Loads
+/// that cannot run beside others that can are left out, see [`Cells::refused`].
 pub fn validate(
-    cells: Cells,
+    mut cells: Cells,
     options: &ValidateOptions,
     progress: &dyn StepProgress,
 ) -> Result<Validation> {
@@ -104,16 +105,28 @@ pub fn validate(
     let fresh = parallel_map(available_cpus(), &left, |&at| {
         let load = &cells.loads[at];
         let in_load = || load.to_string();
-        let predicted = run(load, &spec, &options.run).with_context(in_load)?;
-        state.keep(load, &predicted).with_context(in_load)?;
+        let predicted = match run(load, &spec, &options.run) {
+            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(error) => Err(error.context(load.to_string())),
+            Ok(predicted) => {
+                state.keep(load, &predicted).with_context(in_load)?;
+                Ok(predicted)
+            }
+        };
         progress.advance(1);
         Ok(predicted)
     });
     progress.finish();
     let resumed = loads.len() - left.len();
+    let mut refused = Vec::new();
     for (at, predicted) in left.into_iter().zip(fresh?) {
-        loads[at] = predicted;
+        match predicted {
+            Ok(predicted) => loads[at] = predicted,
+            Err(error) if refused.len() + 1 == loads.len() => return Err(error),
+            Err(error) => refused.push((at, format!("{error:#}"))),
+        }
     }
+    cells.refuse(refused);
     let free = Profile::calibrated_options(device);
     let (device, hold_out) = (device.clone(), options.hold_out);
     Ok(Validation { device, free, cells, loads, hold_out, resumed })
@@ -163,7 +176,9 @@ mod tests {
         let error = super::validate(cells(), &options(None), &()).err().unwrap();
         let error = format!("{error:#}");
         assert!(
-            error.ends_with("found `xnvme`, expected spdk, io_uring, libaio, or give --host-cost"),
+            error.ends_with(
+                "found `xnvme`, expected spdk, io_uring, io_uring_cmd, libaio, or give --host-cost"
+            ),
             "{error}"
         );
         let host = HostCost::named("spdk").map(CostModel::Host);

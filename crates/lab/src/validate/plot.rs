@@ -23,7 +23,7 @@ fn scatter(validation: &Validation, metric: Metric) -> Option<Chart> {
     for (at, cell) in validation.cells.cells.iter().enumerate() {
         let predicted = validation.predicted(at);
         if cell.metric == metric && predicted > 0.0 {
-            let class = validation.cells.loads[cell.load].class();
+            let class = validation.cells.class_of(cell);
             kinds.entry(class).or_default().push((cell.value, predicted));
         }
     }

@@ -65,6 +65,16 @@ pub(super) fn notes(validation: &Validation) -> Vec<String> {
         notes
             .push(format!("not predicted: {} cells of loads on several namespaces", cells.skipped));
     }
+    if let Some((_, reason)) = cells.refused.first() {
+        let figures: usize = cells.refused.iter().map(|(figures, _)| figures).sum();
+        notes.push(format!(
+            "not predicted: {figures} cells of {} loads that cannot run, the first: {reason}",
+            cells.refused.len()
+        ));
+    }
+    if cells.given > 0 {
+        notes.push(format!("not predicted: {} figures that the model is told", cells.given));
+    }
     notes
 }
 
@@ -79,6 +89,7 @@ pub(super) fn name(validation: &Validation, cell: &Cell) -> String {
     match load {
         Load::Named(_) => format!("{place}: {} {metric} of {load}", cell.op),
         Load::Jobs(_) => format!("{place}: {metric} of {}", cell.op),
+        Load::SideBySide(_) => format!("{place}: {metric} of {} in {load}", cell.op),
     }
 }
 
@@ -135,7 +146,7 @@ fn fields(cell: &Cell, load: &Load) -> Vec<String> {
             let [lba, block, zones, depth] = numbers.map(|number: u64| number.to_string());
             [set.to_owned(), lba, block, zones, depth]
         }
-        Load::Jobs(_) => {
+        Load::Jobs(_) | Load::SideBySide(_) => {
             ["jobs".to_owned(), String::new(), String::new(), String::new(), String::new()]
         }
     };
@@ -180,6 +191,8 @@ pub fn json(validation: &Validation) -> String {
         "free parameters": validation.free,
         "assumptions": cells.assumptions,
         "skipped": cells.skipped,
+        "given": cells.given,
+        "refused": cells.refused.iter().map(|(figures, reason)| json!({ "cells": figures, "reason": reason })).collect::<Vec<Value>>(),
         "parts": parts(validation).into_iter().map(part).collect::<Vec<Value>>(),
         "cells": cells.cells.iter().enumerate().map(cell).collect::<Vec<Value>>(),
     });

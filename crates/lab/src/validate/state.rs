@@ -101,24 +101,25 @@ fn encode(load: &Load, predicted: &Predicted) -> Value {
         let Figures { iops, bytes, mean, percentiles } = figures;
         [iops, bytes, mean].into_iter().chain(percentiles).map(|value| value.to_bits()).collect()
     };
-    let figures: Vec<Vec<u64>> = predicted.figures.iter().map(bits).collect();
-    json!({ "load": key(load), "figures": figures })
+    let all = |figures: &[Figures]| figures.iter().map(bits).collect::<Vec<Vec<u64>>>();
+    let (figures, jobs) = (all(&predicted.figures), all(&predicted.jobs));
+    json!({ "load": key(load), "figures": figures, "jobs": jobs })
 }
 
 fn decode(value: &Value) -> Option<(String, Predicted)> {
-    let mut predicted = Predicted::default();
-    let lines = value["figures"].as_array()?;
-    if lines.len() != predicted.figures.len() {
-        return None;
-    }
-    for (figures, line) in predicted.figures.iter_mut().zip(lines) {
-        let line = line.as_array()?.iter().map(|bits| Some(f64::from_bits(bits.as_u64()?)));
-        let line: Vec<f64> = line.collect::<Option<_>>()?;
-        let (&[iops, bytes, mean], percentiles) = line.split_first_chunk()?;
-        let percentiles = percentiles.try_into().ok()?;
-        *figures = Figures { iops, bytes, mean, percentiles };
-    }
-    Some((value["load"].as_str()?.to_owned(), predicted))
+    let all = |name: &str| -> Option<Vec<Figures>> {
+        value[name].as_array()?.iter().map(decode_figures).collect()
+    };
+    let figures = all("figures")?.try_into().ok()?;
+    Some((value["load"].as_str()?.to_owned(), Predicted { figures, jobs: all("jobs")? }))
+}
+
+fn decode_figures(line: &Value) -> Option<Figures> {
+    let line = line.as_array()?.iter().map(|bits| Some(f64::from_bits(bits.as_u64()?)));
+    let line: Vec<f64> = line.collect::<Option<_>>()?;
+    let (&[iops, bytes, mean], percentiles) = line.split_first_chunk()?;
+    let percentiles = percentiles.try_into().ok()?;
+    Some(Figures { iops, bytes, mean, percentiles })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The published tables that can be measured again.
 mod fs;
+mod interference;
 mod scaling;
 pub(super) mod smr;
 mod zn540;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Table> {
         fs::xfs_limited(),
         fs::raidtest(),
         zn540::table(),
+        interference::table(),
         scaling::table(),
     ]
 }

@@ -1,0 +1,120 @@
+//! Runs jobs of which one kind disturbs the other.
+//!
+//! Zone management is rare: a load runs for long enough to see some of it, and its rate is taken from
+//! its latency instead of a handful of completions.
+use super::figures::{Figures, Predicted};
+use super::interference::{Action, SideJob, SideLoad};
+use super::run::{Interrupted, RunOptions};
+use crate::devices::DeviceOptions;
+use crate::experiment::{self, RunLength};
+use anyhow::{Context, Result, ensure};
+use std::sync::atomic::Ordering;
+use zonal_blk::QueueOptions;
+use zonal_blk::ZoneWrite;
+use zonal_device::device_spec::DeviceSpec;
+use zonal_fio::job::DataDir;
+use zonal_fio::stats::IoStats;
+use zonal_sim::CostModel;
+
+/// Seconds before anything is measured: the write buffer fills.
+const RAMP: f64 = 0.2;
+/// Seconds that are measured where no zones are managed.
+const MEASURED: f64 = 0.5;
+/// Resets that a load should see, and the longest time to wait for them.
+const RESETS: f64 = 8.0;
+const LONGEST: f64 = 8.0;
+/// Bytes of a zone.
+const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
+
+/// Runs a load.
+pub(super) fn run(
+    load: &SideLoad,
+    spec: &DeviceSpec,
+    costs: CostModel,
+    options: &RunOptions,
+) -> Result<Predicted> {
+    let spec = spec.clone().with_written(&load.written())?;
+    let queue = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
+    let device_options = DeviceOptions {
+        device: Some(options.device.clone()),
+        spec: Some(spec),
+        queue,
+        scheduler: Some("none".to_owned()),
+        seed: options.seed,
+        ..DeviceOptions::default()
+    };
+    let length = RunLength { ramp: options.ramp.unwrap_or(RAMP), measured: seconds(load, options) };
+    let executor = &mut options.executor(costs);
+    let by_job = experiment::stats_by_job(&load.options(), &device_options, length, executor);
+    ensure!(!options.stop.load(Ordering::Relaxed), Interrupted);
+    let by_job = by_job?;
+    let figures = |(line, job): (usize, &SideJob)| {
+        let stats = by_job.get(&line.to_string()).context("a job has no results")?;
+        Ok(of_job(job, stats))
+    };
+    let jobs = load.jobs.iter().enumerate().map(figures).collect::<Result<_>>()?;
+    Ok(Predicted { jobs, ..Predicted::default() })
+}
+
+/// How long a load is measured.
+fn seconds(load: &SideLoad, options: &RunOptions) -> f64 {
+    let least = |job: &SideJob| match (job.action, job.limit) {
+        (Action::Reset, Some(limit)) => (RESETS / limit).min(LONGEST),
+        (Action::Finish, _) => LONGEST,
+        _ => 0.0,
+    };
+    let least = load.jobs.iter().map(least).fold(0.0, f64::max);
+    options.seconds.unwrap_or(MEASURED).max(least)
+}
+
+/// What the jobs of a line did.
+fn of_job(job: &SideJob, stats: &IoStats) -> Figures {
+    let of = |dir| Figures::of(stats, dir);
+    let write = of(DataDir::Write);
+    // A job that manages one zone after the other.
+    let by_latency = |micros: f64| {
+        let most = job.limit.unwrap_or(f64::INFINITY);
+        if micros > 0.0 {
+            most.min(f64::from(job.jobs) * 1e6 / micros)
+        } else {
+            job.limit.unwrap_or(0.0)
+        }
+    };
+    match job.action {
+        Action::Read => of(DataDir::Read),
+        Action::Write | Action::Append => write,
+        Action::Reset => {
+            let reset = of(DataDir::Trim);
+            Figures { iops: by_latency(reset.mean), ..reset }
+        }
+        Action::Finish => Figures { iops: by_latency(of(DataDir::Trim).mean), ..write },
+        Action::Pad => Figures { iops: write.bytes / ZONE_CAPACITY, ..write },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::measurements::{self, Assume, RunOptions};
+    use std::sync::Arc;
+
+    fn writes_beside(rows: &str) -> f64 {
+        let header = "load,kind,op,block,jobs,depth,number,rate,offset,size,iops,mb_s,lat_mean,\
+                      lat_p50,lat_p99,unit";
+        let write = "a,reset-on-write,write,8k,4,1,4,,,,1,1,1,1,1,us";
+        let cells = format!("{header}\n{write}\n{rows}");
+        let cells = measurements::parse("x", &cells, &Assume::default()).unwrap();
+        let spec = zonal_backend::load("zn540").unwrap();
+        let (device, stop) = ("zn540".to_owned(), Arc::default());
+        let seconds = Some(0.1);
+        let run = RunOptions { device, costs: None, seconds, ramp: None, seed: 0, stop };
+        let done = measurements::run(&cells.loads[0], &spec, &run).unwrap();
+        done.figure(&cells.cells[0])
+    }
+
+    #[test]
+    fn resets_cost_writes_in_other_zones_a_third_at_thirty_a_second() {
+        let alone = writes_beside("");
+        let beside = writes_beside("a,reset-on-write,reset,zone,4,1,4,,,,30,1,1,,,us\n");
+        assert!((0.55..0.75).contains(&(beside / alone)), "{beside} of {alone}");
+    }
+}
