@@ -48,6 +48,7 @@ pub struct JobRunner {
     filling: bool,
     /// Completions to reap before anything more is submitted.
     owed: u32,
+    /// The job waits for a zone, once nothing is in flight; with the zone it has its whole depth again.
     contended: bool,
     /// Nothing is submitted until nothing is in flight.
     drains: bool,
@@ -475,7 +476,6 @@ impl JobRunner {
             self.refilling = true;
         }
         if self.slots.in_use() == 0 {
-            // A job drains before it waits for a zone; with the zone it has its whole depth again.
             (self.drains, self.contended) = (false, false);
             self.pace.drained(now);
         }

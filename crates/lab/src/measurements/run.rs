@@ -2,7 +2,7 @@
 use super::figures::{Figures, Predicted, percentiles};
 use super::side_by_side;
 use super::turns::{self, Phase};
-use super::{JobLoad, Load, LoadKind, NamedLoad};
+use super::{JobLoad, Load, LoadKind, NamedLoad, SideLoad};
 use crate::devices::DeviceOptions;
 use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
@@ -48,7 +48,7 @@ pub struct Interrupted;
 
 impl RunOptions {
     /// An executor that runs jobs until they are done or the run is ended early.
-    pub(super) fn executor(&self, costs: CostModel) -> Executor {
+    fn executor(&self, costs: CostModel) -> Executor {
         Executor::interruptible(costs, Arc::clone(&self.stop), Box::new(()))
     }
 }
@@ -126,7 +126,7 @@ pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predi
             }
         }
         Load::Jobs(load) => run_jobs(load, spec, costs, options),
-        Load::SideBySide(load) => return side_by_side::run(load, spec, costs, options),
+        Load::SideBySide(load) => return run_side_by_side(load, spec, costs, options),
     };
     ensure!(!options.stop.load(Ordering::Relaxed), Interrupted);
     let stats = stats?;
@@ -134,6 +134,20 @@ pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predi
         [DataDir::Read, DataDir::Write, DataDir::Trim].map(|dir| Figures::of(&stats, dir));
     let figures = [read, write, trim, Figures::of_all(&stats)];
     Ok(Predicted { figures, ..Predicted::default() })
+}
+
+fn run_side_by_side(
+    load: &SideLoad,
+    spec: &DeviceSpec,
+    costs: CostModel,
+    options: &RunOptions,
+) -> Result<Predicted> {
+    let device = Some(options.device.clone());
+    let own = DeviceOptions { device, seed: options.seed, ..DeviceOptions::default() };
+    let times = [options.ramp, options.seconds];
+    let done = side_by_side::run(load, spec, own, times, &mut options.executor(costs));
+    ensure!(!options.stop.load(Ordering::Relaxed), Interrupted);
+    done
 }
 
 fn run_named(

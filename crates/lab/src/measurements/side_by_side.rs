@@ -4,17 +4,15 @@
 //! its latency instead of a handful of completions.
 use super::figures::{Figures, Predicted};
 use super::interference::{Action, SideJob, SideLoad};
-use super::run::{Interrupted, RunOptions};
 use crate::devices::DeviceOptions;
+use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
-use anyhow::{Context, Result, ensure};
-use std::sync::atomic::Ordering;
+use anyhow::{Context, Result};
 use zonal_blk::QueueOptions;
 use zonal_blk::ZoneWrite;
 use zonal_device::device_spec::DeviceSpec;
 use zonal_fio::job::DataDir;
 use zonal_fio::stats::IoStats;
-use zonal_sim::CostModel;
 
 /// Seconds before anything is measured: the write buffer fills.
 const RAMP: f64 = 0.2;
@@ -26,28 +24,24 @@ const LONGEST: f64 = 8.0;
 /// Bytes of a zone.
 const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
 
-/// Runs a load.
+/// Runs a load on a device with these options besides its zones; `times` are those of the ramp and of
+/// what is measured, where they are given.
 pub(super) fn run(
     load: &SideLoad,
     spec: &DeviceSpec,
-    costs: CostModel,
-    options: &RunOptions,
+    options: DeviceOptions,
+    times: [Option<f64>; 2],
+    executor: &mut Executor,
 ) -> Result<Predicted> {
-    let spec = spec.clone().with_written(&load.written())?;
-    let queue = QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() };
     let device_options = DeviceOptions {
-        device: Some(options.device.clone()),
-        spec: Some(spec),
-        queue,
+        spec: Some(spec.clone().with_written(&load.written())?),
+        queue: QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() },
         scheduler: Some("none".to_owned()),
-        seed: options.seed,
-        ..DeviceOptions::default()
+        ..options
     };
-    let length = RunLength { ramp: options.ramp.unwrap_or(RAMP), measured: seconds(load, options) };
-    let executor = &mut options.executor(costs);
-    let by_job = experiment::stats_by_job(&load.options(), &device_options, length, executor);
-    ensure!(!options.stop.load(Ordering::Relaxed), Interrupted);
-    let by_job = by_job?;
+    let [ramp, measured] = times;
+    let length = RunLength { ramp: ramp.unwrap_or(RAMP), measured: seconds(load, measured) };
+    let by_job = experiment::stats_by_job(&load.options(), &device_options, length, executor)?;
     let figures = |(line, job): (usize, &SideJob)| {
         let stats = by_job.get(&line.to_string()).context("a job has no results")?;
         Ok(of_job(job, stats))
@@ -57,14 +51,14 @@ pub(super) fn run(
 }
 
 /// How long a load is measured.
-fn seconds(load: &SideLoad, options: &RunOptions) -> f64 {
+fn seconds(load: &SideLoad, asked: Option<f64>) -> f64 {
     let least = |job: &SideJob| match (job.action, job.limit) {
         (Action::Reset, Some(limit)) => (RESETS / limit).min(LONGEST),
         (Action::Finish, _) => LONGEST,
         _ => 0.0,
     };
     let least = load.jobs.iter().map(least).fold(0.0, f64::max);
-    options.seconds.unwrap_or(MEASURED).max(least)
+    asked.unwrap_or(MEASURED).max(least)
 }
 
 /// What the jobs of a line did.
