@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use zonal_backend::Stack;
 use zonal_blk::{Failure, Nanos, Status, ZoneCounters, ZoneNo};
-use zonal_device::control::DeviceStats;
+use zonal_device::control::{DeviceStats, TranslationStats};
 use zonal_fio::job::{DataDir, Job};
 use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_fio::plan::{self, PlanError, Task};
@@ -68,6 +68,8 @@ pub enum Unit {
     Miops,
     /// Requests a second, as raidtest counts them.
     Tps,
+    /// Bytes written to the flash for each that was written to the drive; no measurement of jobs.
+    WriteAmplification,
 }
 
 impl Unit {
@@ -80,10 +82,11 @@ impl Unit {
             Unit::Kiops => "KIOPS",
             Unit::Miops => "MIOPS",
             Unit::Tps => "tps",
+            Unit::WriteAmplification => "WAF",
         }
     }
 
-    /// The names of all units.
+    /// The names of the units of measured jobs.
     pub fn names() -> [&'static str; 4] {
         Self::ALL.map(Unit::name)
     }
@@ -93,13 +96,14 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.name() == name)
     }
 
-    /// The figure of `ios` I/Os and `bytes` bytes a second.
-    pub fn of(self, ios: f64, bytes: f64) -> f64 {
+    /// The figure of `ios` I/Os and `bytes` bytes a second, with this write amplification.
+    pub fn of(self, ios: f64, bytes: f64, write_amplification: f64) -> f64 {
         match self {
             Unit::MegabytesPerSecond => bytes / 1e6,
             Unit::Kiops => ios / 1e3,
             Unit::Miops => ios / 1e6,
             Unit::Tps => ios,
+            Unit::WriteAmplification => write_amplification,
         }
     }
 }
@@ -136,6 +140,8 @@ pub struct Outcome {
 pub struct DeviceOutcome {
     /// The model's counts.
     pub activity: DeviceStats,
+    /// What its translation layer wrote, if it has one.
+    pub translation: Option<TranslationStats>,
     /// Writes that went through plugs.
     pub plugged: u64,
     /// The sum of the times that they waited there.
@@ -146,10 +152,25 @@ pub struct DeviceOutcome {
     pub open_zones: usize,
 }
 
+impl Outcome {
+    /// Bytes written to the flash for each that was written to drives with translation layers; 1
+    /// without any.
+    pub fn write_amplification(&self) -> f64 {
+        let stats = self.devices.iter().filter_map(|device| device.translation);
+        let sum = stats.fold(TranslationStats::default(), |sum, stats| TranslationStats {
+            host: sum.host + stats.host,
+            media: sum.media + stats.media,
+            ..sum
+        });
+        sum.write_amplification()
+    }
+}
+
 impl DeviceOutcome {
     fn of(device: &Stack) -> Result<Self> {
         let mut outcome = DeviceOutcome {
             activity: device.model.stats(),
+            translation: device.model.translation(),
             plugged: 0,
             parked: Nanos(0),
             merged: 0,

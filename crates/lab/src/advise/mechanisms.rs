@@ -166,6 +166,7 @@ mod tests {
             };
             let device = || DeviceOutcome {
                 activity: activity.clone(),
+                translation: None,
                 plugged: 1,
                 parked: Nanos(0),
                 merged: 0,

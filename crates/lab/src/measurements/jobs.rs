@@ -85,6 +85,7 @@ fn row<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Result<(Cell, JobLoad)> {
         Unit::Kiops => (Metric::Iops, value * 1e3),
         Unit::Miops => (Metric::Iops, value * 1e6),
         Unit::Tps => (Metric::Iops, value),
+        Unit::WriteAmplification => unreachable!("it is not among the names"),
     };
     let name = field("name").unwrap_or(job).to_owned();
     let load = JobLoad {

@@ -125,7 +125,7 @@ fn measure_cell(
     let outcome = experiment::run(&setup.jobs, &device_options, settings.round(), executor)?;
     let percentiles = outcome.latencies.percentiles(&PERCENTILES);
     Ok(Sample {
-        figure: cell.unit.of(outcome.ios, outcome.bytes),
+        figure: cell.unit.of(outcome.ios, outcome.bytes, outcome.write_amplification()),
         latency: std::array::from_fn(|at| percentiles[at]),
     })
 }

@@ -21,7 +21,7 @@ pub struct Source {
 }
 
 /// The publications, by the titles in the column `source`.
-const SOURCES: [Source; 7] = [
+const SOURCES: [Source; 8] = [
     Source {
         title: "[PATCH v6 00/28] Zone write plugging",
         place: "linux-block and linux-nvme, 5 April 2024, performance evaluation",
@@ -64,6 +64,11 @@ const SOURCES: [Source; 7] = [
         title: "stonet-research/systor-confznsplusplus-artifact",
         place: "artefact, MIT licence, SYSTOR 2024",
         link: Some("https://github.com/stonet-research/systor-confznsplusplus-artifact"),
+    },
+    Source {
+        title: "Analytic Models of SSD Write Performance",
+        place: "P. Desnoyers, ACM Transactions on Storage 10(2), 2014; values of its formulas",
+        link: None,
     },
 ];
 

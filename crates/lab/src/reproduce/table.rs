@@ -310,9 +310,9 @@ mod tests {
 
     #[test]
     fn units_are_those_of_the_published_figures() {
-        assert_eq!(Unit::MegabytesPerSecond.of(1000.0, 4_096_000.0), 4.096);
-        assert_eq!(Unit::Kiops.of(1500.0, 0.0), 1.5);
-        assert_eq!(Unit::Miops.of(1_500_000.0, 0.0), 1.5);
+        assert_eq!(Unit::MegabytesPerSecond.of(1000.0, 4_096_000.0, 1.0), 4.096);
+        assert_eq!(Unit::Kiops.of(1500.0, 0.0, 1.0), 1.5);
+        assert_eq!(Unit::Miops.of(1_500_000.0, 0.0, 1.0), 1.5);
     }
 
     #[test]

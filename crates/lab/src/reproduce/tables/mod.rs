@@ -1,4 +1,5 @@
 //! The published tables that can be measured again.
+mod flash;
 mod fs;
 mod interference;
 mod scaling;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Table> {
         fs::raidtest(),
         zn540::table(),
         interference::table(),
+        flash::table(),
         scaling::table(),
     ]
 }
