@@ -85,7 +85,7 @@ fn own_reports_are_measurements_of_the_model_itself() {
     let job = ["--name=w", "--rw=write", "--zonemode=zbd", "--ioengine=io_uring", "--time_based"];
     let run = |bs: &str, output: &str| {
         let drive = ["run", "--clock=virtual", "--device=zn540", "--io-cost=io_uring", bs];
-        let length = ["--ramp_time=200ms", "--runtime=200ms", "--output-format=json", output];
+        let length = ["--ramp_time=300ms", "--runtime=200ms", "--output-format=json", output];
         dir.zonal(&[&drive[..], &length, &job].concat()).expect_ok();
     };
     run("--bs=4k", "--output=small.json");

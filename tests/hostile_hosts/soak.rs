@@ -25,7 +25,7 @@ const ATTACKED: &str = "null:zones=16,zone_size=256M,lba=4096,max_open=4";
 const LATENCY_COUNTS: Duration = Duration::from_secs(60);
 /// Between two attacks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Each is a quarter without attacks and three with them.
+/// Each is a quarter without attacks, where latency counts, and the rest with them.
 const TURNS: u32 = 3;
 /// How much more memory a server may use after the last turn than after the first.
 const MAX_GROWTH_KIB: u64 = 16 << 10;
@@ -62,7 +62,11 @@ impl Job {
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let job = &json["jobs"][0];
         let number = |value: &Value| value.as_u64().expect("a number");
-        let p99 = |dir: &str| number(&job[dir]["clat_ns"]["percentile"]["99.000000"]);
+        // On a crowded machine a short run may have verified nothing yet: there are no percentiles of reads.
+        let p99 = |dir: &str| match number(&job[dir]["total_ios"]) {
+            0 => 0,
+            _ => number(&job[dir]["clat_ns"]["percentile"]["99.000000"]),
+        };
         let report = Report {
             errors: number(&job["error"]),
             ios: number(&job["read"]["total_ios"]) + number(&job["write"]["total_ios"]),
@@ -157,12 +161,14 @@ fn soak_with_honest_hosts_beside_hostile_ones() {
     let exports = privileged(seconds.is_some());
     let seconds = seconds.map_or(20, |text| text.parse().expect("ZONAL_SOAK_SECONDS: a number"));
     let time = Duration::from_secs(seconds) / TURNS;
-    let (alone, beside) = (time / 4, time * 3 / 4);
+    let is_long = seconds >= LATENCY_COUNTS.as_secs();
+    let alone = if is_long { time / 4 } else { Duration::ZERO };
+    let beside = time - alone;
     let servers = Servers::start(exports);
     let mut attacked = Attacked::default();
     let turns: Vec<_> = (0..TURNS)
         .map(|turn| {
-            let undisturbed = servers.jobs(alone).map(Job::end);
+            let undisturbed = is_long.then(|| servers.jobs(alone).map(Job::end));
             let jobs = servers.jobs(beside);
             servers.attack(beside, &mut attacked);
             let disturbed = jobs.map(Job::end);
@@ -176,11 +182,12 @@ fn soak_with_honest_hosts_beside_hostile_ones() {
     for server in 0..2 {
         let usages: Vec<Usage> = turns.iter().map(|(_, _, usage)| usage[server]).collect();
         assert_flat(usages[0], usages[usages.len() - 1]);
-        if seconds < LATENCY_COUNTS.as_secs() {
+        if !is_long {
             continue;
         }
         for kind in 0..2 {
-            let undisturbed = median(turns.iter().map(|(alone, ..)| alone[server].p99[kind]));
+            let alone = turns.iter().filter_map(|(alone, ..)| alone.as_ref());
+            let undisturbed = median(alone.map(|alone| alone[server].p99[kind]));
             let disturbed = median(turns.iter().map(|(_, beside, _)| beside[server].p99[kind]));
             println!("server {server}, {kind}: p99 {undisturbed} ns, attacked {disturbed} ns");
             assert!(disturbed <= 3 * undisturbed, "p99 of {disturbed} ns, {undisturbed} ns alone");
