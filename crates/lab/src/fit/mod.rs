@@ -197,24 +197,23 @@ pub fn fit(
     let n = profile.names().len();
     let (more, less) = (parts.folds as u64 + u64::from(options.starts) - 1, options.steps / SHARE);
     let rungs = profile.rungs_in_all() as u64;
-    progress.start("", options.steps + less * more + rungs + n as u64 + 1);
+    progress.start("", 2 * (options.steps + n as u64 + 1) + less * more + rungs);
     let runner = Loads::new(profile, cells, &options.run);
     let start = vec![0.0; n];
     // Finds a bad load before long runs.
     let before = runner.run(&profile.spec(&start)?, &parts.train)?;
     let model = RunModel { loads: &runner, which: &parts.train };
     let residuals = model.residuals_of(&before);
+    let plain =
+        Attempt::from(profile, &model, start.clone(), residuals.clone(), options, progress)?;
     let (point, residuals) =
         rungs::climb(profile, &model, start.clone(), residuals, &|| progress.advance(1))?;
-    let is_off = |at: &usize| profile.is_off(&point, *at);
-    let off: Vec<usize> = (0..n).filter(is_off).collect();
-    let on: Vec<usize> = (0..n).filter(|at| !off.contains(at)).collect();
-    let first = linearize(&model, point, residuals, &on)?;
-    progress.advance(n as u64 + 1);
-    let mut verdicts = verdicts(&first, parts.train.len());
-    off.iter().for_each(|&at| verdicts[at] = Verdict::StaysZero);
-    let free = free(&verdicts);
-    let best = search_from_starts(&model, &free, first.clone(), options, progress)?;
+    let Attempt { off, first, verdicts, free, best } = match point == start {
+        true => plain,
+        false => {
+            plain.or_better(Attempt::from(profile, &model, point, residuals, options, progress)?)
+        }
+    };
     let uncertainty = uncertainty(&best, &free);
     let mut held_out = vec![None; cells.loads.len()];
     for fold in 0..parts.folds {
@@ -255,6 +254,46 @@ pub fn fit(
         held_out,
         runs: runner.runs(),
     })
+}
+
+/// What a search from one point has found.
+struct Attempt {
+    /// Options that are 0 there.
+    off: Vec<usize>,
+    /// The derivatives at the point.
+    first: Linear,
+    verdicts: Vec<Verdict>,
+    /// Options that were adjusted.
+    free: Vec<usize>,
+    best: Linear,
+}
+
+impl Attempt {
+    fn from(
+        profile: &Profile,
+        model: &RunModel<'_>,
+        point: Vec<f64>,
+        residuals: Vec<f64>,
+        options: &FitOptions,
+        progress: &dyn StepProgress,
+    ) -> Result<Self> {
+        let n = point.len();
+        let (off, on): (Vec<usize>, Vec<usize>) =
+            (0..n).partition(|&at| profile.is_off(&point, at));
+        let first = linearize(model, point, residuals, &on)?;
+        progress.advance(n as u64 + 1);
+        let mut verdicts = verdicts(&first, model.which.len());
+        off.iter().for_each(|&at| verdicts[at] = Verdict::StaysZero);
+        let free = free(&verdicts);
+        let best = search_from_starts(model, &free, first.clone(), options, progress)?;
+        Ok(Attempt { off, first, verdicts, free, best })
+    }
+
+    /// This one, or the other one if its error is smaller. Large steps are taken one option after the
+    /// other, so that one of them may make up for what the others have yet to.
+    fn or_better(self, other: Self) -> Self {
+        if cost(&other.best.residuals) < cost(&self.best.residuals) { other } else { self }
+    }
 }
 
 /// The best of several searches.
