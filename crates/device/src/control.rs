@@ -31,7 +31,7 @@ pub trait DeviceControl: Device {
         self.inner_control().map_or_else(DeviceStats::default, |inner| inner.stats())
     }
 
-    /// What the translation layer has done since the first command; `None` for a device without one.
+    /// Statistics of the translation layer since the first command; `None` for a device without one.
     fn translation(&self) -> Option<TranslationStats> {
         self.inner_control()?.translation()
     }
@@ -201,18 +201,18 @@ pub struct DeviceStats {
     pub times: Vec<(&'static str, Nanos)>,
 }
 
-/// What a flash translation layer has done, and the superblocks that it has left.
+/// Statistics of a flash translation layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TranslationStats {
-    /// What the host wrote, in whole pages.
+    /// Written by the host, in whole pages.
     pub host: Bytes,
-    /// What was written to the flash for that: the host's pages, and those that were collected.
+    /// Written to the flash: the host's pages, and pages that were collected.
     pub media: Bytes,
-    /// What the host discarded while it had data.
+    /// Discarded by the host, of pages that had data.
     pub discarded: Bytes,
     /// Superblocks that were erased.
     pub erased_superblocks: u64,
-    /// What of the host's data had to wait in the buffer for the collection.
+    /// Data of the host that had to wait in the buffer for the collection.
     pub waited: Bytes,
     /// Superblocks that are erased and hold nothing.
     pub free_superblocks: u32,
@@ -250,14 +250,13 @@ pub struct Lateness {
     pub completions: u64,
     /// Those that were late.
     pub late: u64,
-    /// By how much all of them together completed after they were due.
+    /// The sum of the times by which commands completed after they were due.
     pub total: Nanos,
-    /// By how much one did at most.
+    /// The largest of these times.
     pub largest: Nanos,
 }
 
-/// From this share of its rate on, in percent, what a model has lost to this machine shows: the result
-/// is no longer the model's.
+/// The loss of rate, in percent, from which on a result is that of this machine and not the model's.
 const LOST: f64 = 5.0;
 
 impl Lateness {
@@ -266,8 +265,8 @@ impl Lateness {
         self.late as f64 * 100.0 / self.completions.max(1) as f64
     }
 
-    /// What is lost of the rate in percent, if commands took `in_flight` together, as they do when a
-    /// fixed number is in flight.
+    /// The loss of rate in percent, for commands that took `in_flight` in total, if a fixed number of them
+    /// is in flight.
     pub fn lost_percent(self, in_flight: Nanos) -> f64 {
         self.total.0.min(in_flight.0) as f64 * 100.0 / in_flight.0.max(1) as f64
     }

@@ -96,7 +96,7 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
 /// What is wrong with the text.
 pub fn parse_percent(text: &str) -> Result<u64, QuantityError> {
     let number = text.strip_suffix('%').ok_or(QuantityError::Malformed)?;
-    // A rate in kB/s has as many decimals.
+    // A rate in kB/s has three decimals, too.
     parse_rate(&format!("{number}kB/s"))
 }
 

@@ -69,7 +69,8 @@ fn every_model_notices_that_it_is_polled_late() {
     }
 }
 
-/// At depth 1, 10 us late for each 100 us of work is a tenth more time, none of it late.
+/// At depth 1, a delay of 10 us for each 100 us of work adds a tenth to the time, although no command
+/// counts as late.
 #[test]
 fn small_delays_of_all_commands_count_in_the_rate_that_is_lost() {
     let lateness = write(&(null(100_000, 0) as _), 10_000);

@@ -86,7 +86,7 @@ impl Rig {
         (end - start).0
     }
 
-    /// Random overwrites of a page, so many at a time. Returns their latencies, in order.
+    /// Random overwrites of a page each, `depth` at a time. Returns their latencies, in order of completion.
     fn overwrite(&mut self, writes: u64, depth: usize, rng: &mut Rng) -> Vec<u64> {
         let mut begun = vec![Nanos(0); usize::try_from(writes).unwrap()];
         let mut latencies = Vec::new();

@@ -15,7 +15,7 @@ const ALPHAS: [f64; 4] = [1.07, 1.125, 1.28, 1.5];
 const HOT: Part = Part { data: 0.2, writes: 0.8 };
 const COLD: Part = Part { data: 0.8, writes: 0.2 };
 
-/// Parts of a thousand.
+/// A share in thousandths.
 fn thousandths(part: f64) -> u64 {
     (part * 1000.0).round() as u64
 }
@@ -106,7 +106,7 @@ fn hot_and_cold_data_that_are_mixed_cost_more_than_uniform_ones_as_theory_says()
     }
 }
 
-/// Each stream has the same share of valid pages in the block that is cleaned, so that it costs what it
+/// Each stream has the same share of valid pages in the block that is cleaned, so it costs as much as it
 /// would alone.
 #[test]
 fn hot_and_cold_data_in_streams_of_their_own_cost_what_uniform_ones_do() {

@@ -411,7 +411,7 @@ fn writes_of_whole_units_take_their_own_time_and_appends_are_longer_by_the_same(
     }
 }
 
-/// A drive whose resets hold back programs for all of their time, or for a tenth.
+/// A drive whose resets hold back programs for this share of their time.
 fn with_hold(percent: u32) -> ZnsConfig {
     let (reset_time, reset_rate) = (Nanos(1_000_000), Bytes(1_000_000_000));
     ZnsConfig { reset_time, reset_rate, reset_hold: percent, ..small() }

@@ -185,8 +185,8 @@ fn zbd_table(device: &dyn Device, jobs: &[&Job]) -> Result<ZbdTable, Status> {
     Ok(table)
 }
 
-/// Checks that the zones are what the job says, and that jobs with `zone_reset_threshold` count the data
-/// of the same ones.
+/// Checks that the zones have the capacity that the job gives, and that jobs with `zone_reset_threshold`
+/// count the data of the same zones.
 fn check_zones(job: &Job, zbd: &ZbdTable, region: Region) -> Result<()> {
     let capacities = job.zbd.capacity.zip(zbd.zone_capacity(region));
     if let Some((wanted, found)) = capacities.filter(|(wanted, found)| wanted != found) {

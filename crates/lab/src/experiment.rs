@@ -68,7 +68,7 @@ pub enum Unit {
     Miops,
     /// Requests a second, as raidtest counts them.
     Tps,
-    /// Bytes written to the flash for each that was written to the drive; no measurement of jobs.
+    /// Bytes written to the flash for each that was written to the drive; not a unit of measured jobs.
     WriteAmplification,
 }
 
@@ -140,7 +140,7 @@ pub struct Outcome {
 pub struct DeviceOutcome {
     /// The model's counts.
     pub activity: DeviceStats,
-    /// What its translation layer wrote, if it has one.
+    /// Statistics of its translation layer, if it has one.
     pub translation: Option<TranslationStats>,
     /// Writes that went through plugs.
     pub plugged: u64,

@@ -1,8 +1,8 @@
 //! The declaration of a device's options: one entry each makes the field, its default, its help and
 //! its check.
 
-/// Declares a kind of device: its name, its type of device, the profiles, what makes a device zoned
-/// and what makes it regular; then its configuration, whose entries are
+/// Declares a kind of device: its name, the type of the device, the profiles, the option that makes a
+/// device zoned and the one that makes it regular; then the configuration, whose entries are
 ///
 /// ```text
 /// /// More than the help says, for readers of the source.
@@ -15,8 +15,8 @@
 /// of an [`option_words!`] type. A field of type `Option` has its default in words and is `None`
 /// unless it is given.
 ///
-/// Each kind has `memory`, which is added, and has to have `lba`. One that can have zones also has
-/// `written`; one that cannot says `without zones` in place of its scopes.
+/// `memory` is added to each kind, and `written` to each that can have zones; a kind that cannot says
+/// `without zones` in place of its scopes. Each kind has to declare `lba`.
 macro_rules! device_options {
     (
         $kind:literal: $device:ty, profiles $profiles:tt, scopes $scopes:expr;

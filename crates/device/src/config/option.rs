@@ -23,7 +23,7 @@ pub enum Unit {
     Flag,
     /// Zones, as [`Written`](super::written::Written) reads them.
     Zones,
-    /// What a drive has been written with, as [`Prefill`](crate::ssd::Prefill) reads it.
+    /// Writes before the first command, as [`Prefill`](crate::ssd::Prefill) parses them.
     Fill,
     /// One of these words; its value is its index.
     Choice(&'static [&'static str]),

@@ -137,37 +137,37 @@ pub(crate) struct Flash {
     planes: u64,
     channel_rate: Bytes,
     page_read: Nanos,
-    /// Of each third page.
+    /// Time to sense each third page.
     slow_page_read: Nanos,
-    /// Of a transfer from a die, besides its data.
+    /// Time of a transfer from a die, besides that of its data.
     transfer: Nanos,
     cache_read: bool,
     program: Nanos,
     program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
-    /// No program begins.
+    /// Programs are held back: none begins.
     pub(crate) holds: bool,
     pads: Pads,
     /// The steps that are over since they were last taken from here, of a drive that is traced.
     pub(crate) steps: Option<Vec<DieStep>>,
 }
 
-/// Which padding may be programmed. A zone that is finished has the share of one that is written: while
-/// writes wait for space, its units take turns with those of the others.
+/// Decides when padding may be programmed. A zone that is being finished has the same share of the dies
+/// as one that is written: while writes wait for space, its units take turns with theirs.
 #[derive(Debug, Default)]
 struct Pads {
     /// Dies that have padding to program.
     dies: u32,
-    /// Zones whose writes wait; 0 while none does.
+    /// Zones whose writes wait for space; 0 if there are none.
     rivals: u32,
-    /// Programs that have begun, less those of the others for each unit of padding.
+    /// Programs of data that have begun, less `rivals` for each unit of padding that has.
     credit: u32,
-    /// A die does nothing because padding is not due.
+    /// A die is idle because its padding is not due.
     wait: bool,
 }
 
-/// Most programs that padding may catch up with.
+/// The most that [`Pads::credit`] grows to.
 const MOST_CREDIT: u32 = 64;
 
 impl Pads {
@@ -260,7 +260,7 @@ impl Flash {
         d.others.len() + usize::from(begun || d.suspended.is_some())
     }
 
-    /// While writes wait, as many zones as those are of.
+    /// Sets the number of zones whose writes wait for space.
     pub(crate) fn set_rivals(&mut self, zones: u32) {
         self.pads.rivals = zones;
     }
@@ -274,7 +274,7 @@ impl Flash {
     #[inline]
     fn next_other(&mut self, die: u32) -> Option<usize> {
         let others = &self.dies[die as usize].others;
-        // Padding whose turn it is does not wait for what else the die has to program.
+        // Padding whose turn it is goes before the other programs of the die.
         if self.pads.dies > 0 && self.pads.rivals > 0 && !self.holds && self.pads.may_begin() {
             let pad = others.iter().position(|op| matches!(op, DieOp::Pad { .. }));
             let first = others.iter().position(|op| matches!(op, DieOp::Barrier { .. }));
@@ -286,7 +286,7 @@ impl Flash {
             let may = match op {
                 DieOp::Program { .. } | DieOp::Save => !self.holds,
                 DieOp::Pad { .. } => !self.holds && self.pads.may_begin(),
-                // What was queued before it comes first.
+                // The operations queued before it come first.
                 DieOp::Barrier { .. } => return (at == 0).then_some(at),
                 _ => true,
             };

@@ -1,5 +1,5 @@
 //! NAND flash, the same for drives with zones and for drives with a translation layer: dies that read,
-//! program and erase, their channels, and the events of a drive in the order of their times.
+//! program and erase, their channels, and the queue of a drive's events, ordered by time.
 mod dies;
 mod event_queue;
 mod port;
@@ -27,12 +27,12 @@ pub(crate) struct Nand {
     pub(crate) page: Bytes,
     /// Pages of a plane that one program writes.
     pub(crate) cell_pages: u32,
-    /// Of a channel, in bytes a second.
+    /// Rate of a channel, in bytes a second.
     pub(crate) channel_rate: Bytes,
     pub(crate) page_read: Nanos,
-    /// What the slowest page of a cell takes longer to sense, in percent.
+    /// How much longer the slowest page of a cell takes to sense, in percent.
     pub(crate) page_spread: u32,
-    /// Of a transfer from a die, besides its data.
+    /// Time of a transfer from a die, besides that of its data.
     pub(crate) transfer_time: Nanos,
     /// A die senses the next page of a read while it sends one.
     pub(crate) cache_read: bool,
@@ -44,23 +44,23 @@ pub(crate) struct Nand {
 }
 
 impl Nand {
-    /// What a die programs at once: a page of each bit of a cell, in all planes.
+    /// The unit that a die programs: a page of each bit of a cell, in all planes.
     pub(crate) fn unit(&self) -> Bytes {
         Bytes(self.row().0 * u64::from(self.cell_pages))
     }
 
-    /// What a die senses at once: a page of all planes.
+    /// The unit that a die senses: a page of all planes.
     pub(crate) fn row(&self) -> Bytes {
         Bytes(self.page.0 * u64::from(self.planes))
     }
 
-    /// Bytes up to which a drive reads ahead of a stream on so many dies: a row of each.
+    /// Bytes that a drive reads ahead of a stream on `dies` dies at most: a row of each.
     pub(crate) fn read_ahead_window(&self, dies: u32) -> Bytes {
         Bytes(self.row().0 * u64::from(dies))
     }
 
-    /// Bytes per second at which a drive reads ahead: as many units as the window has are read at
-    /// once, each page by page on its die.
+    /// Bytes per second at which a drive reads ahead on `dies` dies: all of them read at the same time,
+    /// each its unit page by page.
     pub(crate) fn read_ahead_rate(&self, dies: u32) -> Bytes {
         let transfer = self.transfer_time + time_of(self.row().0, self.channel_rate);
         let shared = u64::from(self.dies.div_ceil(self.channels));
@@ -69,7 +69,7 @@ impl Nand {
         Bytes(u64::try_from(bytes / u128::from(unit.max(1))).unwrap_or(u64::MAX).max(1))
     }
 
-    /// Bytes per second that so many dies take in long writes.
+    /// Bytes per second that `dies` dies take in long writes.
     pub(crate) fn write_rate(&self, dies: u32) -> Bytes {
         let cycle = self.program + time_of(self.unit().0, self.channel_rate);
         let bytes = u128::from(self.unit().0) * u128::from(dies) * 1_000_000_000;

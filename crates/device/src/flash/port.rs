@@ -1,12 +1,12 @@
-//! The hardware queues of a drive whose times are a queue of events: they share it behind one lock,
-//! taken once per call, a spin lock, since it is held for a few hundred instructions. Most polls find
-//! that no event is due and take no lock.
+//! The hardware queues of a drive that is simulated by a queue of events. They share the drive under one
+//! spin lock, which each call takes once and holds for a few hundred instructions. Most polls find that
+//! no event is due and take no lock.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::{HwQueue, Nanos, Request, Wake};
 
-/// What is behind the lock.
+/// A drive, as its hardware queues call it under the lock.
 pub(crate) trait Controller: Send + 'static {
     /// The completed commands.
     fn queues(&mut self) -> &mut Queues;
@@ -37,7 +37,7 @@ struct QueueState {
 }
 
 impl Queues {
-    /// Opens a hardware queue. Returns its number, and the flag that says whether commands of its have
+    /// Opens a hardware queue. Returns its number, and the flag that says whether any of its commands has
     /// completed, which the queue reads without the lock.
     fn open(&mut self) -> (usize, Arc<AtomicBool>) {
         let state = QueueState::default();
@@ -70,7 +70,7 @@ impl Queues {
     }
 }
 
-/// A drive, and when it has to be called.
+/// A drive under its lock, and the times at which it has to be called.
 pub(crate) struct Port<C> {
     drive: SpinLock<C>,
     /// The time of the drive's next event, to be read without the lock; `u64::MAX` for none.
@@ -85,7 +85,7 @@ impl<C: Controller> Port<C> {
         Arc::new(Port { drive: SpinLock::new(drive), next_event, next_completion })
     }
 
-    /// Has the drive do something, and publishes when its next event is.
+    /// Calls `f` with the drive locked, and publishes the time of the drive's next event.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut C) -> R) -> R {
         let mut drive = self.drive.lock();

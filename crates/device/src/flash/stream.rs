@@ -49,8 +49,8 @@ struct Reads {
 }
 
 impl Streams {
-    /// The streams of a drive that reads ahead, of so many zones of `dies` dies, and that works on
-    /// `reads` reads at once, 0 for any number; `None` for the zones of a drive that does not.
+    /// The streams of a drive with this many `zones`, each on `dies` dies, that works on at most `reads`
+    /// reads at a time, 0 for any number. `zones` is `None` if the drive does not read ahead.
     pub(crate) fn new(nand: &Nand, dies: u32, reads: u32, zones: Option<u32>) -> Self {
         Streams {
             reads_ahead: zones.is_some(),

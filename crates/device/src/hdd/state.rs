@@ -44,7 +44,7 @@ impl DiskShared {
 pub(super) struct Medium {
     pub(super) storage: ModelStorage,
     zone_size: Sector,
-    /// The sectors of what sequential zones are written in, a power of two, minus 1.
+    /// The unit in which sequential zones are written, a power of two in sectors, minus 1.
     unit_mask: u64,
 }
 
@@ -54,7 +54,7 @@ impl Medium {
         Medium { storage, zone_size: limits.zone_size, unit_mask }
     }
 
-    /// Whether a write is of parts of the blocks that a sequential zone is written in.
+    /// Whether a write to a sequential zone is not of whole units.
     #[inline]
     fn is_too_fine(&self, request: &Request) -> bool {
         (request.sector().0 | u64::from(request.nr_sectors())) & self.unit_mask != 0

@@ -156,7 +156,7 @@ pub(super) struct Regions {
 pub(super) enum Begun {
     /// All of its regions are on the durable list.
     Yes,
-    /// The regions being written are as many as there may be: it has to wait.
+    /// As many regions are being written as are allowed: it has to wait.
     Later,
 }
 

@@ -19,11 +19,11 @@ pub struct InjectDevice {
     /// Whether there are rules; read for every command.
     armed: AtomicBool,
     rules: Mutex<Rules>,
-    /// Those who want to know of zones that were changed here.
+    /// Called for each zone whose condition is set here.
     observers: Mutex<Vec<ZoneObserver>>,
 }
 
-/// Learns of a zone whose condition was set.
+/// Is called with a zone whose condition was set.
 type ZoneObserver = Box<dyn Fn(ZoneNo) + Send + Sync>;
 
 struct Rules {

@@ -34,7 +34,7 @@ pub struct NullDevice {
     /// Commands that have completed, and those of them that were late, if commands take time.
     completions: AtomicU64,
     late: AtomicU64,
-    /// By how much they were late together, and at most, in nanoseconds.
+    /// The sum of the times by which they were late, and the largest, in nanoseconds.
     total: AtomicU64,
     largest: AtomicU64,
 }

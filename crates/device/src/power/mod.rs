@@ -259,7 +259,7 @@ impl State {
         lost.in_flight = *in_flight;
         self.on_loss.iter().for_each(|observer| observer());
         if let Some(report) = report.take() {
-            // Its receiver may have gone.
+            // The receiver may be gone.
             let _gone = report.send(lost);
         }
         self.power = if plan.stay_off { Power::Off } else { Power::On };

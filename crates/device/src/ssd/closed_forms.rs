@@ -6,9 +6,9 @@
 /// A share of the data, and the share of the writes that goes to it, spread evenly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// Of the logical pages.
+    /// Share of the logical pages.
     pub data: f64,
-    /// Of the writes.
+    /// Share of the writes.
     pub writes: f64,
 }
 
@@ -26,13 +26,13 @@ fn bisect(mut from: f64, mut to: f64, rises: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(from, to)
 }
 
-/// Uniform overwrites, the block that was written first is cleaned: `a / (a + W(-a e^-a))`. Also the
+/// Uniform overwrites; the block that was written first is cleaned: `a / (a + W(-a e^-a))`. Also the
 /// limit of greedy cleaning for large blocks.
 pub fn fifo(alpha: f64) -> f64 {
     alpha / (alpha + lambert_w(-alpha * (-alpha).exp()))
 }
 
-/// Uniform overwrites, the block with the fewest valid of its `pages` is cleaned.
+/// Uniform overwrites; the block with the fewest valid of its `pages` is cleaned.
 pub fn greedy(alpha: f64, pages: u32) -> f64 {
     let pages = f64::from(pages);
     let scaled = (1.0 + 0.5 / pages) * alpha;
@@ -40,8 +40,8 @@ pub fn greedy(alpha: f64, pages: u32) -> f64 {
     pages / (pages - (cleaned - 1.0))
 }
 
-/// Overwrites of parts with rates of their own, not kept apart, the block that was written first is
-/// cleaned: a page is overwritten before that with a probability that depends on its part.
+/// Overwrites of parts with rates of their own, in the same blocks; the block that was written first is
+/// cleaned. A page is overwritten before that with a probability that depends on its part.
 pub fn fifo_of_parts(alpha: f64, parts: &[Part]) -> f64 {
     let copies = |amplification: f64| -> f64 {
         let of_part = |part: &Part| {

@@ -1,9 +1,9 @@
 //! The collection: victims are read, written elsewhere, and erased, by the same dies and channels and
 //! in a part of the same buffer as the host's data.
 //!
-//! Both keep pace with each other: for each page that the host writes as many are moved as the victim
-//! has valid ones for each that it gains. If the host is ahead by more than some units it waits, and
-//! the collection is as fast as the dies are. A victim is erased while the next one is read.
+//! Both keep pace with each other: of a victim with `v` valid pages of `n`, `v / (n - v)` are moved for
+//! each page that the host writes. If the host is ahead by more than [`AHEAD`] units, it waits, and the
+//! collection goes on as fast as the dies can. A victim is erased while the next one is read.
 use super::collector::{AHEAD, COLLECTS, Emptied, PARTS};
 use super::drive::Drive;
 use super::translation::{Copied, Place};
@@ -82,7 +82,7 @@ impl Drive {
         }
     }
 
-    /// Moves so many pages. Returns whether there may be more.
+    /// Moves up to this many pages. Returns whether there may be more.
     fn copy_pages(&mut self, pages: u32) -> bool {
         let mut row = self.collector.new_row();
         for _ in 0..pages {
@@ -105,7 +105,7 @@ impl Drive {
         true
     }
 
-    /// Whether a page is sensed with those of a row; all are with one that is empty.
+    /// Whether a page is sensed together with the pages of a row so far; any page is if there are none.
     fn is_in_row(&self, row: u32, place: Place) -> bool {
         let first = self.collector.rows[row as usize].from;
         first.is_none_or(|first| first.slot / self.layout.row == place.slot / self.layout.row)
@@ -141,7 +141,7 @@ impl Drive {
         all.find(|emptied| emptied.superblock == superblock).expect("it is being collected")
     }
 
-    /// Erases the blocks of a victim whose pages are all elsewhere.
+    /// Erases the blocks of a victim once all its pages have been moved and read.
     fn erase_if_read(&mut self, superblock: u32) {
         let dies = self.layout.dies(superblock);
         let emptied = self.emptied(superblock);

@@ -1,5 +1,5 @@
-//! What the collection has in hand: victims that are read or erased, reads of their rows, and how far
-//! it is behind the host.
+//! The state of the collection: victims that are being read or erased, reads of their rows, and how many
+//! pages it has yet to move for those that the host has written.
 use super::page::PAGE;
 use super::translation::Place;
 use zonal_blk::Bytes;
@@ -11,7 +11,7 @@ pub(super) const PARTS: u64 = 256;
 /// Units of copies by which the host may be ahead of the collection.
 pub(super) const AHEAD: u64 = 8;
 
-/// A superblock whose pages are elsewhere, or will be when they have been read.
+/// A superblock whose pages are being moved or have been, until it is erased.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Emptied {
     pub(super) superblock: u32,
@@ -42,8 +42,8 @@ pub(super) struct Collector {
     pub(super) room: u32,
     pub(super) rows: Vec<Row>,
     pub(super) free_rows: Vec<u32>,
-    /// What it has to move for what the host wrote, and what each page of the host adds to that, in
-    /// [`PARTS`].
+    /// Pages that it has yet to move for those that the host has written, and how much each page of the
+    /// host adds to them, both in [`PARTS`].
     pub(super) owed: u64,
     pub(super) pace: u64,
 }

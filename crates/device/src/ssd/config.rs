@@ -18,7 +18,7 @@ const MAX_TIME: u64 = 10_000_000_000;
 const MIN_RATE: u64 = 1_000_000;
 /// Most over-provisioning, in thousandths of a percent.
 const MAX_OVERPROVISION: u64 = 1_000_000;
-/// What `overprovision` counts, in the whole.
+/// 100 %, in the unit of `overprovision`.
 const WHOLE: u64 = 100_000;
 
 device_options! {
@@ -88,7 +88,7 @@ device_options! {
 }
 
 impl SsdConfig {
-    /// What a die programs at once: a page of each bit of a cell, in all planes.
+    /// The unit that a die programs: a page of each bit of a cell, in all planes.
     pub fn unit(&self) -> Bytes {
         self.nand().unit()
     }
@@ -126,7 +126,7 @@ impl SsdConfig {
         }
     }
 
-    /// The streams of reads: the drive has no zones, so that they are those of one.
+    /// The streams of reads. The drive has no zones, so it is treated as a single one.
     pub(super) fn streams(&self) -> Streams {
         Streams::new(&self.nand(), self.dies, self.reads, self.read_ahead.then_some(1))
     }
@@ -163,7 +163,7 @@ impl SsdConfig {
         checked.map(|()| shape.clone()).map_err(|error| self.shape_error(&shape, &error))
     }
 
-    /// The option that a shape is wrong by.
+    /// The error of a shape, as that of an option.
     fn shape_error(&self, shape: &Shape, error: &ShapeError) -> ConfigError {
         let broken = |option, found: String, expected: String| {
             rule(option, false, found, || expected).expect_err("the rule does not hold")
@@ -231,7 +231,7 @@ impl SsdConfig {
     fn validate_buffer(&self) -> Result<(), ConfigError> {
         let size = |bytes: u64| format_size(bytes);
         let unit = self.unit().0;
-        // Of each superblock that is filled a part of a unit may wait, and one be programmed.
+        // Each superblock that is filled may have a partial unit waiting and a unit being programmed.
         let least = 4 * unit;
         rule("gc_buffer", self.gc_buffer.0 >= least, size(self.gc_buffer.0), || {
             format!("at least four units of planes * cell_pages * page: {}", size(least))

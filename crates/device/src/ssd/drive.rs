@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use zonal_blk::{Bytes, Nanos, Op, Request, Sector, Status, Tag, ZoneNo};
 
-/// The drive has no zones: its streams of reads are those of one.
+/// The drive has no zones: for its streams of reads it is a single one.
 const ALL: ZoneNo = ZoneNo(0);
 
 /// An outstanding command, or the place of one.
@@ -37,7 +37,7 @@ const ALL: ZoneNo = ZoneNo(0);
 struct Command {
     request: Option<Box<Request>>,
     queue: usize,
-    /// What a read continues.
+    /// The stream that a read continues.
     stream: Stream,
     /// The place of a read that has begun.
     slot: Slot,
@@ -57,20 +57,20 @@ impl Command {
     }
 }
 
-/// What waits in the buffer for the translation layer, in order.
+/// A page in the buffer that waits for the translation layer to place it, or a discard that follows one.
 #[derive(Clone, Copy, Debug)]
 enum Unplaced {
     Write(Page),
     Discard(Page),
 }
 
-/// State shared by all hardware queues, behind one lock.
+/// State shared by all hardware queues, under one lock.
 pub(super) struct Drive {
     config: SsdConfig,
     storage: Arc<ModelStorage>,
     pub(super) layout: Layout,
     pub(super) translation: Translation,
-    /// What had been written before the first command.
+    /// Counts of the writes before the first command.
     before: Counts,
     pub(super) units: Units,
     pub(super) collector: Collector,
@@ -86,7 +86,7 @@ pub(super) struct Drive {
     /// Writes that were fetched and found no space in the buffer, and since when.
     stalled: VecDeque<(CommandId, Nanos)>,
     unplaced: VecDeque<Unplaced>,
-    /// Pages that had to wait there.
+    /// Pages of the host that had to wait there.
     waited: u64,
     /// When the controller is free.
     free_at: Nanos,
@@ -97,7 +97,7 @@ pub(super) struct Drive {
     buffer: u64,
     link: Transfers,
     read_link: Transfers,
-    /// At which a stream is read ahead of.
+    /// Reading ahead of a stream.
     ahead: Transfers,
     /// When the link to the host is free.
     link_out: Nanos,
@@ -206,7 +206,7 @@ impl Drive {
         self.lateness
     }
 
-    /// What was written and erased since the first command.
+    /// Statistics of the translation layer since the first command.
     pub(super) fn stats(&self) -> TranslationStats {
         let Counts { host, copied, discarded, erased } =
             self.translation.counts().since(&self.before);
@@ -419,7 +419,7 @@ impl Drive {
         1
     }
 
-    /// Has a die read so many pages between two slots of a unit.
+    /// Has a die read this many pages of a unit, the first at `from` and the last in slot `last`.
     pub(super) fn read_flash(&mut self, command: CommandId, from: Place, last: u32, pages: u32) {
         let die = self.layout.die(from.superblock, self.layout.unit_of(from));
         let (first, last) = self.layout.flash_pages(from.slot, last);
@@ -505,7 +505,7 @@ impl Drive {
         true
     }
 
-    /// A page that has its place is in the buffer: its unit is programmed with the last one.
+    /// A page that has its place is in the buffer: its unit is programmed once all its pages are.
     pub(super) fn arrived(&mut self, place: Place, collected: bool) {
         let unit = self.layout.unit_of(place);
         if self.units.add(place.superblock, unit, collected) {

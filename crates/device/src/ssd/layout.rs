@@ -1,5 +1,5 @@
-//! Where the pages of a superblock are: units on its dies in turn. A unit is what a die programs at
-//! once; a row is what it senses at once.
+//! Where the pages of a superblock are: units on its dies in turn. A die programs a unit at a time and
+//! senses a row at a time.
 use super::SsdConfig;
 use super::page::PAGE;
 use super::translation::Place;
@@ -10,7 +10,7 @@ pub(super) struct Layout {
     /// Pages of a unit, and of a row.
     pub(super) unit: u32,
     pub(super) row: u32,
-    /// Pages that the drive maps in a page of a plane, or 1 if it is smaller.
+    /// Mapped pages in a page of a plane.
     flash_page: u32,
     dies: u32,
     /// Groups of dies, each of which has superblocks of its own.

@@ -8,8 +8,8 @@
 //!  queue --/       |
 //!                units         data in the buffer, gathered into units that can be programmed
 //!                  |           (layout: which unit is on which die)
-//!             translation      where each page is, in which superblock; what is collected
-//!                  |           (closed_forms: the write amplification that follows, from theory)
+//!             translation      where each page is, and which superblock is collected next
+//!                  |           (closed_forms: its write amplification in theory)
 //!               collect        moves the valid pages of victims, at the pace of the host
 //!                  |
 //!                flash         dies that read, program and erase, and their channels

@@ -1,4 +1,4 @@
-//! The pages that the drive maps.
+//! The pages of the map: their size, and the pages that a request touches.
 use super::translation::Page;
 use zonal_blk::Request;
 

@@ -1,5 +1,5 @@
-//! What a new drive has been written with (`prefill=`), so that its steady state need not be waited
-//! for.
+//! Writes before the first command (`prefill=`), so that a run need not wait for the drive's steady
+//! state.
 use super::translation::Translation;
 use crate::config::{OptionValue, Unit, ValueError};
 use crate::rng::Rng;
@@ -8,7 +8,7 @@ use std::fmt;
 /// Most drive writes.
 const MAX_WRITES: u32 = 1000;
 
-/// What has been written before the first command.
+/// The writes before the first command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefill {
     /// Nothing.
@@ -16,12 +16,12 @@ pub enum Prefill {
     Empty,
     /// Each page once, in order.
     Sequential,
-    /// That, and then as many pages as the drive has, this many times, at random.
+    /// That, and then random pages: as many as the drive has, this many times over.
     Random(u32),
 }
 
 impl Prefill {
-    /// Writes to a layer without data what the drive has been written with.
+    /// Does these writes on a layer without data.
     pub(super) fn apply(self, layer: &mut Translation, seed: u64) {
         let pages = layer.shape().logical_pages;
         let writes = match self {

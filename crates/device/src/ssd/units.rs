@@ -2,7 +2,7 @@
 //! programmed.
 use super::translation::{Place, Translation};
 
-/// Pages in the buffer, by who wrote them.
+/// Numbers of pages in the buffer, by their source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pages {
     pub(super) host: u32,

@@ -30,7 +30,7 @@ pub(super) struct ZoneBuffer {
     sent: u64,
     /// Units that have been programmed.
     programmed: u64,
-    /// Units of it that are being programmed, or wait for that, also from before a reset.
+    /// Units of it that are being programmed or are queued for it, including those from before a reset.
     programming: u32,
     /// Counts resets and finishes: operations from before one do not count after it.
     pub(super) generation: u32,
@@ -56,7 +56,7 @@ pub(super) struct Buffer {
     unit: u64,
     capacity: u64,
     zones: Vec<ZoneBuffer>,
-    /// Units of all zones that are being programmed, or wait for that.
+    /// Units of all zones that are being programmed or are queued for it.
     programming: u64,
     /// Zones that may have an unsaved partial unit; kept only if a flush needs them.
     unsaved: Option<Vec<ZoneNo>>,
@@ -164,7 +164,7 @@ impl Buffer {
         }
     }
 
-    /// Whether other zones than this one have units that are not programmed.
+    /// Whether other zones have units that are queued or being programmed.
     pub(super) fn others_program(&self, zone: ZoneNo) -> bool {
         self.programming > u64::from(self.zones[zone.index()].programming)
     }
@@ -181,7 +181,7 @@ impl Buffer {
     pub(super) fn finish(&mut self, zone: ZoneNo) -> (u64, std::ops::Range<u64>) {
         let units = self.capacity.div_ceil(self.unit);
         let state = &mut self.zones[zone.index()];
-        // Nothing is padded in a zone that holds nothing.
+        // An empty zone has nothing to pad.
         let sent = if state.arrived == 0 { units } else { state.sent };
         let partial = state.partial_bytes(self.unit);
         *state = ZoneBuffer {

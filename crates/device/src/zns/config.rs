@@ -124,12 +124,12 @@ device_options! {
 }
 
 impl ZnsConfig {
-    /// What the controller maps as a whole.
+    /// The unit that the controller maps as a whole.
     pub(super) fn write_unit(&self) -> Bytes {
         if self.write_unit.0 == 0 { self.page } else { self.write_unit }
     }
 
-    /// The unit that a die programs at once: a page of each bit of a cell, in all planes.
+    /// The unit that a die programs: a page of each bit of a cell, in all planes.
     pub fn unit(&self) -> Bytes {
         Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
     }

@@ -135,7 +135,7 @@ pub(super) struct Drive {
     resets: Resets,
     /// Erases after resets that are not done.
     cleaning: u32,
-    /// Zones whose writes waited for space in the buffer within the time of a program, and when.
+    /// Zones whose writes had to wait for space in the buffer within the last `program` time, and when.
     stalls: Vec<(ZoneNo, Nanos)>,
     /// Scratch list of units to program, kept for its capacity.
     full: Vec<(u64, u64)>,
@@ -566,13 +566,13 @@ impl Drive {
         match op {
             Op::Write | Op::WriteZeroes if is_whole => write(unit_time),
             Op::Write | Op::WriteZeroes => write(write_time),
-            // It is longer by the same for any length.
+            // An append takes longer than a write by the same time, whatever its length.
             Op::ZoneAppend if is_whole => {
                 write(unit_time + Nanos(append_time.0.saturating_sub(write_time.0)))
             }
             Op::ZoneAppend => write(append_time),
             Op::Read => self.config.read_time,
-            // Where a zone ends is written down.
+            // The drive records where the zone ends.
             Op::ZoneFinish if self.buffer.written(zone).1 => manage_time + write_time,
             Op::ZoneClose if self.buffer.written(zone).0 > 0 => manage_time + write_time,
             _ => manage_time,
@@ -610,7 +610,7 @@ impl Drive {
         let left = command.pending_ops;
         match left {
             0 => {}
-            // Itself is left of a reset that waited for programs.
+            // All programs that a reset waited for are done; the reset itself is left.
             1 if self.resets.is_draining(id) => return self.begin_resets(),
             _ => return,
         }
@@ -721,9 +721,9 @@ impl Drive {
         self.command(id).pending_ops = ops;
     }
 
-    /// Releases the blocks of the zones that a reset has emptied; they are erased when they are
-    /// written again. In a zone that could take more data it programs what is in the buffer, after
-    /// what of another program is left when it comes: a quarter, as measured.
+    /// Releases the blocks of the zones that a reset has emptied. With `reset_hold` they are erased after
+    /// the reset; without, the erase takes no time. For a zone that could take more data, the partial
+    /// unit is programmed, after the rest of another program: a quarter of one, as measured.
     fn release(&mut self, id: CommandId, zones: &[ZoneNo]) {
         let mut time = Nanos(0);
         let mut cleans = Vec::new();
@@ -748,7 +748,7 @@ impl Drive {
         self.prepare_resets();
     }
 
-    /// Has resets begin, unless others are being executed: once what other zones have queued is
+    /// Begins resets, unless others are being executed, once the queued units of other zones are
     /// programmed.
     fn prepare_resets(&mut self) {
         let Some(id) = self.resets.drain_for() else { return };
@@ -834,7 +834,7 @@ impl Drive {
         self.begin(die);
     }
 
-    /// Has all dies begin their next operation that are free.
+    /// Has each free die begin its next operation.
     #[cold]
     fn begin_all(&mut self) {
         (0..self.config.dies).for_each(|die| self.begin(die));
@@ -885,8 +885,8 @@ impl Drive {
         self.full = full;
     }
 
-    /// The die that programs a unit: of those of the zone's stripe the one with the least to program,
-    /// from the one on where reads look for it.
+    /// The die that programs a unit: the one of the zone's stripe with the fewest programs and erases
+    /// pending. Ties go to the die where reads look for the unit, then to the next one.
     fn die_for(&self, zone: ZoneNo, unit: u64) -> u32 {
         let first = self.stripe.die(zone, unit);
         let dies = self.stripe.dies(zone);
@@ -985,8 +985,7 @@ impl Controller for Drive {
         self.events.next()
     }
 
-    /// If the next event is the only one, of a read whose data have been read ahead, it is when the
-    /// read is done.
+    /// If the only event is that of a read whose data have been read ahead, this is the end of the read.
     #[inline]
     fn next_completion(&mut self, next: Option<Nanos>) -> Option<Nanos> {
         if self.reads_ahead { self.end_of_read().or(next) } else { next }

@@ -1,8 +1,8 @@
 //! Resets, which a drive executes one after another.
 //!
-//! Before resets begin, what other zones have in the dies' queues is programmed; while they are
-//! executed, no program begins. Resets that wait when one begins follow it without a pause, so many of
-//! them together keep writes waiting for long.
+//! Before resets begin, the units that other zones have in the dies' queues are programmed. While resets
+//! are executed, no program begins, except in the last part of the last reset. Resets that wait when one
+//! begins follow it without a program between them, so a large number of them delays writes for long.
 //!
 //! ```text
 //!   a reset arrives        |== programs of others ==|== reset ==|== reset ==|
@@ -12,11 +12,11 @@ use crate::flash::CommandId;
 use std::collections::VecDeque;
 use zonal_blk::Nanos;
 
-/// What the drive does about resets.
+/// The progress of the resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Idle,
-    /// What other zones have queued is being programmed.
+    /// The queued units of other zones are being programmed.
     Draining,
     /// This many resets are not done.
     Resetting(usize),

@@ -40,7 +40,7 @@ const HOLD_OUT: u32 = 5;
 /// A parameter with less effect than this moves nothing: a factor of two changes the figures by less
 /// than 1 %, as a root mean square.
 const MOVES: f64 = 0.01;
-/// The part left of a parameter's effect if those of others are taken off, at least.
+/// The least share of a parameter's effect that has to be its own, not explained by other parameters.
 const DISTINCT: f64 = 0.1;
 /// Searches after the first have this share of its steps: they begin near the best point, or with
 /// derivatives that are known.

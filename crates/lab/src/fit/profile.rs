@@ -42,8 +42,8 @@ struct FreeParameter {
 }
 
 impl FreeParameter {
-    /// What a point is the logarithm of a factor of: the value to begin with, or a usual one where
-    /// that is 0.
+    /// The value to begin with, or a usual one where that is 0. A coordinate of a point is the logarithm
+    /// of a factor of this.
     fn scale(&self) -> f64 {
         match (self.start, self.unit) {
             (0, Unit::Rate) => 1e9,
@@ -92,7 +92,7 @@ impl Profile {
                 }
             }
         }
-        // What a nearer profile turns on is not off.
+        // An option that a nearer profile turns on is not off.
         names.retain(|name| {
             let unit = device_spec::option_unit(device, name).map(|(_, unit)| unit);
             let zero = unit.and_then(|unit| number_of(self.get(name)?, unit)) == Some(0);
@@ -244,7 +244,7 @@ impl Profile {
     /// The device with the values at a point.
     ///
     /// # Errors
-    /// The values contradict one another, or no drive has one that changed.
+    /// The values contradict one another, or one that changed is of no real drive.
     pub fn spec(&self, point: &[f64]) -> Result<DeviceSpec> {
         for (free, text) in self.free.iter().zip(self.format(point)) {
             let value = free.unit.parse(&text).unwrap_or(free.start);

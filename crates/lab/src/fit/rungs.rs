@@ -1,13 +1,13 @@
 //! Large steps before derivatives: factors of 2, 4 and 8 of options that are capacities, and values of
-//! options that are 0. A capacity that is large enough moves nothing, so that derivatives say nothing
-//! of it, and the derivative of an option that is off is that of turning it on.
+//! options that are 0. A capacity that is large enough changes no figure, so derivatives say nothing
+//! about it; and an option that is off has no derivative, only the effect of turning it on.
 use super::Profile;
 use super::search::{Model, cost};
 use anyhow::Result;
 
-/// How much worse than the best a step may be and others be tried after it: figures have noise.
+/// How much worse than the best a step may be for the next one to be tried: figures have noise.
 const PLATEAU: f64 = 1.02;
-/// How much better than before a step has to be.
+/// How much better than the beginning a step has to be.
 const BETTER: f64 = 0.98;
 
 /// The point after the large steps that reduce the cost, and its residuals. `seen` is called after each
@@ -28,7 +28,7 @@ pub(super) fn climb(
                 there[option] = x;
                 let found = model.residuals(&there)?;
                 seen();
-                // Values that contradict others: the next one may not.
+                // The value contradicts others; the next one may not.
                 let Some(found) = found else { continue };
                 let cost = cost(&found);
                 if cost > best.0.max(before) * PLATEAU {

@@ -21,12 +21,12 @@ pub struct Figures {
 pub struct Predicted {
     /// By [`DataDir`], and of all together; 0 in a direction in which nothing was done.
     pub figures: [Figures; 4],
-    /// By job, of jobs side by side.
+    /// The figures by job, of jobs that ran side by side.
     pub jobs: Vec<Figures>,
 }
 
 impl Predicted {
-    /// What was done by a job, in a direction, or in all.
+    /// The I/O of a job in a direction, or in all of them.
     pub fn of(&self, dir: Option<DataDir>, job: Option<usize>) -> &Figures {
         let of_job = job.and_then(|job| self.jobs.get(job));
         of_job.unwrap_or(&self.figures[dir.map_or(3, |dir| dir as usize)])

@@ -1,4 +1,4 @@
-//! Measured figures from CSV: jobs side by side, of which one kind disturbs the other.
+//! Measured figures from CSV, of jobs that ran side by side, one kind disturbing the other.
 //!
 //! ```text
 //! load,kind,op,block,jobs,depth,number,rate,offset,size,iops,mb_s,lat_mean,lat_p50,lat_p99,unit
@@ -37,17 +37,17 @@ const ZONE_SIZE: f64 = (2_u64 << 30) as f64;
 const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
 /// The block with which a host pads a zone, which the file does not say.
 const PADDING: u64 = 64 << 10;
-/// What a job that finishes zones writes first in each.
+/// Bytes that a job that finishes zones writes to each first.
 const FIRST_WRITE: u64 = 4096;
-/// Zones a second from which on a job is one that writes, not one that pads zones.
+/// In `softfinish`, a job with a lower figure than this, a second, pads zones; any other writes blocks.
 const MOST_ZONES: f64 = 10.0;
 
-/// Whether a file whose first line this is has these columns.
+/// Whether a file with this first line has these columns.
 pub(super) fn is_header(line: &str) -> bool {
     line.trim_start().starts_with("load,kind,")
 }
 
-/// What the jobs of a line do.
+/// The work of the jobs of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Action {
     Write,
@@ -79,9 +79,9 @@ pub struct SideJob {
     pub(super) block: u64,
     pub(super) jobs: u32,
     pub(super) depth: u32,
-    /// What all of them do together at most in a second: bytes, or zones that are managed.
+    /// Limit for all of them together, in bytes a second, or in zones a second that are managed.
     pub(super) limit: Option<f64>,
-    /// It is there to disturb the others.
+    /// It disturbs the others.
     disturbs: bool,
     /// `limit` is the measured rate: the file does not say what was asked for.
     as_measured: bool,
@@ -124,7 +124,8 @@ impl SideLoad {
         }
     }
 
-    /// What has to be the same in a neighbour of one of its lines, and the numbers that may differ.
+    /// The facts that have to be the same in a neighbour of one of its lines, and the numbers that may
+    /// differ.
     pub(crate) fn place(&self, line: usize) -> (String, Vec<f64>) {
         let (mut group, mut numbers) = (line.to_string(), Vec::new());
         for SideJob { action, block, jobs, depth, limit, .. } in &self.jobs {
@@ -139,7 +140,7 @@ impl SideLoad {
         (group, numbers)
     }
 
-    /// Zones that are written before.
+    /// Zones that are written before the jobs run.
     pub(super) fn written(&self) -> WrittenZones {
         let has = |action| self.jobs.iter().any(|job| job.action == action);
         let mut ranges = Vec::new();
@@ -157,7 +158,7 @@ impl SideLoad {
         (FIRST_ZONE + ZONES) / 2
     }
 
-    /// The jobs, as options of `zonal run`: those of a line have its number as their name.
+    /// The jobs, as options of `zonal run`; the jobs of a line are named by its number.
     pub(super) fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
         let mut first = FIRST_ZONE;
@@ -227,13 +228,13 @@ impl SideJob {
         options
     }
 
-    /// Whether the file says the rate of a line, so that none of the model's is to be compared.
+    /// Whether the model is told the measured rate of a line, which is then not compared.
     fn is_given(&self) -> bool {
         self.as_measured
     }
 }
 
-/// A line before it is known what it stands beside.
+/// A line by itself, before the load that it belongs to is put together.
 struct Line<'a> {
     number: u64,
     fields: Vec<&'a str>,
@@ -275,7 +276,8 @@ impl<'a> Line<'a> {
             .transpose()
     }
 
-    /// Which of two lines disturbs, by the kind `DISTURBER-on-OTHER`; the higher the likelier.
+    /// How likely it is that a line disturbs the others, by the kind `DISTURBER-on-OTHER`; the largest
+    /// number of a load counts.
     fn disturbs(&self, disturber: &str) -> u32 {
         let op = self.field("op");
         let named = op == disturber || disturber == "read" && op == "randread";
@@ -302,12 +304,12 @@ impl<'a> Line<'a> {
         let measured = self.figure("iops")?;
         let action = if pads { Action::Pad } else { action };
         let rate = self.rate()?;
-        // The rate of resets is in no column: only what came of it.
+        // The rate that was asked of resets is in no column: the model is told the measured one.
         let as_measured = pads || action == Action::Reset && disturbs && rate.is_none();
         let limit = match action {
             _ if as_measured => measured,
             Action::Finish => rate.map(|bytes| bytes / ZONE_CAPACITY),
-            // That of the other line, which writes.
+            // The rate is that of the other line, which writes.
             Action::Reset => None,
             _ => rate,
         };
@@ -386,7 +388,7 @@ fn load(lines: &[Line<'_>], cells: &mut Cells) -> Result<()> {
             ("lat_p99", Metric::LatP99),
         ] {
             let Some(value) = from.figure(column)? else { continue };
-            // A rate that the model is told is no prediction, nor are latencies of unknown blocks.
+            // A rate that the model is told is no prediction; nor are latencies of blocks of unknown size.
             if job.is_given() && (metric == Metric::Iops || job.action == Action::Pad) {
                 cells.given += 1;
                 continue;

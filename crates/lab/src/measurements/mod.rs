@@ -8,7 +8,7 @@
 //!  fio       fio's JSON reports, which have the options beside the results
 //!  assume    what reports do not say: policy and scheduler
 //!  run       a load --> what a model does
-//!  side_by_side  jobs that disturb each other
+//!  side_by_side  such jobs --> what a model does
 //!  turns     writes below a memory page, merged in every second zone
 //! ```
 //!
@@ -110,7 +110,7 @@ pub struct Cell {
     pub load: usize,
     /// The direction that it is about; `None` for all I/O together.
     pub dir: Option<DataDir>,
-    /// Which job of a load side by side it is about.
+    /// The job that it is about, of a load of jobs that ran side by side.
     pub job: Option<usize>,
     /// The measurements.
     pub metric: Metric,
@@ -144,7 +144,7 @@ pub enum Load {
     Named(NamedLoad),
     /// By job options.
     Jobs(JobLoad),
-    /// Jobs of which one kind disturbs the other.
+    /// Jobs that ran side by side, one kind disturbing the other.
     SideBySide(SideLoad),
 }
 
@@ -229,7 +229,7 @@ pub struct Cells {
     pub distributions: Vec<Distribution>,
     /// Cells of loads on several namespaces, which no model has.
     pub skipped: usize,
-    /// Figures that a load is made of, and that are therefore no predictions.
+    /// Number of figures that a load is made of, so that they are no predictions.
     pub given: usize,
     /// Loads that cannot run on the device: their cells, which are left out, and why.
     pub refused: Vec<(usize, String)>,

@@ -1,7 +1,7 @@
-//! Runs jobs of which one kind disturbs the other.
+//! Runs jobs side by side, one kind disturbing the other.
 //!
-//! Zone management is rare: a load runs for long enough to see some of it, and its rate is taken from
-//! its latency instead of a handful of completions.
+//! Zone management is rare: a load runs for long enough that some of it completes, and its rate is
+//! computed from its latency, not from a handful of completions.
 use super::figures::{Figures, Predicted};
 use super::interference::{Action, SideJob, SideLoad};
 use crate::devices::DeviceOptions;
@@ -18,14 +18,14 @@ use zonal_fio::stats::IoStats;
 const RAMP: f64 = 0.2;
 /// Seconds that are measured where no zones are managed.
 const MEASURED: f64 = 0.5;
-/// Resets that a load should see, and the longest time to wait for them.
+/// Resets that a load should include, and the longest time that it runs for them, in seconds.
 const RESETS: f64 = 8.0;
 const LONGEST: f64 = 8.0;
-/// Bytes of a zone.
+/// Capacity of a zone, in bytes.
 const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
 
-/// Runs a load on a device with these options besides its zones; `times` are those of the ramp and of
-/// what is measured, where they are given.
+/// Runs a load on a device with these options and the zones that it needs written. `times` are the
+/// seconds of ramp and of measurement, where they are given.
 pub(super) fn run(
     load: &SideLoad,
     spec: &DeviceSpec,
@@ -50,7 +50,7 @@ pub(super) fn run(
     Ok(Predicted { jobs, ..Predicted::default() })
 }
 
-/// How long a load is measured.
+/// Seconds for which a load is measured.
 fn seconds(load: &SideLoad, asked: Option<f64>) -> f64 {
     let least = |job: &SideJob| match (job.action, job.limit) {
         (Action::Reset, Some(limit)) => (RESETS / limit).min(LONGEST),
@@ -61,11 +61,11 @@ fn seconds(load: &SideLoad, asked: Option<f64>) -> f64 {
     asked.unwrap_or(MEASURED).max(least)
 }
 
-/// What the jobs of a line did.
+/// The figures of the jobs of a line.
 fn of_job(job: &SideJob, stats: &IoStats) -> Figures {
     let of = |dir| Figures::of(stats, dir);
     let write = of(DataDir::Write);
-    // A job that manages one zone after the other.
+    // Each job manages one zone after the other.
     let by_latency = |micros: f64| {
         let most = job.limit.unwrap_or(f64::INFINITY);
         if micros > 0.0 {

@@ -7,7 +7,7 @@ use zonal_blk::{Status, Zone, ZoneCondition};
 use zonal_fio::job::{DataDir, Rw, ZoneMode};
 use zonal_fio::runner::CloneOrder;
 
-/// The error of each job none of whose clones did anything, although none failed.
+/// An error for each job whose clones all did nothing, although none failed.
 pub fn jobs_without_io(finished: &[FinishedTask], devices: &Devices) -> Vec<String> {
     let mut jobs: BTreeMap<u32, Vec<&FinishedTask>> = BTreeMap::new();
     for one in finished {

@@ -149,7 +149,7 @@ fn scheduler(device: &Stack) -> Option<Value> {
     }))
 }
 
-/// How late a device's model was, and what of its rate that cost.
+/// How late a device's model was, and how much of its rate that cost.
 fn lateness(device: &Stack) -> Option<Value> {
     let lateness = device.model.lateness()?;
     let Lateness { completions, late, total, largest } = lateness;
@@ -174,7 +174,7 @@ fn lateness(device: &Stack) -> Option<Value> {
     Some(value)
 }
 
-/// What a flash translation layer wrote for what the host wrote, since the device was opened.
+/// Statistics of a flash translation layer since the device was opened.
 fn translation(device: &Stack) -> Option<Value> {
     let stats = device.model.translation()?;
     Some(json!({

@@ -44,7 +44,7 @@ const NONE: u32 = u32::MAX;
 pub struct Place {
     /// The superblock.
     pub superblock: u32,
-    /// Which of its pages, in the order in which they are written.
+    /// The number of the page in it, in the order in which they are written.
     pub slot: u32,
 }
 
@@ -61,7 +61,7 @@ pub struct Copied {
     pub frontier: u16,
 }
 
-/// What has been written and erased.
+/// Counts of pages written and superblocks erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Pages that the host wrote.
@@ -80,7 +80,7 @@ impl Counts {
         if self.host == 0 { 1.0 } else { (self.host + self.copied) as f64 / self.host as f64 }
     }
 
-    /// What has been added since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
@@ -103,7 +103,7 @@ struct Open {
 #[derive(Debug)]
 struct Victim {
     superblock: u32,
-    /// Of a victim that was filled through the frontier of a stream, the frontier that its pages go to.
+    /// The frontier that its pages are moved to.
     frontier: u16,
     /// The next slot to be looked at.
     next: u32,
@@ -121,7 +121,7 @@ pub struct Translation {
     /// Valid pages by superblock, and which of the closed ones is collected next.
     victims: Victims,
     erases: Box<[u32]>,
-    /// By superblock, the stream that its pages are from.
+    /// By superblock, the stream of its pages.
     streams: Box<[u16]>,
     /// By superblock, the pages that it was given, unless it is open or free.
     lists: Box<[PageList]>,
@@ -171,7 +171,7 @@ impl Translation {
         &self.shape
     }
 
-    /// What it has done.
+    /// Its counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -232,7 +232,7 @@ impl Translation {
         self.places[page as usize].wrapping_sub(1)
     }
 
-    /// Changes the place of a page. Returns that before.
+    /// Changes the place of a page. Returns the previous one.
     #[inline]
     fn set(&mut self, page: Page, at: u32) -> u32 {
         let place = &mut self.places[page as usize];
@@ -272,8 +272,8 @@ impl Translation {
         shares.is_none_or(|victim| left > self.valid(victim.superblock) as usize)
     }
 
-    /// Whether the drive has less in reserve than it wants to: a collection that has begun goes on up
-    /// to the upper watermark.
+    /// Whether there are too few free superblocks: a collection that has begun goes on up to the upper
+    /// watermark.
     #[inline]
     pub fn wants_collection(&self, has_begun: bool) -> bool {
         let mark = if has_begun { self.shape.high } else { self.shape.low };
@@ -312,7 +312,7 @@ impl Translation {
         true
     }
 
-    /// Places a page after a frontier.
+    /// Appends a page at a frontier. Returns its place, as a number.
     #[inline]
     fn append(&mut self, page: Page, frontier: u16, stream: u16) -> u32 {
         let number = usize::from(frontier);
@@ -420,8 +420,8 @@ impl Translation {
         self.free.push(Reverse((*erases, superblock)));
     }
 
-    /// Collects a superblock, all of it immediately, or goes on with the one that is being collected.
-    /// Returns false if there is none.
+    /// Collects a superblock immediately, the one that is being collected if there is one. Returns false
+    /// if there is none to collect.
     pub fn collect(&mut self) -> bool {
         let Some(superblock) = self.collecting().or_else(|| self.begin_collection()) else {
             return false;
@@ -431,7 +431,7 @@ impl Translation {
         true
     }
 
-    /// Writes a page, after it has collected as much as that needs.
+    /// Writes a page, after collecting as much as that requires.
     ///
     /// # Panics
     /// There is no such page or stream.

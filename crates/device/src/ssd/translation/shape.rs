@@ -1,5 +1,5 @@
-//! How large a translation layer is and what it does with data of several kinds, and the rules that
-//! make sure that it can always collect.
+//! The size of a translation layer and its use of streams, and the rules that make sure that it can
+//! always collect.
 use crate::config::option_words;
 
 /// The most streams.
@@ -19,13 +19,14 @@ option_words! {
     }
 }
 
-/// With what the collected data of a stream may share a superblock, if collected data are kept apart.
+/// The data with which collected data of a stream may share a superblock, if these are kept apart from
+/// the host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// With collected data of other streams of this kind.
+    /// Collected data of all streams of this kind.
     #[default]
     Initial,
-    /// With data of its own stream alone.
+    /// Collected data of its own stream alone.
     Persistent,
 }
 
@@ -42,12 +43,12 @@ pub struct Shape {
     pub streams: Vec<Isolation>,
     /// Collected pages go to superblocks of their own, not to those that the host fills.
     pub separate: bool,
-    /// What is collected next.
+    /// Which superblock is collected next.
     pub policy: Policy,
     /// The collection begins with fewer free superblocks than this: 2 at least, of which the host
     /// takes all but one.
     pub low: u32,
-    /// And ends with as many as this.
+    /// The collection ends with this many free superblocks.
     pub high: u32,
 }
 
@@ -57,7 +58,7 @@ pub enum ShapeError {
     /// A number is out of its range.
     #[error("{what}: found {found}, expected {expected}")]
     Range {
-        /// Which.
+        /// Its name.
         what: &'static str,
         /// Its value.
         found: u64,
@@ -87,7 +88,7 @@ pub enum ShapeError {
 }
 
 impl Shape {
-    /// Superblocks that are filled at the same time: those of the streams, and those of collected data.
+    /// Superblocks that are filled at the same time: one for each stream, and those for collected data.
     pub fn frontiers(&self) -> u16 {
         let streams = self.streams.len();
         let persistent = self.persistent_before(streams);
@@ -101,8 +102,8 @@ impl Shape {
         streams.filter(|&&isolation| isolation == Isolation::Persistent).count()
     }
 
-    /// The frontier of what is collected of a stream: after those of the streams that of initially
-    /// isolated ones, then one for each persistently isolated one.
+    /// The frontier for collected data of a stream. After the frontiers of the streams comes the one that
+    /// initially isolated streams share, then one for each persistently isolated stream.
     pub(super) fn frontier_of_collected(&self, stream: u16) -> u16 {
         if !self.separate {
             return stream;

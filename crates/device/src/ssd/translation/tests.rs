@@ -16,7 +16,7 @@ fn shape(logical_pages: u32, superblocks: u32, superblock_pages: u32) -> Shape {
     }
 }
 
-/// What the layer should hold: each page's place, and the superblocks that were given out.
+/// The expected state of the layer: the place of each page.
 struct Model {
     places: BTreeMap<Page, Place>,
     layer: Translation,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Marks the count of a superblock that cannot be chosen: it is above every other.
 const NOT_CLOSED: u32 = 1 << 31;
-/// Superblocks whose least count is kept together.
+/// Superblocks in a group, for which the least count is kept.
 const GROUP: usize = 64;
 
 #[derive(Debug)]

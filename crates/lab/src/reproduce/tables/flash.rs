@@ -4,8 +4,8 @@ use crate::reproduce::published::Key;
 use crate::reproduce::settings::MeasureSettings;
 use crate::reproduce::table::{Cell, Layout, Setup, Table};
 
-/// A drive of superblocks of 16 pages, in its steady state. It has so many that those that are free
-/// do not matter: theory has none.
+/// A drive with superblocks of 16 pages, in its steady state. It has so many that the free ones, which
+/// theory does not have, make no difference.
 const DRIVE: &str = "ssd:size=256M,dies=32,superblock_dies=1,planes=1,cell_pages=1,page=4K,\
                      block=64K,separate=false,gc_low=2,gc_high=2,prefill=random:4";
 

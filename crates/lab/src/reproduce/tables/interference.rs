@@ -1,5 +1,6 @@
-//! Writes and reads of a ZNS drive beside resets and finishes of other zones, from the artefact of
-//! "ConfZNS++" (SYSTOR 2024). `zonal validate` predicts all of its loads that are known here.
+//! `interference`: writes and reads of a ZNS drive beside resets and finishes of other zones, from the
+//! artefact of "ConfZNS++" (SYSTOR 2024). `zonal validate` runs all of its loads that are in
+//! `crates/lab/data/interference.csv`.
 use crate::experiment::Unit;
 use crate::reproduce::published::Key;
 use crate::reproduce::results::Results;
@@ -14,12 +15,12 @@ const PUBLISHED: &str = "ZNS NVMe SSD, 904 zones x 1077 MiB, 14 max open";
 /// The parameters of the profile that were calibrated to disturbed loads.
 const PARAMETERS: [&str; 3] = ["erase", "reset_hold", "buffer"];
 
-/// What disturbs.
+/// The work that disturbs.
 #[derive(Clone, Copy)]
 enum Disturber {
-    /// Resets of full zones, so many a second in all.
+    /// Resets of full zones, this many a second in total.
     Resets(f64),
-    /// One zone after the other is finished after a write of 4 KiB.
+    /// Zones are finished one after the other, each after a write of 4 KiB.
     Finishes,
     Nothing,
 }
@@ -33,7 +34,7 @@ impl Disturber {
         }
     }
 
-    /// The jobs, in zones 0 to 299.
+    /// The jobs: resets in zones 0 to 299, finishes in zones 300 to 359.
     fn jobs(self) -> Vec<String> {
         let own = match self {
             Disturber::Resets(rate) => {
@@ -53,7 +54,7 @@ impl Disturber {
     }
 }
 
-/// The rows: jobs that write, and what disturbs them.
+/// Rows of writes: the number of jobs, and the work that disturbs them.
 const WRITES: [(u32, &[Disturber]); 4] = [
     (1, &[Disturber::Resets(6.0), Disturber::Resets(30.0)]),
     (2, &[Disturber::Nothing, Disturber::Resets(15.0), Disturber::Resets(30.0)]),
@@ -67,7 +68,7 @@ const WRITES: [(u32, &[Disturber]); 4] = [
     ),
 ];
 
-/// The rows: depths of random reads of 4 KiB, and what disturbs them.
+/// Rows of random reads of 4 KiB: the depth, and the work that disturbs them.
 const READS: [(u32, &[Disturber]); 2] = [
     (32, &[Disturber::Nothing, Disturber::Resets(3.0)]),
     (64, &[Disturber::Nothing, Disturber::Resets(3.0), Disturber::Resets(10.0)]),
@@ -92,7 +93,7 @@ pub fn table() -> Table {
     );
     let parameters = FreeParameters { names: &PARAMETERS, inert: &[] };
     let remarks = |_: &Table, _: &Results, _: &Published| {
-        vec!["No emulator has published its error on such loads.".to_owned()]
+        vec!["No predictions: all figures were in view when parameters were chosen.".to_owned()]
     };
     Table { parameters, remarks, ..table }
 }
