@@ -36,9 +36,9 @@ pub trait Device: Send + Sync {
         self.inner().map_or(Ok(()), |inner| inner.report_zones(first, max, zones))
     }
 
-    /// The same for a reader that needs the kind, the capacity and the write pointer of each zone and not
-    /// which active zones are open or closed: a device that knows them without looking says it faster. An
-    /// active zone may have any active condition.
+    /// The same for a caller that needs the kind, the capacity and the write pointer of each zone, but not
+    /// which active zones are open or closed: a device that has these cached answers faster. An active
+    /// zone may have any active condition.
     ///
     /// # Errors
     /// As for [`Device::report_zones`].
@@ -64,7 +64,7 @@ pub trait Device: Send + Sync {
         self.inner()?.external_buf_alignment()
     }
 
-    /// The treatment of buffers by reads that succeed. A wrapper that writes to the buffers of reads
+    /// How reads that succeed use their buffers. A wrapper that writes to the buffers of reads
     /// answers itself.
     fn read_bufs(&self) -> ReadBufs {
         self.inner().map_or(ReadBufs::Unknown, |inner| inner.read_bufs())
@@ -126,7 +126,7 @@ pub struct AgingLimits {
     pub finish: Nanos,
 }
 
-/// The treatment of the buffer of a read that succeeds.
+/// How a read that succeeds uses its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBufs {
     /// It may leave parts as they were: the caller clears the buffer before it passes the data on.

@@ -240,7 +240,7 @@ impl HctxTimes {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// This many requests are with the device.
+    /// Sets the number of requests in flight on the device.
     #[inline]
     pub(crate) fn set_in_flight(&self, requests: usize) {
         self.in_flight.store(requests as u64, Ordering::Relaxed);

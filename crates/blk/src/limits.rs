@@ -30,8 +30,8 @@ pub struct Limits {
     pub queue_depth: u16,
     /// Whether seeks cost time.
     pub rotational: bool,
-    /// What writes to sequential zones are aligned to and a multiple of, in bytes, where that is more
-    /// than an LBA, as on a disk that emulates blocks of 512 bytes; 0 for an LBA.
+    /// Unit of writes to sequential zones in bytes, to which they are aligned, where that is more than an
+    /// LBA, as on a disk that emulates blocks of 512 bytes; 0 for an LBA.
     pub write_granularity: u32,
     /// The random write areas that zones can have.
     pub zrwa: ZrwaLimits,
@@ -86,7 +86,7 @@ impl Limits {
         self.lba_size >> crate::units::SECTOR_SHIFT
     }
 
-    /// What writes to sequential zones are aligned to and a multiple of, in bytes (the kernel's
+    /// Unit of writes to sequential zones in bytes, to which they are aligned (the kernel's
     /// `zone_write_granularity`).
     pub fn zone_write_granularity(&self) -> u32 {
         self.write_granularity.max(self.lba_size)

@@ -63,12 +63,12 @@ pub enum Direction {
     Write,
 }
 
-/// The facts that are the same for every bio of an operation.
+/// The properties that are the same for every bio of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpInfo {
     /// Its name in reports.
     pub name: &'static str,
-    /// Its effect.
+    /// Its class.
     pub class: OpClass,
     /// Where it moves data.
     pub direction: Direction,
@@ -96,7 +96,7 @@ impl Op {
         Op::ZrwaFlush,
     ];
 
-    /// The facts that are the same for every bio of the operation.
+    /// The properties that are the same for every bio of the operation.
     #[inline]
     pub const fn info(self) -> OpInfo {
         use OpClass::{Discard, Flush, Read, Write, Zone};

@@ -41,7 +41,7 @@ pub struct QueueOptions {
     pub merge: bool,
     /// Makes zone appends into writes also on a device that has appends of its own.
     pub emulate_append: bool,
-    /// The treatment of a zone's write pointer after a failed write.
+    /// How a zone's write pointer is learned after a failed write.
     pub wp_recovery: WpRecovery,
     /// Refuses devices whose zone size is not a power of two, as the kernel does.
     pub power_of_two_zones: bool,
@@ -119,7 +119,7 @@ struct Channels {
     watchers: usize,
 }
 
-/// The side of a channel that others use.
+/// The part of a channel that others use.
 struct ChannelSlot {
     mailbox: Arc<Mailbox>,
     usage: Arc<ChannelUsage>,

@@ -16,7 +16,7 @@ pub(crate) struct FastPath {
     zone_size: u64,
     /// log2 of the zone size, if it is a power of two.
     zone_shift: Option<u32>,
-    /// Of the LBA size, or of the granularity of writes: what is off that takes the long way.
+    /// Mask of the unit of writes: bios that are not aligned to it take the slow path.
     unit_mask: u64,
     max_sectors: u32,
     capacity: u64,
@@ -108,8 +108,8 @@ fn check_zoned(limits: &Limits, op: Op) -> Result<(), Status> {
     }
 }
 
-/// Whether a checked bio writes less than a unit of a device's granularity at its start or at its end;
-/// `is_conventional` says of which zones that is possible.
+/// Whether a checked bio writes part of a unit of the device's write granularity at its start or its end
+/// in a zone that is not conventional.
 #[inline]
 pub(crate) fn is_too_fine(
     limits: &Limits,

@@ -89,7 +89,7 @@ pub trait Tracer: Send + Sync {
     fn open(&self, source: TraceSource) -> Box<dyn TraceSink>;
 }
 
-/// The tracer of a queue, and how many of its bios.
+/// The tracer of a queue, and which share of its bios it traces.
 pub(crate) struct Tracing {
     pub(crate) tracer: Arc<dyn Tracer>,
     pub(crate) one_in: u64,

@@ -60,7 +60,7 @@ pub struct Zone {
     pub kind: ZoneKind,
     /// The zone's condition.
     pub cond: ZoneCondition,
-    /// Other statements of the device about the zone.
+    /// Other attributes that the device reports.
     pub attributes: ZoneAttributes,
 }
 

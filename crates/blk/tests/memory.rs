@@ -65,7 +65,8 @@ fn attach(nr_zones: u32, zone_write: ZoneWrite) -> Arc<Queue> {
     Queue::attach(Tiny::new(nr_zones), options).expect("a good device")
 }
 
-/// Two channels fill a few zones from empty to full, each parking behind the other, and reset them.
+/// Two channels fill a few zones from empty to full, each parking writes that wait for the other's, and
+/// reset them.
 fn fill_and_reset(channels: &mut [Channel; 2], completions: &mut Vec<zonal_blk::Completion>) {
     let mut submitted = 0;
     let mut completed = 0;

@@ -271,7 +271,8 @@ impl Task {
         let verifier = Verifier::new(&self.job, self.clone, seeds, zbd, zone_size);
         // Verification comes after each loop.
         let (bytes, loops) = match &verifier {
-            // It ends with the region, wherever that is: of a job that reads and writes, in one direction.
+            // Only the generator ends a pass: for a job that reads and writes, when either direction is at
+            // the end of the region.
             Some(_) if self.ends_with_region() => (region.io_size, self.job.loops),
             Some(_) => (region.io_size.min(region.len()), self.job.loops),
             None => (self.amount(region), 1),
@@ -298,7 +299,7 @@ impl Task {
         runner
     }
 
-    /// Whether the generator says when the region ends, or no end of it ends a loop.
+    /// Whether the generator reports the end of the region, or there is no such end.
     fn ends_with_region(&self) -> bool {
         let Job { random, norandommap, ref fs, .. } = *self.job;
         if random { norandommap } else { fs.nrfiles.is_none_or(|files| files == 1) }

@@ -1,5 +1,5 @@
-//! The forms in which a device is offered: a ublk block device, an NVMe/TCP target, a controller or a block device
-//! of a virtual machine, or files. Each is a [`Frontend`](zonal_os::poll::Frontend), which
+//! The forms in which a device is offered: a ublk block device, an NVMe/TCP target, a controller or a
+//! block device of a virtual machine, or files. Each is a [`Frontend`](zonal_os::poll::Frontend), which
 //! [`serve`](zonal_os::poll::serve) drives.
 //!
 //! ```text

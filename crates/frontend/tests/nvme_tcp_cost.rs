@@ -1,5 +1,6 @@
-//! The memory that a connection can make the target allocate, and connections when there is none. A single test, since the allocator counts for all
-//! threads; the hosts are streams with bytes made before, so that they allocate nothing.
+//! The memory that a connection can make the target allocate, and connections when there is none. A
+//! single test, since the allocator counts for all threads; the hosts are streams with bytes made before,
+//! so that they allocate nothing.
 #[path = "../../../tests/hostile/mod.rs"]
 mod hostile;
 #[allow(dead_code, reason = "other tests use the rest")]

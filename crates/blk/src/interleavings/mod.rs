@@ -181,7 +181,7 @@ impl World {
 
     fn check_end(&self) {
         assert!(self.queue.is_quiescent());
-        // What a lost command left unknown, a report tells.
+        // A report restores what a lost command left unknown.
         self.queue.report_zones(ZoneNo(0), ZONES as usize, &mut Vec::new()).unwrap();
         let references: u32 = self.queue.dump_plugs(true).iter().map(|p| p.references).sum();
         assert_eq!(references, self.queue.live_plugs(), "only the table holds plugs");

@@ -98,7 +98,7 @@ pub(crate) fn check_limits(limits: &Limits, power_of_two: bool) -> Result<(), At
 }
 
 /// The limits as the layer uses them: appends that are emulated have none of the device's (A23);
-/// commands end where writes to sequential zones may, so that none is split elsewhere.
+/// the longest commands are whole units of the write granularity, so that bios are split between units.
 pub(crate) fn normalise(limits: &Limits, emulate_append: bool) -> Limits {
     let mut limits = limits.clone();
     if emulate_append {

@@ -29,8 +29,7 @@ struct Strict {
     limits: Limits,
     zones: Mutex<Vec<Zone>>,
     writing: Vec<AtomicU32>,
-    /// Fails the first write, which it executes, and is busy then: its queues and its reports share a
-    /// lock.
+    /// Fails the first write, although it executes it. Its queues and its reports share this lock.
     fails: Option<loom::sync::Mutex<bool>>,
 }
 
@@ -446,8 +445,9 @@ fn loom_policy_changes_while_a_channel_writes() {
     });
 }
 
-/// A write fails while another channel's write waits behind it, the queue is being frozen, and the
-/// device's report needs a lock that its queues take: Linux's CVE-2024-55642. Loom reports a deadlock.
+/// A write fails while another channel's write waits for it, the queue is being frozen, and the
+/// device's report needs a lock that its queues take: Linux's CVE-2024-55642. Loom would report a
+/// deadlock.
 #[test]
 fn loom_write_fails_while_the_queue_is_frozen() {
     for policy in [ZoneWrite::Plug, ZoneWrite::Qd1] {

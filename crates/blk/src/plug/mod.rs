@@ -106,7 +106,7 @@ impl ZoneWrite {
     }
 }
 
-/// The layer's reaction to a zone's write pointer after a write to it failed.
+/// How the layer learns a zone's write pointer after a write to it has failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WpRecovery {
     /// Asks the device immediately, so that the next write can be checked.

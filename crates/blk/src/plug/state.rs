@@ -20,8 +20,8 @@ pub struct PlugFlags {
     pub listed: bool,
 }
 
-/// The layer's knowledge of a zone's condition. Which of the active conditions (open, closed) it is,
-/// only the device knows (A47).
+/// A zone's condition as the layer knows it. Whether an active zone is open or closed, only the device
+/// knows (A47).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZonePhase {
     /// No write pointer.
@@ -49,7 +49,7 @@ pub struct PlugInfo {
     pub flags: PlugFlags,
     /// References to the plug.
     pub references: u32,
-    /// The layer's knowledge of the zone's condition.
+    /// The zone's condition as the layer knows it.
     pub phase: ZonePhase,
     /// Where the next write must begin, from the zone's start.
     pub wp_offset: Sector,
@@ -139,7 +139,8 @@ impl ZonePlugs {
         Ok(())
     }
 
-    /// The layer's knowledge of a zone without asking the device, unless it has to (A47).
+    /// A zone's condition and write pointer as the layer knows them. The device is asked only if the write
+    /// pointer is not known (A47).
     pub(crate) fn cached(&self, zone: ZoneNo) -> (ZonePhase, Sector) {
         let Some(mut plug) = self.lock_used(zone) else { return (ZonePhase::Empty, Sector(0)) };
         let stale =

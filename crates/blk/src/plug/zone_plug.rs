@@ -8,7 +8,7 @@ use crate::struct_layout;
 use crate::units::{Nanos, Sector};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 
-/// The layer's knowledge of a zone's condition. Whether a zone is open, only the device knows.
+/// A zone's condition as the layer knows it. Whether a zone is open, only the device knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneState {
     Conventional,

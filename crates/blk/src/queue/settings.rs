@@ -96,8 +96,8 @@ impl Queue {
         self.settings().scheduler
     }
 
-    /// The requests that went through the scheduler since the queue has it, by priority class, the most urgent
-    /// first; `None` without one.
+    /// Counts of the requests that went through the scheduler since it was set, by priority class, the
+    /// most urgent first; `None` without one.
     pub fn sched_counters(&self) -> Option<[ClassCounters; 3]> {
         self.settings().sched.as_ref().map(SchedInstance::counters)
     }
@@ -138,7 +138,7 @@ impl Queue {
         let in_range = (unit..=self.limits.max_sectors).contains(&max_sectors);
         if !in_range || !max_sectors.is_multiple_of(unit) {
             return Err(SwitchError::Unsuitable(
-                "the longest command is a number of blocks up to the device's longest",
+                "the longest command is a multiple of the write granularity, up to the device's longest",
             ));
         }
         self.rebuild_scheduler(self.zone_write(), |settings| {

@@ -87,7 +87,7 @@ impl Batch {
         one.then_some(first)
     }
 
-    /// The facts that all requests have in common; for a scheduler that treats them [by
+    /// The properties that all requests have in common; for a scheduler that treats them [by
     /// process](super::elevator::Elevator::is_by_process), if all came from one process and none is
     /// asynchronous unless all are.
     #[inline]

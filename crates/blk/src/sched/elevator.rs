@@ -105,7 +105,7 @@ pub(super) enum BatchOrder {
     SectorsFrom(Sector),
 }
 
-/// The facts that a scheduler needs about completed requests that are alike.
+/// The properties of completed requests that a scheduler needs; they are alike in these.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompletedRequest {
     /// How many they are.
@@ -175,7 +175,7 @@ impl CompletedRequest {
     }
 }
 
-/// The facts that the requests of a batch have in common, or one request.
+/// The properties that the requests of a batch have in common, or those of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BatchKind {
     /// The process that they came from.

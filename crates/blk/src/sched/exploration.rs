@@ -232,7 +232,7 @@ mod tests {
         updates
     }
 
-    /// Acts as a channel with room for one does after completions. Returns the requests sent.
+    /// Acts as a channel with room for one request after completions. Returns the number of requests sent.
     fn count_completions(
         dispatcher: &Dispatcher,
         insert_list: &InsertList,

@@ -235,7 +235,7 @@ impl Rig {
         self.queue.dump_plugs(false).into_iter().find(|plug| plug.zone == ZoneNo(zone))
     }
 
-    /// The layer's knowledge of a zone, and its write pointer.
+    /// A zone's condition and write pointer as the layer knows them.
     pub(crate) fn known(&self, zone: u32) -> (ZonePhase, u64) {
         let (phase, wp) = self.queue.cached_zone(ZoneNo(zone)).expect("a zone with a plug");
         (phase, wp.0)

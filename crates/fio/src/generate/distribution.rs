@@ -162,8 +162,8 @@ impl BlockPicker {
         }
     }
 
-    /// The same with likely blocks next to each other: in the middle of the bell curve, else from any block
-    /// on.
+    /// The same with the likely blocks next to each other: around the middle for a bell curve, otherwise
+    /// from a random block on.
     pub(super) fn not_scattered(distribution: &Distribution, blocks: u64, rng: &mut Rng) -> Self {
         match Self::new(distribution, blocks, 1, rng) {
             BlockPicker::Ranked { shape, .. } => {

@@ -8,7 +8,7 @@ use super::{Io, Region};
 use crate::job::{DataDir, FileService, Job};
 use crate::rng::Rng;
 
-/// As in fio, a distribution of files is one of parts of them, this many of each.
+/// As in fio, a distribution of files is drawn over parts of files. Each file has this many.
 const PARTS: u64 = 1024;
 
 /// The I/Os of a clone in its files.

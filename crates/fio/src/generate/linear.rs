@@ -27,8 +27,8 @@ pub(super) struct Linear {
 pub(super) enum Ends {
     /// Nowhere.
     Pass,
-    /// At this position: a job that skips forwards at the end of the device, one whose passes have no end,
-    /// or no length, at that of its region.
+    /// At this position: the end of the region for a job that runs for a time, or reads and writes more than
+    /// the region; the end of the device for others that skip forwards.
     At(u64),
     /// Wherever a block does not fit: a job that skips backwards.
     Everywhere,

@@ -117,7 +117,7 @@ pub struct Generator {
     deferred: Option<DataDir>,
     /// With [`Rw::TrimWrite`], the last trim.
     trimmed: Option<Box<Trimmed>>,
-    /// Of jobs whose passes end before their directions do.
+    /// For jobs whose passes end before their directions do.
     pass: Option<Pass>,
 }
 
@@ -286,7 +286,7 @@ impl Generator {
         }
     }
 
-    /// The event that the clone waits for while others have it.
+    /// Text that says what the clone waits for while others hold it.
     pub fn waits_for(&self) -> Option<String> {
         match &self.pattern {
             Pattern::Zbd(zbd) => Some(zbd.waits_for()),

@@ -36,7 +36,7 @@ impl RandomMap {
     }
 
     /// The first block from `from` on that has not been visited, from the start if there is none
-    /// behind; `None` if all have.
+    /// after it; `None` if all have.
     pub(super) fn next_free(&self, from: u64) -> Option<u64> {
         self.free_from(from).or_else(|| self.free_from(0))
     }

@@ -37,7 +37,7 @@ pub struct RegionError {
     pub job: String,
     /// The option that does not fit the device.
     pub option: &'static str,
-    /// The text found, and what was expected.
+    /// Says what was found and what was expected.
     pub problem: String,
 }
 

@@ -408,7 +408,7 @@ impl ZbdTable {
     }
 
     /// The zone of `region` nearest to `zone` that at least this many bytes can be read from; with
-    /// `sequential_only` no conventional one. Of two that are as near it is the one after `zone`.
+    /// `sequential_only` no conventional one. Of two that are equally near it is the one after `zone`.
     pub fn nearest_with_data(
         &self,
         region: Range<u32>,
@@ -462,13 +462,14 @@ impl ZbdTable {
         from.iter().chain(before).copied().find(|zone| region.contains(zone))
     }
 
-    /// The zones of `region` that are being written, those opened first at first.
+    /// The zones of `region` that are being written, in the order in which they were opened.
     pub fn write_zones_of(&self, region: &Range<u32>) -> Vec<u32> {
         let write_zones = &self.write_zones.lock().expect("write zones lock").zones;
         write_zones.iter().copied().filter(|zone| region.contains(zone)).collect()
     }
 
-    /// Whether a block of this length fits after the write pointer of a zone that no job has I/O in.
+    /// Whether a block of this length fits after the write pointer of a zone, as the table has it: without
+    /// the writes of a job that owns the zone.
     pub fn has_room(&self, zone: u32, block: u64) -> bool {
         let entry = self.entry(zone);
         entry.wp + block <= entry.capacity

@@ -58,15 +58,16 @@ pub(super) struct ZbdJob {
     first_resets: Option<FirstResets>,
     /// The zone that the last write waits for: another job has it, or it is being reset.
     wanted: Option<u32>,
-    /// What could not be done yet, by direction.
+    /// Targets that could not be used yet, by direction.
     pending: [Option<Target>; 3],
-    /// Zones in which the next write follows the last one if there is room: in a job that writes from
-    /// begin to end those that lie in its region as a whole.
+    /// Zones below this one are streamed: the next write follows the last one if there is room. In a job
+    /// that writes from beginning to end they are the zones that lie wholly in its region.
     streamed: u32,
     /// The zone of the last write, if the next one follows it: the source then learns where the job is
     /// only when this ends.
     stream: Option<u32>,
-    /// Zones that are being finished for want of room: there may be no more of them than are open.
+    /// Zones that are being finished because they have too little room. The next write waits for them, as
+    /// they count as open until then.
     finishing: u32,
     /// Why nothing can be done.
     problem: Option<String>,
@@ -258,7 +259,7 @@ impl ZbdJob {
         self.problem.as_deref()
     }
 
-    /// The event that the job waits for while other jobs have what it needs.
+    /// Text that says what the job waits for while other jobs hold it.
     pub(super) fn waits_for(&self) -> String {
         let (open, limit) = self.table.write_zones();
         let wanted = self.wanted.or_else(|| self.pending.iter().flatten().map(|it| it.zone).next());

@@ -101,7 +101,7 @@ pub struct ZbdOptions {
     pub write_remainder: bool,
     /// `recover_zbd_write_error=`: after a failed write the write pointer is that of the device.
     pub recover_errors: bool,
-    /// `zonecapacity=`: what the capacity of each zone has to be, in bytes.
+    /// `zonecapacity=`: the capacity that each zone must have, in bytes.
     pub capacity: Option<u64>,
     /// `zone_finish=` (Zonal's own): each zone is finished after its first write.
     pub finish: bool,
@@ -270,8 +270,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether a job that verifies does so after each pass also if it runs for a time. As in fio, one at a
-    /// depth of 1 does not know that it has done its amount, unless its zones end.
+    /// Whether a job that verifies does so after each pass even if it runs for a time. As in fio, a job
+    /// with a depth of 1 does not notice that it has done its amount, unless its zones end.
     pub fn verifies_each_pass(&self) -> bool {
         self.verify.method.is_some() && (self.iodepth > 1 || self.zonemode == ZoneMode::Zbd)
     }

@@ -20,7 +20,7 @@ pub enum UnifiedReporting {
     Both,
 }
 
-/// The facts shown of a job: in its report, and of its threads where the system lists them.
+/// Options for a job's report, and for the name of its threads in the system's lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportOptions {
     /// `percentile_list=`, ascending.

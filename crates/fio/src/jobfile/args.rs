@@ -32,7 +32,7 @@ where
 /// last in every job, so they replace its own. Files are read once.
 ///
 /// # Errors
-/// The error in all variants; an error in one is its result.
+/// An error that concerns all variants; an error in one variant is the result of that variant.
 pub fn parse_variants<A>(
     args: impl IntoIterator<Item = A>,
     variants: &[Vec<(&str, &str)>],

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zonal_os::text_file;
 
-/// The facts that a job file can refer to.
+/// The parts of the system that a job file can refer to.
 pub trait Environment {
     /// The bytes of a file; `-` is standard input.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;

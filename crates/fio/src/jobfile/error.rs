@@ -128,7 +128,7 @@ pub enum JobError {
         origin: Origin,
         /// fio's name.
         name: &'static str,
-        /// The behaviour instead.
+        /// The behaviour without it.
         instead: &'static str,
     },
     /// An argument is not Unicode.

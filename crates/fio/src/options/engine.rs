@@ -37,7 +37,7 @@ pub enum EngineError {
     NoStorage {
         /// The engine.
         engine: &'static str,
-        /// Its effect.
+        /// Its purpose.
         what: &'static str,
     },
     /// fio has no such engine.

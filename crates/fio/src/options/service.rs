@@ -10,7 +10,7 @@ const SERVICES: [(&str, FileService); 3] = [
     ("sequential", FileService::Sequential),
     ("random", FileService::Random),
 ];
-/// Those that a shape may follow, as in `random_distribution`.
+/// The values that a shape may follow, as in `random_distribution`.
 const DRAWN: [&str; 4] = ["zipf", "pareto", "normal", "gauss"];
 
 /// Parses how files take turns, such as `random:16` for turns of sixteen I/Os, or `zipf:1.2`.

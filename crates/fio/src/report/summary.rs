@@ -98,7 +98,7 @@ pub(super) struct Group {
     pub id: u32,
     /// The units of its first job.
     pub units: Units,
-    /// The facts shown of its jobs.
+    /// The directions that are shown of its jobs.
     pub shown: Vec<Shown>,
     /// By [`DataDir`].
     pub dirs: [GroupDir; 3],
@@ -160,7 +160,7 @@ impl<'a> Summary<'a> {
         Self { entries, groups }
     }
 
-    /// The I/O of an entry in a direction that is shown of it.
+    /// The I/O of an entry in a direction that is shown.
     pub fn dir<'s>(&'s self, entry: &'s Entry<'_>, shown: Shown) -> DirStats<'s> {
         let group = self.groups.iter().find(|group| group.id == entry.head.groupid);
         let group = group.expect("each entry was added to its group").of(shown);

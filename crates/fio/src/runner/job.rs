@@ -427,7 +427,7 @@ impl JobRunner {
             self.findings.add(|| Finding { offset, len, io, mismatch, dump: None });
         }
         if mismatch {
-            // It was read: a job begins again until it has done its amount.
+            // It was read, so it counts towards the amount until which the job starts over.
             (self.done.0, self.done.1) = (self.done.0 + 1, self.done.1 + len);
         }
         if mismatch && self.job.verify.fatal || !errors.is_non_fatal(kind, status.errno()) {

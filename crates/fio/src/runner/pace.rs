@@ -262,7 +262,7 @@ impl Pace {
         !self.stopped
     }
 
-    /// A read for verification is submitted, which counts against `number_ios`, as in fio.
+    /// A read for verification is submitted. As in fio, it counts against `number_ios`.
     pub(super) fn verified(&mut self) {
         self.ios_left = self.ios_left.saturating_sub(1);
     }

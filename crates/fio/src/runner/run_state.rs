@@ -59,7 +59,7 @@ pub(crate) struct RunState {
     /// The flush of [`Stage::Fsyncing`] has not been submitted yet.
     flush_pending: bool,
     stage: Stage,
-    /// The job begins again after verification, until its runtime is over.
+    /// The job starts over after verification, until its runtime is over.
     time_based: bool,
     /// Loops left, including the current one.
     loops: u64,

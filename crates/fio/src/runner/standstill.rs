@@ -1,7 +1,7 @@
 //! Finds out that all clones of a phase wait for one another, in real time.
 //!
-//! A clone that is kept waiting tries again and again. Once all wait, each has to try once more in
-//! vain: only then has nothing changed since, as whoever goes on says so. In virtual time the event
+//! A clone that is kept waiting tries again and again. Once all wait, each has to try once more without
+//! success: as a clone that makes progress says so, nothing has changed then. In virtual time the event
 //! loop knows that nothing is due.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! The consequence of a clone's limits: go on, measure again, end.
+//! The decision of a clone's limits: go on, measure again, end.
 use zonal_blk::Status;
 
-/// The consequence for the clone.
+/// A decision for the clone.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Nothing.

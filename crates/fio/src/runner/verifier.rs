@@ -177,7 +177,7 @@ impl Verifier {
         !self.log.is_empty()
     }
 
-    /// The job begins again: so does the count of writes to the next batch of the backlog.
+    /// The job starts over, and so does the count of writes until the next batch of the backlog.
     pub fn begin_pass(&mut self) {
         (self.since_batch, self.batch_left) = (0, 0);
     }

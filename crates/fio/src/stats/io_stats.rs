@@ -11,7 +11,7 @@ use crate::job::{DataDir, Job};
 use std::collections::BTreeMap;
 use zonal_blk::{Nanos, Status};
 
-/// Time between bandwidth and IOPS samples, unless `bwavgtime` or `iopsavgtime` is another.
+/// Default time between bandwidth and IOPS samples (`bwavgtime`, `iopsavgtime`).
 pub const SAMPLE_PERIOD: Nanos = Nanos(500_000_000);
 /// A sample may be this much early, but no more than a tenth of its period: real timers are not exact.
 const SAMPLE_TOLERANCE: Nanos = Nanos(10_000_000);
@@ -131,7 +131,7 @@ pub struct IoStats {
     /// I/Os before the phase that began at `started`.
     ios_before_phase: [u64; 3],
     elapsed: Nanos,
-    /// Of bandwidth and of IOPS.
+    /// For bandwidth and for IOPS.
     samplings: [Sampling; 2],
 }
 
@@ -139,7 +139,7 @@ pub struct IoStats {
 #[derive(Clone, Copy, Debug)]
 struct Sampling {
     period: Nanos,
-    /// The last sample, and what had been done by then.
+    /// Time of the last sample, and the counts at that time.
     at: Nanos,
     counts: IoCounts,
 }
@@ -310,7 +310,7 @@ impl IoStats {
         }
     }
 
-    /// The time that divides those between samples.
+    /// The interval at which [`IoStats::sample`] has to be called: the greatest common divisor of the periods.
     pub fn sample_period(&self) -> Nanos {
         let [bandwidth, iops] = self.samplings.map(|sampling| sampling.period.0);
         let (mut a, mut b) = (bandwidth, iops);

@@ -6,17 +6,17 @@
 //!   magic  sequence  time  sector  bytes  action  pid  device  cpu  error  length   48 bytes
 //!   magic  sequence  time  sector  bytes  pid  action  device  cpu  error  length   64 bytes
 //!     |                                      |                               |
-//!     version, byte order     what happened, and above it its category     bytes that follow
+//!     version, byte order     the event, and above it its category         bytes that follow
 //! ```
 use super::{Request, Trace, TraceError};
 use crate::job::BlkparseAction;
 use std::io::BufRead;
 use zonal_blk::{BioFlags, Nanos, Op};
 
-/// `BLK_IO_TRACE_MAGIC`, below which is the version.
+/// `BLK_IO_TRACE_MAGIC`; the version is in the lowest byte.
 const MAGIC: u32 = 0x6561_7400;
 
-/// What happened (`__BLK_TA_*`).
+/// Events (`__BLK_TA_*`), the low bits of an action.
 #[allow(missing_docs, reason = "the kernel's names")]
 pub mod action {
     pub const QUEUE: u64 = 1;
@@ -28,12 +28,12 @@ pub mod action {
     pub const INSERT: u64 = 12;
     pub const ZONE_PLUG: u64 = 18;
     pub const ZONE_UNPLUG: u64 = 19;
-    /// Above it is a bit for records of a cgroup, and then the category.
+    /// Bits of the event. Above them are a bit for records of a cgroup, and the category.
     pub(super) const MASK: u64 = 0xff;
 }
 
-/// Categories (`BLK_TC_*`), in their place in an action. Those from [`category::ZONE_APPEND`] on are of
-/// version 2.
+/// Categories (`BLK_TC_*`), the high bits of an action. From [`category::ZONE_APPEND`] on they exist in
+/// version 2 only.
 #[allow(missing_docs, reason = "the kernel's names")]
 pub mod category {
     pub const READ: u64 = 1 << 16;
@@ -97,7 +97,7 @@ impl Version {
 /// A record, without what follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Its number among those of its CPU.
+    /// Its number among the records of its CPU.
     pub sequence: u32,
     /// When, in nanoseconds.
     pub at: u64,
@@ -105,7 +105,7 @@ pub struct Record {
     pub sector: u64,
     /// Length in bytes.
     pub bytes: u32,
-    /// What happened, with its category: of version 1, without the upper 32 bits.
+    /// The event and its category; in version 1 without the upper 32 bits.
     pub action: u64,
     /// Process.
     pub pid: u32,
@@ -361,7 +361,7 @@ mod tests {
             (op, at, if op.has_range() { 4096 } else { 0 }, none)
         }));
         assert_eq!(operations(&records, Version::Two), expected);
-        // Version 1 has no room for what is new: it reads them as the writes that they are, too.
+        // Version 1 has no bits for the other operations.
         assert_eq!(operations(&records[..5], Version::One), expected[..5]);
     }
 

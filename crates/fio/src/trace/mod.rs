@@ -1,8 +1,8 @@
 //! Traces and request patterns, replayed as I/O.
 //!
 //! The formats are fio's iologs (versions 2 and 3), blkparse's default output, blktrace's binary files
-//! and Zonal's own pattern files. A [`Trace`] is kept in memory, 32 bytes a request; the whole file is parsed before anything
-//! is done, and errors name the file and the line.
+//! and Zonal's own pattern files. A [`Trace`] is kept in memory, 32 bytes a request; the whole file is
+//! parsed before anything is done, and errors name the file and the line.
 //!
 //! ```text
 //! iolog     --+                                                    +--> generator, by slice
@@ -76,7 +76,7 @@ pub struct TraceError {
     pub file: String,
     /// Line, from 1; in a binary file, the record.
     pub line: u32,
-    /// The text found, and what was expected.
+    /// Says what was found and what was expected.
     pub problem: String,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Parses a trace of any format; of what blktrace has recorded, the events with `action`.
+/// Parses a trace of any format; from the output of blktrace, the events with `action`.
 ///
 /// # Errors
 /// The first line with an error.

@@ -139,7 +139,7 @@ pub struct Raidtest {
 pub struct PatternError {
     /// The parameter that is wrong: `size`, `requests`, `align` or `max_size`.
     pub option: &'static str,
-    /// The text found, and what was expected.
+    /// Says what was found and what was expected.
     pub problem: String,
 }
 

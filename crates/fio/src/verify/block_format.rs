@@ -37,7 +37,7 @@ pub(crate) struct WriteId {
     pub time: Nanos,
 }
 
-/// The knowledge about a block to be read.
+/// The header expected of a block that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// As in [`WriteId`].

@@ -23,7 +23,7 @@ static RESERVE: AtomicUsize = AtomicUsize::new(0);
 /// Mappings of the reserve. To replace a part of a mapping, which it is if the kernel has merged
 /// neighbours, takes two.
 const RESERVE_MAPPINGS: usize = 64;
-/// The action of SIGBUS before.
+/// The previous action of SIGBUS.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
 struct Slot {

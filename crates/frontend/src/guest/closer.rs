@@ -1,7 +1,8 @@
-//! Closes what a client has sent, where that may wait.
+//! Closes descriptors that clients have sent, where close(2) may block.
 //!
-//! To close the last descriptor of a file asks its file system, which may be one of FUSE that does not
-//! answer, and that of a socket may wait for its peer (`SO_LINGER`). A thread that serves somebody must not.
+//! Closing the last descriptor of a file calls its file system, which may be a FUSE file system that does
+//! not answer; closing that of a socket may wait for its peer (`SO_LINGER`). A thread that serves clients
+//! must not block in either.
 use rustix::fs::{fcntl_get_seals, readlink};
 use std::fs::File;
 use std::io;
@@ -10,21 +11,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Descriptors that may be waiting to be closed, each with a thread.
+/// No message is received while as many descriptors wait to be closed, each with a thread. One message can
+/// add several, so that more may wait.
 pub const MAX_CLOSING: usize = 64;
 
 static CLOSING: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether there are as many as may be: nothing that a client sends may be received.
+/// Whether [`MAX_CLOSING`] is reached: nothing that a client sends may be received.
 pub fn is_full() -> bool {
     CLOSING.load(Ordering::Relaxed) >= MAX_CLOSING
 }
 
-/// A descriptor that is closed without waiting: the one that was sent, or in the place of one that no
-/// message may have, another that is refused like it.
+/// A descriptor that close(2) does not block on: the one that was sent, or, in place of one that no
+/// message may have, `/dev/null`, which is refused like it.
 ///
 /// # Errors
-/// There are no more file descriptors.
+/// `/dev/null` cannot be opened, as without free file descriptors.
 pub fn usable(fd: OwnedFd) -> io::Result<OwnedFd> {
     if closes_without_waiting(&fd) {
         return Ok(fd);
@@ -34,7 +36,7 @@ pub fn usable(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(instead?.into())
 }
 
-/// Whether to close this does not wait: files in memory, eventfds and pipes. Asks no file system.
+/// Whether close(2) cannot block: files in memory, eventfds and pipes. Calls no file system of the client's.
 fn closes_without_waiting(fd: &OwnedFd) -> bool {
     // Only files in memory have seals.
     let name = || readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
@@ -45,7 +47,8 @@ fn closes_without_waiting(fd: &OwnedFd) -> bool {
         })
 }
 
-/// Closes a descriptor in a thread of its own. Without one it stays open.
+/// Closes a descriptor in a thread of its own. If the thread cannot be started, the descriptor stays open
+/// and counts as waiting for ever.
 pub fn close(fd: impl Into<OwnedFd>) {
     CLOSING.fetch_add(1, Ordering::Relaxed);
     let kept = Arc::new(Mutex::new(Some(fd.into())));

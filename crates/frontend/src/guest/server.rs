@@ -18,7 +18,7 @@ const MAX_LAST: usize = 1024;
 /// How long no client is accepted after an error.
 const RETRY_INTERVAL: Nanos = Nanos(50_000_000);
 
-/// The controller or device that a client has.
+/// The controller or device that a client uses.
 pub trait GuestEndpoint: Send + 'static {
     /// The protocol.
     const NAME: &'static str;

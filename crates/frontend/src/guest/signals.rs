@@ -51,7 +51,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// The signals of this process.
+    /// The instance of this process.
     ///
     /// # Errors
     /// `ENOSYS`: the kernel has no asynchronous I/O; `EAGAIN`: others use all of it (`fs.aio-max-nr`);

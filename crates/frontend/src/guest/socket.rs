@@ -20,7 +20,8 @@ use zonal_os::poll::WaitSet;
 pub const PATIENCE: Nanos = Nanos(10_000_000_000);
 /// Descriptors that a message may have.
 pub const MAX_FDS: usize = 8;
-/// Descriptors that can be received together: what the kernel has no room for, it closes, which may wait.
+/// Most descriptors that can be received together (SCM_MAX_FD). The kernel closes those that there is no
+/// room for, which may block.
 const MAX_RECEIVED: usize = 253;
 
 /// Why a socket cannot be used any more.
@@ -63,7 +64,7 @@ pub struct Message<H> {
 /// A client's socket, with messages that begin with an `H`.
 pub struct MessageSocket<H> {
     header: PhantomData<H>,
-    /// `None` while it is dropped.
+    /// `None` only while it is being dropped.
     socket: Option<UnixStream>,
     /// The message that is being received.
     received: Vec<u8>,
@@ -93,7 +94,7 @@ impl<H: MessageHeader> MessageSocket<H> {
     }
 
     fn socket(&self) -> &UnixStream {
-        self.socket.as_ref().expect("it is taken when it is dropped only")
+        self.socket.as_ref().expect("it is taken only when dropped")
     }
 
     /// When the client has been too slow.
@@ -117,7 +118,7 @@ impl<H: MessageHeader> MessageSocket<H> {
         !self.unsent.is_empty()
     }
 
-    /// The next message, if it has arrived wholly by `now`.
+    /// The next message, if all of it has arrived by `now`.
     ///
     /// # Errors
     /// The client is gone, breaks the protocol, or is too slow.
@@ -232,7 +233,7 @@ impl<H: MessageHeader> MessageSocket<H> {
 
 impl<H> Drop for MessageSocket<H> {
     fn drop(&mut self) {
-        // With the descriptors of messages that were not received.
+        // The kernel closes the descriptors of messages that were not received with it.
         self.socket.take().into_iter().for_each(closer::close);
     }
 }
@@ -247,7 +248,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// The header of messages with one byte more.
+    /// The header of messages that have one more byte.
     type Byte = [u8; 1];
 
     impl MessageHeader for Byte {
@@ -266,8 +267,8 @@ mod tests {
         sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).expect("sent");
     }
 
-    /// A connection of TCP with data that its peer does not read: to close its last descriptor takes an
-    /// hour, or until the peer goes.
+    /// A TCP connection with data that its peer does not read: closing its last descriptor takes an hour,
+    /// or until the peer goes.
     fn lingering() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("a port");
@@ -279,7 +280,7 @@ mod tests {
         (sender, peer)
     }
 
-    /// Fails if something takes long.
+    /// Fails if `work` takes long.
     #[track_caller]
     fn waits_for_nobody(work: impl FnOnce() + Send + 'static) {
         let (done, ended) = mpsc::channel();
@@ -296,7 +297,7 @@ mod tests {
         let mut socket = MessageSocket::<Byte>::new(ours);
         let (sent, peer) = lingering();
         send_fd(&client, &[1, 2], &sent);
-        // The last one is that of the message.
+        // The last descriptor is then that of the message.
         drop(sent);
         let message = socket.receive(Nanos(5)).expect("a message").expect("all of it");
         assert_eq!(message.fds.len(), 1);
@@ -329,7 +330,7 @@ mod tests {
         let mut socket = MessageSocket::<Byte>::new(ours);
         send_fd(&client, &[1], &client);
         drop(client);
-        // It is not kept, so the client is seen to be gone.
+        // The descriptor is not kept, so that the client is seen to be gone.
         waits_for_nobody(move || {
             let error = loop {
                 match socket.receive(Nanos(5)) {

@@ -67,7 +67,7 @@ pub fn params(queue: &Queue) -> Result<Params, ParamsError> {
     if limits.rotational {
         params.basic.attrs |= attr::ROTATIONAL;
     }
-    // The driver has no granularity of writes to zones, so that the kernel must know no smaller block.
+    // ublk has no zone write granularity, so a block has to be as large.
     let block = limits.zone_write_granularity();
     let shift = u8::try_from(block.trailing_zeros()).expect("less than 32");
     params.basic.logical_bs_shift = shift;

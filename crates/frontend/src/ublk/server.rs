@@ -94,7 +94,7 @@ pub enum UblkError {
     Queue {
         /// Its number.
         queue: u16,
-        /// The failures.
+        /// The error.
         error: io::Error,
     },
 }

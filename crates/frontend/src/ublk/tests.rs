@@ -51,7 +51,7 @@ enum TagState {
 struct Slot {
     state: TagState,
     desc: IoDesc,
-    /// The data that the request writes, or has read.
+    /// The data that the request writes or has read.
     data: Vec<u8>,
     ended: Option<(i32, u64)>,
     commits: u32,

@@ -94,7 +94,8 @@ impl SgList {
         self.len
     }
 
-    /// Visits the segments of `len` bytes from byte `offset` on: address, and where in these bytes.
+    /// Visits the segments of `len` bytes from byte `offset` on, with their addresses and their ranges within
+    /// these bytes.
     ///
     /// # Errors
     /// The errors of `visit`.

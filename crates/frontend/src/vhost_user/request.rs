@@ -37,7 +37,7 @@ impl Request {
     }
 }
 
-/// The treatment of a chain.
+/// The result of decoding a chain.
 #[derive(Debug)]
 pub enum Decoded {
     /// A bio.
@@ -353,8 +353,8 @@ impl Requests<'_> {
     }
 }
 
-/// A zone without a write pointer has that of the kernel's reports, its end: a driver that trusts it
-/// writes nothing.
+/// The descriptor of a zone. As in the kernel's reports, the write pointer of a zone without one is the
+/// zone's end, so that a driver that trusts it writes nothing.
 fn descriptor(zone: &Zone) -> ZoneDescriptor {
     let BlkZone { wp, kind, .. } = BlkZone::from(zone);
     ZoneDescriptor {

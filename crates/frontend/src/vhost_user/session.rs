@@ -23,7 +23,7 @@ use zonal_os::poll::WaitSet;
 /// Bytes of configuration space that a client may ask for.
 const MAX_CONFIG: u32 = 256;
 
-/// State that the sessions of a server share with it.
+/// State that a server shares with its sessions.
 pub struct DeviceShared {
     pub device: Arc<VirtioDevice>,
     pub memory: Arc<RwLock<GuestMemory>>,

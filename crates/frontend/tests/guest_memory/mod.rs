@@ -1,5 +1,5 @@
-//! The parts that clients of virtual machines' frontends share: memory of the guest, messages with descriptors,
-//! patience.
+//! The parts that clients of virtual machines' frontends share: memory of the guest, messages with
+//! descriptors, timeouts.
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};

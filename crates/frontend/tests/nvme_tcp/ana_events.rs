@@ -16,7 +16,7 @@ const COMPLETION: u8 = 5;
 /// The command identifier of the host's Asynchronous Event Request.
 const EVENT_CID: u16 = 1;
 
-/// What a proxy has seen of the first connection, that of the admin queue, and withholds.
+/// The PDUs of the first connection, that of the admin queue, that a proxy has seen or withholds.
 #[derive(Default)]
 struct Seen {
     /// Withhold what the target sends from the next command with this opcode on.
@@ -40,7 +40,7 @@ impl Seen {
     }
 }
 
-/// A proxy that passes whole PDUs on, and withholds those to the admin queue while it is told to.
+/// A proxy that passes whole PDUs on, and withholds the PDUs to the host's admin queue when told to.
 struct Proxy {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -69,7 +69,7 @@ impl Proxy {
         proxy
     }
 
-    /// Sends what was withheld, in one segment, and nothing of the commands so far counts.
+    /// Sends the withheld PDUs in one write, and forgets the commands so far.
     fn release(&self) {
         let mut seen = self.seen.lock().unwrap();
         let bytes = std::mem::take(&mut seen.held).concat();
@@ -93,7 +93,7 @@ fn watch(seen: Option<&Arc<Mutex<Seen>>>, pdu: &[u8]) -> bool {
     true
 }
 
-/// Whether a PDU of the target is passed on; else it is kept.
+/// Whether a PDU of the target is passed on; otherwise it is kept.
 fn hold(seen: Option<&Arc<Mutex<Seen>>>, pdu: &[u8]) -> bool {
     let Some(seen) = seen else { return true };
     let mut seen = seen.lock().unwrap();
@@ -145,7 +145,7 @@ fn is_noticed(during: AdminOpcode) -> bool {
 #[test]
 fn event_that_arrives_during_a_log_read_or_keep_alive_is_not_overlooked() {
     for during in [AdminOpcode::GET_LOG_PAGE, AdminOpcode::KEEP_ALIVE] {
-        // A thread that gets no processor for five seconds has to send Keep Alive first.
+        // A host whose thread gets no CPU for five seconds sends Keep Alive first: it may try again.
         assert!((0..3).any(|_| is_noticed(during)), "{during:?}");
     }
 }

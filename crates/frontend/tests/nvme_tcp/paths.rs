@@ -95,8 +95,8 @@ fn writes_go_on_over_the_other_path_when_a_server_stops() {
     }
 }
 
-/// A write fails with the queue frozen, all tags taken and one of the paths gone: what Linux no longer
-/// reports zones for, because it would wait for itself.
+/// A write fails with the queue frozen, all tags taken and one of the paths gone. Linux no longer reports
+/// zones then, since it would wait for itself.
 #[test]
 fn failed_write_is_reported_while_the_queue_is_frozen_with_all_tags_taken() {
     for gone in [None, Some(0), Some(1)] {
@@ -123,7 +123,8 @@ fn failed_write_is_reported_while_the_queue_is_frozen_with_all_tags_taken() {
         }
         let done = statuses(&host.finish());
         let [fails, fits] = [Status::IoError, Status::Ok];
-        // A write that is lost with its path is in doubt: no report of a read-only zone tells.
+        // A write that is lost with its path is in doubt: the report of a read-only zone does not tell
+        // whether it was executed.
         assert!(done[0] == fails || gone.is_some() && done[0] == Status::Transport, "{done:?}");
         assert_eq!(done[1..], [fails, fits, fits, fits, fits], "path {gone:?} gone");
         assert!(queue.is_quiescent());

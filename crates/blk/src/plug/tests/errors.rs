@@ -1,4 +1,4 @@
-//! After a failed write: the writes that wait behind it, and the write pointer (A30 to A32).
+//! After a failed write: the writes that wait for it, and the write pointer (A30 to A32).
 use crate::op::Op;
 use crate::plug::{ZonePhase, ZoneWrite};
 use crate::status::Status;

@@ -1,5 +1,5 @@
-//! Conditions under which the zoned block layer of Linux was found to be wrong, where no other test has
-//! them: the table of docs/reliability.md.
+//! Conditions under which faults of the zoned block layer of Linux were found, as listed in
+//! docs/reliability.md, where no other test covers them.
 use crate::bio::{Bio, BioFlags};
 use crate::op::Op;
 use crate::plug::{ZonePhase, ZoneWrite};
@@ -9,7 +9,7 @@ use crate::units::{Sector, ZoneNo};
 use crate::zone::ZoneCondition;
 use std::sync::{Arc, Mutex};
 
-/// A write fails with another one waiting, in a frozen queue.
+/// Freezes a queue with a write in flight, which the caller fails, and another one that waits for it.
 fn fail_while_frozen(rig: &mut Rig) -> [u64; 2] {
     let ids = [rig.write(0, 8), rig.write_on(1, 8, 8)];
     rig.queue.freeze();
@@ -69,7 +69,7 @@ fn parts_of_a_write_across_zones_may_complete_in_any_order() {
             .zone(3, |zone| (zone.len, zone.capacity) = (Sector(8), Sector(8)))
             .zone(2, |zone| move_to(zone, 56))
             .build();
-        // It fills both zones, the second of which is smaller than the others.
+        // It fills both zones, the second of which is smaller.
         let across = rig.write(3 * 64 - 8, 16);
         assert_eq!(rig.writes(), [(184, 8), (192, 8)]);
         rig.device.end_nth(0, usize::from(reversed), End::ByZoneRules);
@@ -121,7 +121,7 @@ fn writes_below_the_granularity_of_sequential_zones_fail_without_reaching_the_de
         let all = fine.into_iter().chain(batch).chain([append, zeroes]);
         let refused: Vec<_> = all.map(|id| (id, Status::Invalid)).collect();
         assert_eq!((rig.poll(), rig.started()), (refused, vec![]));
-        // Half a block in the conventional zone, behind a whole one in the sequential zone.
+        // A part of a block in the conventional zone, after a whole one in a sequential zone.
         let good = [rig.write(0, 8), rig.write(193, 3), rig.submit(Op::Read, 1, 1)];
         assert_eq!(rig.drain(), good.map(|id| (id, Status::Ok)));
     }
@@ -133,7 +133,7 @@ fn splits_end_where_writes_to_sequential_zones_may() {
         .limits(|limits| (limits.max_sectors, limits.max_write_zeroes_sectors) = (21, 12))
         .build();
     assert_eq!(rig.queue.limits().max_sectors, 16);
-    // Three levels: the zone, the longest command, the granularity.
+    // Split at zones and at the longest command, which is a multiple of the granularity.
     let long = [rig.write(0, 120), rig.submit(Op::WriteZeroes, 120, 16)];
     assert_eq!(rig.drain(), long.map(|id| (id, Status::Ok)));
     let sent: Vec<_> = rig.started().into_iter().map(|(_, at, len)| (at, len)).collect();
@@ -235,7 +235,7 @@ fn management_of_read_only_and_offline_zones_is_sent_and_the_device_judges() {
         let ids = [rig.reset(0), rig.finish(0)];
         assert_eq!(rig.started(), [(Op::ZoneReset, 0, 0), (Op::ZoneFinish, 0, 0)]);
         assert_eq!(rig.drain(), ids.map(|id| (id, refusal)));
-        // A zone that has recovered without the layer's knowledge is reset by it.
+        // The zone has recovered without the layer knowing: the reset is sent.
         rig.device.set_zone(0, |zone| move_to(zone, 8));
         let reset = rig.reset(0);
         let write = {

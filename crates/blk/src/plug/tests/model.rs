@@ -16,7 +16,7 @@ pub(super) struct Rules {
     pub(super) merges: bool,
 }
 
-/// The layer's knowledge of a write pointer.
+/// A write pointer as the layer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     At(u64),

@@ -119,8 +119,8 @@ impl Queue {
         self.think_samples < 2 || self.think_time <= time.0
     }
 
-    /// The charge of a command against the budget: asynchronous ones more, so that they do not
-    /// crowd out the rest.
+    /// The charge of a command against the budget. Asynchronous ones are charged more, so that they do
+    /// not crowd out the rest.
     pub(super) fn charge(&self, sectors: u64) -> u64 {
         const ASYNC_CHARGE: u64 = 3;
         sectors * if self.is_async { ASYNC_CHARGE } else { 1 }

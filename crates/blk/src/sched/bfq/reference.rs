@@ -519,7 +519,8 @@ impl Reference {
         let busy = self.processes.iter().any(|p| p.flying > 0);
         self.ended.push((end.at.0, u64::from(end.nr_sectors), busy));
     }
-    /// Learns about the limit from a measured request.
+
+    /// Adapts the limit to a measured request.
     fn learn(&mut self, owner: usize, now: u64, took: u64, injects: bool, flying: usize) {
         let most = self.most_flying;
         let p = &mut self.processes[owner];

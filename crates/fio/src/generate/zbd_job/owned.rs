@@ -12,7 +12,7 @@ pub(super) struct ZoneSlot {
     pub(super) managing: bool,
     /// The reset is a trim: no write follows.
     pub(super) trimmed: bool,
-    /// A write has failed: where the write pointer is, the device knows.
+    /// A write has failed: only the device knows the write pointer.
     pub(super) failed: bool,
 }
 

@@ -132,12 +132,13 @@ fn a_job_that_meets_a_zone_of_another_waits_until_it_lets_go() {
     assert_eq!(write(&mut b), BLOCK, "after the first job's block");
 }
 
-/// Completes an I/O of which nothing follows.
+/// Completes an I/O that nothing follows.
 fn complete(job: &mut ZbdJob, io: Io) {
     assert_eq!(job.done(io.op, io.zone.expect("a zone")), None);
 }
 
-/// The zones that the next writes go to, each at once completed; with the resets and finishes on the way.
+/// The zones that the next writes go to, each completed before the next; with the resets and finishes
+/// between them.
 fn trail(job: &mut ZbdJob, writes: usize) -> Vec<(Op, u64)> {
     let mut seen = Vec::new();
     while seen.iter().filter(|(op, _)| *op == Op::Write).count() < writes {
@@ -210,7 +211,7 @@ fn zones_that_were_finished_or_left_open_are_known_to_the_jobs_after() {
     trail(&mut finishes, 2);
     finishes.finish();
     assert_eq!(before.readable(0), (0, ZONE), "zone 0 is finished, zone 1 has a rest");
-    // The device says what became of them: the first is full, the second empty.
+    // As the device reports them then: the first is full, the second empty.
     let spec = "null:zones=4,zone_size=64k,zone_capacity=6k,max_open=0,written=0";
     let device = device_spec::build(&device_spec::parse(spec).expect("a spec")).expect("a device");
     let report = || ZbdTable::new(&*device, 2).expect("a report");

@@ -1,10 +1,11 @@
 //! Writes: to the write pointer of the zone that the offset falls in, or of another one if that zone
 //! cannot be written.
 //!
-//! As in fio, a zone with less room than a block stays open until a write falls in it: that finishes it,
-//! and goes to the next zone. A write to a zone that may not be opened goes to the one of those being
-//! written whose place among them is that of the offset in the region; if that has no room, to the first
-//! that has. If none has, a random job resets the first choice, and one that verifies does that first.
+//! As in fio, a zone with less room than a block stays open until a write falls in it: the zone is then
+//! finished, and the write goes to the next one. A write to a zone that may not be opened goes to the zone
+//! being written whose place in their list corresponds to that of the offset in the region; if it has no
+//! room, to the first one that has. If none has, a random job resets the first choice, and a job that
+//! verifies ends its pass and verifies first.
 use super::{Io, NextIo, Source, Target, ZbdJob};
 use crate::generate::zbd::{Acquire, OwnedZone};
 use crate::job::DataDir;
@@ -16,7 +17,7 @@ enum Attempt {
     Next(NextIo),
     /// Another zone is to be tried, as this one can never be written, or is full and not to be reset.
     Unusable,
-    /// Less than a block is left of the zone: this finishes it, then the next one is to be tried.
+    /// Less than a block is left of the zone: this I/O finishes it, then the next one is to be tried.
     Finish(Io),
     /// The zone may not be opened.
     TooMany,
@@ -146,7 +147,7 @@ impl ZbdJob {
         self.target(DataDir::Write, len)
     }
 
-    /// Attempts a write that may open no zone, in one that is being written.
+    /// Attempts a write that may open no zone in a zone that is being written.
     #[inline(never)]
     fn attempt_open(&mut self, target: &mut Target) -> Attempt {
         let region = self.region();
@@ -166,7 +167,7 @@ impl ZbdJob {
             target.zone = zone - self.first;
             return self.attempt(*target);
         }
-        // Those that become full make room for others.
+        // A zone that becomes full makes room for another.
         if self.owned.any_busy() {
             return Attempt::Next(NextIo::Wait);
         }
@@ -180,7 +181,7 @@ impl ZbdJob {
         self.reset_open(target.zone)
     }
 
-    /// Resets a zone that is being written, and that no I/O of the job is in.
+    /// Resets a zone that is being written and in which the job has no I/O.
     #[cold]
     fn reset_open(&mut self, zone: u32) -> Attempt {
         if !self.owned.contains(zone) {

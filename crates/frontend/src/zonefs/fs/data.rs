@@ -118,7 +118,7 @@ impl ZoneFs {
         }))
     }
 
-    /// Plans a write. A plan that is not empty is to be carried out and [`ZoneFs::write_done`] to be told.
+    /// Plans a write. A plan that is not empty has to be carried out and reported to [`ZoneFs::write_done`].
     ///
     /// # Errors
     /// `EPERM` if the zone failed, `EROFS` after an error with `remount-ro`, `EFBIG` beyond the
