@@ -58,7 +58,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{} (commit {commit}, features: {features})", env!("CARGO_PKG_VERSION"))
 });
 
-/// Behind the options of `zonal config`.
+/// Help after the options of `zonal config`.
 const CONFIG_HELP: &str = "\
 The file is that of `zonal --config FILE COMMAND`, of ZONAL_CONFIG (none if that is empty), or
 ~/.config/zonal/config.toml. Its tables are [devices], with names for devices, and one for each
@@ -72,7 +72,7 @@ command, with defaults of its options:
 
 Then `zonal run --device archive ...` runs in virtual time on that disk.";
 
-/// Behind the commands of `zonal --help`.
+/// Help after the commands of `zonal --help`.
 const EXIT_CODES: &str = "\
 Exit codes: 0; 1 if an I/O or a check failed; 2 for input that cannot be used; 128 and the number of
 the signal after an interrupt.";

@@ -133,8 +133,8 @@ fn start(path: &Path, seed: u64, generations: &[u64]) -> Child {
     child
 }
 
-/// The state that a zone must have: its generation and durable sectors, and the next generation if a reset was
-/// in flight.
+/// The state that a zone must have: its generation and durable sectors, and the next generation if a reset
+/// was in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     generation: u64,

@@ -1,4 +1,4 @@
-//! Which jobs are served beside which, in virtual time and on real threads: one body, two machines.
+//! Which jobs are served beside which: the same checks in virtual time and on real threads.
 //!
 //! Two jobs share a slow device. A witness in front of it notes each command that is sent and what
 //! waits then. On a busy machine a thread may get no CPU for so long that nothing of its job waits

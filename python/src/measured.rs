@@ -40,7 +40,7 @@ impl Measured {
         measurements::read(&self.results, &assume)
     }
 
-    /// The cost of I/O for the host; `None` for what its name says.
+    /// The cost of I/O for the host; `None` for the costs of each job's engine.
     fn costs(&self) -> Result<Option<CostModel>> {
         let host = self.host_cost.as_deref().map(host_cost::load).transpose();
         let host = host.context("--host-cost")?.map(CostModel::Host);

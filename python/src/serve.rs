@@ -13,7 +13,7 @@ use zonal_lab::devices::named_scheduler;
 use zonal_os::fork::OfProcess;
 use zonal_serve::{Running, ServeError};
 
-/// How long a server may take to end, as by default `zonal serve`.
+/// How long a server may take to end, as in `zonal serve` by default.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A device that is being served. `with` stops it.

@@ -321,7 +321,7 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
     }
 }
 
-/// None of the files keeps the program waiting for its other end.
+/// Refuses FIFOs among the files: opening one would wait for another process.
 fn refuse_fifos(args: &CrashArgs) -> Result<()> {
     let named = [("--base", &args.base), ("--resume", &args.resume)];
     let named = named.into_iter().filter_map(|(option, file)| Some((option, file.as_ref()?)));

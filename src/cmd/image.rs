@@ -191,7 +191,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     }
 }
 
-/// The statement of a check of the metadata alone about the data.
+/// The line about the data in a check of the metadata alone.
 fn skipped(superblock: &Superblock) -> &'static str {
     if superblock.checksums {
         "data: not read; --data compares them with their checksums"

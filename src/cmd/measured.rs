@@ -15,8 +15,8 @@ pub struct MeasuredArgs {
     /// describes
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
-    /// The costs of the host: spdk, io_uring, io_uring_cmd, libaio or a TOML file [default: those of the engine of
-    /// each job]
+    /// The costs of the host: spdk, io_uring, io_uring_cmd, libaio or a TOML file [default: those of the
+    /// engine of each job]
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "io_cost")]
     pub host_cost: Option<String>,
     /// In place of these, the virtual time that an I/O costs the thread that does it, as `zonal run`
@@ -50,7 +50,7 @@ impl MeasuredArgs {
         measurements::read(&self.results, &assume)
     }
 
-    /// The cost of I/O for the host; `None` for what its name says.
+    /// The cost of I/O for the host; `None` for the costs of each job's engine.
     pub fn costs(&self) -> Result<Option<CostModel>> {
         let host = self.host_cost.as_deref().map(host_cost::load).transpose();
         Ok(host.context("--host-cost")?.map(CostModel::Host).or(self.io_cost))

@@ -31,7 +31,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use zonal_serve::control::{ControlClient, DeviceManager};
 
-/// How soon a response is drawn once it has come.
+/// The longest time until a response that has arrived is drawn.
 const RESPONSE_INTERVAL: Duration = Duration::from_millis(50);
 /// Updates a second unless it is said otherwise.
 const RATE: u8 = 4;

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 use zonal_serve::web::{self, Recording, WebServer};
 
-/// Most recordings at once.
+/// Most recordings at a time.
 const MAX_FILES: usize = 4;
 /// How soon an interrupt is seen.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);

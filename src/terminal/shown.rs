@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::{self, Stdout, Write};
 
-/// Text in which characters that a terminal executes, and those that turn the direction of writing, are
-/// shown as `\u001b`. Line ends and tabs stay. JSON stays what it was: in its strings the escapes are the
+/// Text in which control characters, and characters that change the direction of writing, are escaped as
+/// in `\u001b`. Line ends and tabs stay. JSON keeps its meaning: in its strings the escapes stand for the
 /// same characters.
 pub fn shown(text: impl fmt::Display) -> String {
     let mut shown = String::new();
@@ -31,10 +31,10 @@ pub fn stdout() -> Shown<Stdout> {
     Shown { out: io::stdout(), rest: Vec::new() }
 }
 
-/// Writes text on, [`shown`].
+/// A writer that passes text on, [`shown`].
 pub struct Shown<W> {
     out: W,
-    /// The beginning of a character.
+    /// The first bytes of a character that is not complete yet.
     rest: Vec<u8>,
 }
 

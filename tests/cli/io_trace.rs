@@ -240,10 +240,11 @@ fn blktrace_of_version_2_has_zone_operations_and_plugs_and_is_replayed() {
         assert_eq!(count(queued, 1 << 33), 2, "{write_mode}: zones are reset in the second loop");
         let waits = if write_mode == "write" { 1 } else { 0 };
         assert_eq!(count(plugged, !0).min(1), waits, "{write_mode}");
-        // Those that wait leave with the first of them, or on their own.
+        // Writes that waited are merged into another one, or leave on their own.
         let left = count(unplugged, !0) + count(merged, !0);
         assert_eq!(count(plugged, !0), left, "{write_mode}");
-        // Where each append landed, and its completion; merged writes complete with their request.
+        // An append has two records: where it landed, and its completion. Merged writes complete with
+        // their request.
         let completed = if waits == 1 { 64 - count(merged, !0) } else { 128 };
         assert_eq!(count(complete, category), completed, "{write_mode}");
         let options = ["--read_iolog=t.blktrace.0", "--iodepth=4", "--io-cost=0"];

@@ -1,5 +1,5 @@
-//! The expectations of six kinds of people, as far as a program can check it: a table of
-//! expectations with the test that holds each, and tests of those that no other file has.
+//! The expectations of six kinds of people, as far as a program can check them: a table of expectations,
+//! each with its test, and the tests that no other file has.
 use crate::support::{TestDir, repository, zonal};
 
 /// Who expects what, and the test of it.

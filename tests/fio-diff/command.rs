@@ -199,7 +199,7 @@ fn mistakes(args: &Args, programs: &Programs) -> Result<bool> {
             }
             let seeds = args.seed + at..args.seed + args.jobs.min(at + BATCH);
             for (case, seed, fio) in in_fio(programs, seeds)? {
-                // One look: what may differ by chance is of no use here.
+                // No further seeds: a case that may differ by chance is of no use here.
                 let outcome = compare_with(programs, &case, seed, 0, fio.clone())?;
                 if outcome.differences.is_empty() {
                     same.push((case, seed, fio));

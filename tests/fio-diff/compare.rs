@@ -17,7 +17,7 @@ use std::fmt::{self, Display};
 /// with the first seed (0.006 %): one false alarm in two million features.
 pub const FURTHER_SEEDS: u64 = 4;
 
-/// The difference.
+/// A difference between fio and Zonal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The feature.
@@ -31,7 +31,7 @@ pub struct Difference {
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The difference with all seeds and is not on the list.
+    /// Differences that all seeds show and that are not on the list.
     pub differences: Vec<Difference>,
     /// The entries of the list that the case shows.
     pub deliberate: Vec<usize>,

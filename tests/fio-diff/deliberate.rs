@@ -159,8 +159,8 @@ fn least_sizes(section: &Section) -> [u64; 3] {
     std::array::from_fn(|dir| sizes[dir.min(sizes.len() - 1)])
 }
 
-/// Whether the blocks of a direction that a job uses begin further apart than the smallest ones of all
-/// directions, of which fio draws one.
+/// Whether blocks of a direction that a job uses begin further apart than the smallest block of all
+/// directions, in units of which fio draws.
 fn draws_beyond(section: &Section) -> bool {
     let rw = section.get("rw").unwrap_or("read");
     let uses = match rw {
@@ -174,7 +174,7 @@ fn draws_beyond(section: &Section) -> bool {
     (0..3).any(|dir| uses[dir] && align.unwrap_or(least[dir]) > smallest)
 }
 
-/// The section that a feature of a clone is of.
+/// The section of a clone's feature.
 fn section_of<'a>(case: &'a Case, found: &Difference) -> Option<&'a Section> {
     let (number, _) = found.feature.split_once('.')?;
     case.sections.get(number.parse::<usize>().ok()?)

@@ -37,7 +37,7 @@ struct Setting {
     limit: Option<u64>,
 }
 
-/// What the lengths of a section, in units, divide.
+/// A common multiple of the lengths of a section, in units.
 const MULTIPLE: u64 = 12;
 
 /// The case of a seed.
@@ -79,7 +79,7 @@ pub fn draw(seed: u64) -> Case {
     Case { geometry, sections }
 }
 
-/// Jobs that are reported, issue I/O or end together.
+/// Has jobs be reported, issue I/O or end together.
 fn together(draw: &mut Draw, setting: Setting, sections: &mut Vec<Section>) {
     if let [only] = &mut sections[..] {
         if only.clones() > 1 && draw.in_percent(30) {
@@ -178,8 +178,8 @@ fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
         None => lengths(draw, setting, section),
     }
     if rw.contains("trim") && !setting.zbd {
-        // fio's engine `null`, which does them, has no file whose size fio could take: its files are as
-        // long as this, which all lengths divide, so that no block reaches beyond.
+        // fio's engine `null`, which does these trims, has no file with a size: its files are as long as
+        // `size`, a multiple of all lengths, so that no block reaches beyond the end.
         let step = setting.unit * MULTIPLE;
         section.set("size", step * draw.between(1, setting.geometry.size / step));
     } else if !setting.zbd && draw.in_percent(15) {

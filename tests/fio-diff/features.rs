@@ -19,7 +19,7 @@ pub enum Feature {
 /// The runtime of jobs that have one, in milliseconds.
 pub const RUNTIME: f64 = 200.0;
 
-/// How a program ends that runs no job of a case, or not all of them.
+/// The end of a program that runs none of the jobs of a case, or not all.
 const REFUSES: &str = "refuses";
 
 /// Features by name.
@@ -63,7 +63,7 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
                 found.insert(prefix + "is ended early", early);
                 continue;
             }
-            // What a job finds in zones that others write at the same time depends on when they do.
+            // What a job finds in zones that others write at the same time depends on timing.
             if !case.shares_zones() {
                 of_clone(&prefix, section, ios, &mut found);
             }

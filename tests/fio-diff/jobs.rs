@@ -56,8 +56,8 @@ fn fio_options(case: &Case, section: &Section) -> String {
     text
 }
 
-/// What does a section's I/O in fio. Discards of a file fail; with zones fio itself does them, and counts
-/// none of their bytes with the engine `io_uring`.
+/// The engine for a section's I/O in fio. Discards of a file fail; with zones fio itself does them, and
+/// counts none of their bytes with the engine `io_uring`.
 pub fn engine(section: &Section) -> &'static str {
     let is_deep = section.get("iodepth").is_some_and(|depth| depth != "1");
     match section.trims() {

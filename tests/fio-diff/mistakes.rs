@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{ScopedJoinHandle, scope};
 use zonal_fio::mistake::Mistake;
 
-/// Tries each mistake on cases, of which it is known what fio does with each of their seeds, and that Zonal
-/// does the same, several mistakes at a time. Prints what shows each, and returns how many were not found.
+/// Tries each mistake, several at a time, on cases with their seeds and with what fio does, which Zonal is
+/// known to do as well. Prints what shows each mistake, and returns how many were not found.
 ///
 /// # Errors
 /// A program cannot be run.
@@ -44,7 +44,7 @@ pub fn not_found(
     Ok(tried.iter().filter(|(_, shown)| shown.is_none()).count())
 }
 
-/// The first case that shows a mistake, and by what.
+/// The first case that shows a mistake, and the feature that does.
 fn first_to_show(
     programs: &Programs,
     mistake: Mistake,

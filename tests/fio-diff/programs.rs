@@ -99,7 +99,7 @@ fn scratch() -> Result<tempfile::TempDir> {
 }
 
 /// A command that is ended after this many seconds. The processes of fio's jobs have sessions of their
-/// own, which signals do not reach: those that go on are ended by their limit of processor time.
+/// own, which the signal does not reach: a limit of CPU time ends them.
 fn timed(program: &Path, seconds: u32) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=2", &seconds.to_string(), "prlimit", &format!("--cpu={seconds}")]);

@@ -63,7 +63,7 @@ pub fn send_with(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> i
     Ok(())
 }
 
-/// A part of a huge page that there most likely is not.
+/// Memory of a huge page that most likely does not exist.
 pub fn huge_memory() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
     let file = memfd_create("huge", flags)?;
@@ -78,7 +78,7 @@ pub fn memory(len: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// An eventfd with room for nothing, which blocks.
+/// An eventfd whose counter is full, so that writes to it block.
 pub fn full_event() -> io::Result<OwnedFd> {
     let event = eventfd(0, EventfdFlags::CLOEXEC)?;
     rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes())?;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How long an answer is waited for.
+/// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Requests of vhost-user.
@@ -38,7 +38,7 @@ const SIZE: u32 = 64;
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 
-/// Where a server has its only device.
+/// Where a server exports its only device.
 #[derive(Clone, Debug)]
 pub struct SingleVictim {
     pub vhost_user: PathBuf,
@@ -51,14 +51,14 @@ pub struct SingleVictim {
     pub zone_size: u64,
 }
 
-/// What attackers hold on to until the hoard is dropped.
+/// Files that attackers keep open until the hoard is dropped.
 #[derive(Default)]
 pub struct SingleHoard(Vec<File>);
 
 /// An attack: one round of it. The server may refuse, close or not answer.
 pub type SingleAttack = fn(&SingleVictim, &mut SingleHoard) -> io::Result<()>;
 
-/// All attacks, by name. Those on files or a block device that there is not do nothing.
+/// All attacks, by name. Those on files or on a block device do nothing if the server has none.
 pub const SINGLE_ATTACKS: [(&str, SingleAttack); 11] = [
     ("virtio: garbage", garbage),
     ("virtio: its own end in half a message", hidden_end),
@@ -96,7 +96,7 @@ impl Monitor {
         send_with(&self.0, &[&header, body].concat(), fds)
     }
 
-    /// The answer to a request that is a number.
+    /// The answer to a request, which is a number.
     fn number(&mut self, request: u32) -> io::Result<u64> {
         self.send(request, &[], &[])?;
         let mut reply = [0; 20];
@@ -126,7 +126,7 @@ impl Monitor {
     }
 }
 
-/// Whether a monitor is served that behaves.
+/// Whether a well-behaved monitor is served.
 pub fn is_served(victim: &SingleVictim) -> bool {
     Monitor::connect(victim).and_then(|mut monitor| monitor.wait()).is_ok()
 }

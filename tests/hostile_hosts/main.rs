@@ -164,7 +164,7 @@ fn clients_of_shared_exports_disturb_nobody() {
         }
         hoard = LocalHoard::default();
     }
-    // What hides its own end has the virtual machine for a while.
+    // A client that hides its own end keeps the virtual machine for a while.
     let served = || wait_until("a monitor is served", || local::is_served(&victim));
     served();
     leaves_no_mappings(&server, || {
@@ -191,7 +191,7 @@ fn clients_of_single_exports_disturb_nobody() {
     });
 }
 
-/// Repeats an attack with parts of huge pages.
+/// Repeats an attack with parts of huge pages, and fails if mappings remain.
 #[track_caller]
 fn leaves_no_mappings(server: &Server, mut attack: impl FnMut()) {
     let mappings = server.idle_usage().mappings;

@@ -21,11 +21,11 @@ pub struct Server {
     out: BufReader<ChildStdout>,
     pub target: Target,
     dir: TempDir,
-    /// Where it has mounted files.
+    /// Where it has mounted the zones as files.
     files: Option<PathBuf>,
 }
 
-/// The exports to serve that the machine may not have, or not for this user.
+/// The exports to serve among those that this machine, or this user, may not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Privileged {
     /// Files, with /dev/fuse.
@@ -107,7 +107,7 @@ impl Server {
         (server, victim)
     }
 
-    /// The next lines, of which it prints one for each export.
+    /// The next lines of its output, one for each export.
     fn places(&mut self, count: usize) -> Vec<String> {
         let next = |_| {
             let mut line = String::new();

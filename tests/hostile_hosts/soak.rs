@@ -1,13 +1,13 @@
 //! Honest hosts that write, read back and verify, alone and beside every attack on every export, in turns.
 //!
-//! 20 seconds, which look for errors and growth, without the exports that need privileges. For half an
-//! hour, with all, which looks at latency too, on a machine without other work:
+//! By default it takes 20 seconds, looks for errors and growth, and leaves out the exports that need
+//! privileges. With all exports for half an hour, with latency, on a machine without other work:
 //!
 //! ```text
 //! ZONAL_SOAK_SECONDS=1800 cargo test --release --features fuse --test hostile_hosts soak -- --nocapture
 //! ```
 //!
-//! `ZONAL_SOAK_WITHOUT=fuse,ublk` leaves out what the machine does not have.
+//! `ZONAL_SOAK_WITHOUT=fuse,ublk` leaves out exports that the machine does not have.
 use crate::hostile::Answers;
 use crate::hostile::attacks::{ATTACKS, Hoard, Victim};
 use crate::hostile::local::{LOCAL_ATTACKS, LocalHoard, LocalVictim};
@@ -25,7 +25,7 @@ const ATTACKED: &str = "null:zones=16,zone_size=256M,lba=4096,max_open=4";
 const LATENCY_COUNTS: Duration = Duration::from_secs(60);
 /// Between two attacks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Each is a quarter without attacks, where latency counts, and the rest with them.
+/// Where latency counts, a quarter of each turn is without attacks.
 const TURNS: u32 = 3;
 /// How much more memory a server may use after the last turn than after the first.
 const MAX_GROWTH_KIB: u64 = 16 << 10;
@@ -62,7 +62,7 @@ impl Job {
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let job = &json["jobs"][0];
         let number = |value: &Value| value.as_u64().expect("a number");
-        // On a crowded machine a short run may have verified nothing yet: there are no percentiles of reads.
+        // On a busy machine a short run may have verified nothing: then there are no percentiles of reads.
         let p99 = |dir: &str| match number(&job[dir]["total_ios"]) {
             0 => 0,
             _ => number(&job[dir]["clat_ns"]["percentile"]["99.000000"]),
@@ -77,13 +77,13 @@ impl Job {
     }
 }
 
-/// The servers: one with the exports that several devices can have, one with those of a single device.
+/// A server with the exports that several devices can have, and one with the exports of a single device.
 struct Servers {
     shared: (Server, Victim, LocalVictim),
     single: (Server, SingleVictim),
 }
 
-/// What has been attacked, and answered.
+/// Counts of attacks and of the answers to them.
 #[derive(Debug, Default)]
 struct Attacked {
     rounds: usize,
@@ -128,7 +128,7 @@ impl Servers {
     }
 }
 
-/// The exports that need privileges: those that were not left out.
+/// The exports that need privileges, without those that were left out.
 fn privileged(long: bool) -> Privileged {
     let without = std::env::var("ZONAL_SOAK_WITHOUT").unwrap_or_default();
     let mut exports = Privileged { files: long, block: long };
@@ -195,7 +195,7 @@ fn soak_with_honest_hosts_beside_hostile_ones() {
     }
 }
 
-/// Fails if a server uses more at last than at first.
+/// Fails if a server uses more after the last turn than after the first.
 #[track_caller]
 fn assert_flat(first: Usage, last: Usage) {
     let grown = last.resident_kib.saturating_sub(first.resident_kib);
@@ -209,7 +209,7 @@ fn assert_flat(first: Usage, last: Usage) {
     }
 }
 
-/// The middle one: work of others on the machine falls into one turn more than another.
+/// The median: other work on the machine affects turns differently.
 fn median(values: impl Iterator<Item = u64>) -> u64 {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();

@@ -116,7 +116,7 @@ pub fn outputs(text: &str) -> Vec<Fault> {
     })
 }
 
-/// Whether a line calls this, and not something whose name ends like it.
+/// Whether a line contains this call, and not one of a longer name.
 fn has_call(line: &str, call: &str) -> bool {
     line.match_indices(call).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric()))
 }

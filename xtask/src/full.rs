@@ -28,7 +28,7 @@ const PACKAGES: &str = "packaging/build target/full/packages && \
                         tests/packages/run target/full/packages && \
                         tests/packages/image target/full/packages";
 
-/// With the variable `ZONAL_SOAK_WITHOUT=ublk`, or `fuse`, without what the machine does not have.
+/// `ZONAL_SOAK_WITHOUT=ublk`, or `fuse`, leaves out an export that the machine does not have.
 const SOAK: &str =
     "cargo test --release --locked --features fuse --test hostile_hosts soak -- --nocapture";
 

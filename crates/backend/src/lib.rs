@@ -1,4 +1,4 @@
-//! The ways to storage: [`Stack`], a device with its block layer, and below it block devices and NVMe
+//! Access to storage: [`Stack`], a device with its block layer, and below it block devices and NVMe
 //! namespaces of this machine, image files, and NVMe/TCP targets.
 //!
 //! ```text

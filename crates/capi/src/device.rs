@@ -124,7 +124,7 @@ pub struct zonal_info {
     pub zone_sectors: c_uint,
     /// Bytes of a logical block: I/O is aligned to it.
     pub lblock_size: c_uint,
-    /// Bytes of a physical block; those of a logical block.
+    /// Bytes of a physical block: the unit of writes to sequential zones.
     pub pblock_size: c_uint,
     /// Zones; 0 on a device without.
     pub nr_zones: c_uint,

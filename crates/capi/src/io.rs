@@ -43,7 +43,7 @@ pub unsafe extern "C" fn zonal_pread(
 }
 
 /// Writes `count` bytes at `offset`, as pwrite(2): in a sequential zone at its write pointer, or
-/// behind writes that are in flight. Returns `count`, or -1. What was written is durable after
+/// after writes that are in flight. Returns `count`, or -1. What was written is durable after
 /// `zonal_fsync`.
 ///
 /// # Safety

@@ -150,7 +150,7 @@ pub extern "C" fn zonal_server_wait(server: c_int) -> c_int {
     })
 }
 
-/// How long a server may take to end, as by default `zonal serve`.
+/// How long a server may take to end, as in `zonal serve` by default.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Ends a server, once I/O in flight has completed, and closes its device. Returns 0, or -1 with

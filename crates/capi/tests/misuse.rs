@@ -1,4 +1,5 @@
-//! Mistakes that a C program can make: each is an error number and a sentence, and nothing happens to the device.
+//! Mistakes that a C program can make: each gives an error number and a message, and nothing happens to
+//! the device.
 use std::ffi::{CStr, CString, c_int};
 use std::ptr::{null, null_mut};
 use zonal_capi::device::{zonal_close, zonal_get_info, zonal_info, zonal_open, zonal_open_with};

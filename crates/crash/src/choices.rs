@@ -1,5 +1,5 @@
-//! The possible fates of each thing that was not durable when the power failed, and the effects of a
-//! choice among them.
+//! The possible outcomes for everything that was not durable when the power failed, and the effects of
+//! a choice among them.
 use crate::drive::{Drive, Effect, InFlight};
 use crate::outcome::Outcome;
 use crate::state::{Append, State, WriteFate, ZoneFate};

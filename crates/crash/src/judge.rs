@@ -16,7 +16,7 @@ pub struct Case<'a> {
     pub image: &'a Path,
     /// A file with the marks before the loss of power, one a line, if the judge wants it.
     pub marks: &'a Path,
-    /// The data synced.
+    /// The data that were synced.
     pub synced: &'a Synced,
     /// The recording.
     pub log: &'a Log,
@@ -41,7 +41,7 @@ pub trait Judge: Send + Sync {
     /// Whether there was anything to judge, after all states.
     ///
     /// # Errors
-    /// Says what was missing in all states.
+    /// There was nothing to judge: the text says what all states lacked.
     fn conclude(&self) -> Result<(), String> {
         Ok(())
     }

@@ -20,7 +20,7 @@ pub enum Outcome {
 /// An event with what is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayStep {
-    /// A command was started, which will end so.
+    /// A command was started, which ends with this outcome.
     Started(u64, Command, Outcome),
     /// A command completed so.
     Ended(u64, Outcome),

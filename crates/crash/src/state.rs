@@ -28,7 +28,7 @@ pub struct State {
     pub writes: BTreeMap<u64, WriteFate>,
 }
 
-/// The remains of a sequential zone.
+/// The state of a sequential zone after a loss of power.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ZoneFate {
     /// Its data end here.
@@ -53,7 +53,7 @@ pub struct Append {
     pub blocks: Option<u64>,
 }
 
-/// The remains of a write outside sequential zones.
+/// The part of a write outside sequential zones that a loss of power left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteFate {
     /// It was lost.

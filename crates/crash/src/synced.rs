@@ -52,7 +52,7 @@ impl SyncMark {
     }
 }
 
-/// The data synced, from mark to mark.
+/// The data that were synced, from mark to mark.
 #[derive(Clone, Debug, Default)]
 struct Marked {
     /// By zone: how many blocks of it. Of a conventional zone, 0.

@@ -1,7 +1,7 @@
 //! The result of checking a state.
 use serde::{Deserialize, Serialize};
 
-/// The finding of a judge.
+/// The result of judging a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Why the state is bad.

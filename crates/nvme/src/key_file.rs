@@ -53,7 +53,7 @@ pub(crate) fn lines_of_words(text: &str) -> impl Iterator<Item = (usize, Vec<&st
 /// Checks the name of a host at the beginning of a line.
 ///
 /// # Errors
-/// The text to show in its place: it may be a secret, which begins with one of `secrets` and must not be.
+/// The text to show for the name. A secret, which begins with one of `secrets`, must not be shown.
 pub(crate) fn check_host<'a>(name: &'a str, secrets: &[&str]) -> Result<(), &'a str> {
     if name.starts_with("nqn.") && name.len() <= 223 {
         return Ok(());

@@ -83,7 +83,7 @@ pub trait Admission {
     fn authenticated(&mut self) -> Result<(), Refusal>;
 }
 
-/// The state of a connection.
+/// The identity of a connection's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueIdentity {
     /// The name that the host gave.
@@ -206,7 +206,7 @@ impl<A: Admission> Session<A> {
         }
     }
 
-    /// The decisions of the server about its hosts.
+    /// The server's decisions about its hosts.
     pub fn admission_mut(&mut self) -> &mut A {
         &mut self.admission
     }
@@ -303,7 +303,7 @@ impl<A: Admission> Session<A> {
             connected = self.queue.is_none();
             requested += command.data_for_host();
             self.start(now, command)?;
-            // At once, so that the next command waits if there is too much to send.
+            // Immediately, so that the next command waits if there is too much to send.
             self.respond();
             self.note_authentication()?;
         }

@@ -4,7 +4,7 @@ use zonal_blk::{Sector, Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 
 const CONVENTIONAL: u8 = 1;
 const SEQUENTIAL_REQUIRED: u8 = 2;
-/// Open or closed (`BLK_ZONE_COND_ACTIVE`, Linux 6.19), in reports from the kernel's memory.
+/// Open or closed (`BLK_ZONE_COND_ACTIVE`, Linux 6.19), in reports from the kernel's cache.
 const ACTIVE: u8 = 0xff;
 
 /// `struct blk_zone`.
@@ -51,8 +51,8 @@ impl From<&Zone> for BlkZone {
 }
 
 impl BlkZone {
-    /// The zone, one of which the kernel says only that it is active as closed; `None` if the descriptor contradicts itself, or the zone is of a type that is not
-    /// supported, such as sequential write preferred.
+    /// The zone. One that the kernel reports only as active is taken as closed. `None` if the descriptor
+    /// contradicts itself, or the zone is of a type that is not supported, such as sequential write preferred.
     pub fn zone(&self) -> Option<Zone> {
         let kind = match self.kind {
             CONVENTIONAL => ZoneKind::Conventional,

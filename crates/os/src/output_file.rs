@@ -28,8 +28,8 @@ pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses what is there already and would keep the program waiting for its other end, for files that are
-/// opened in another way.
+/// Refuses a path whose open would wait for another process, for files that are not opened with
+/// [`create`].
 ///
 /// # Errors
 /// It is a FIFO or a socket.

@@ -212,7 +212,7 @@ pub struct CommandFault {
     pub on_abort: AbortBehaviour,
 }
 
-/// The treatment of a command that is aborted.
+/// How the device treats a command that is aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbortBehaviour {

@@ -1,4 +1,4 @@
-//! The means of hostile virtual machines: memory, descriptors to send, and an input that says what they do.
+//! The parts of hostile virtual machines: memory, descriptors to send, and an input that says what they do.
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};

@@ -41,7 +41,7 @@ pub fn check(args: &RunArgs, clock: ClockKind) -> Result<()> {
 
 /// The views of the devices.
 pub struct Shown {
-    /// The recorder.
+    /// The recording of the run.
     pub recording: Option<ViewRecording>,
     page: Option<WebServer>,
     #[cfg(feature = "top")]

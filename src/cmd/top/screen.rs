@@ -96,7 +96,7 @@ pub enum Prompt {
     Fault(String),
 }
 
-/// The request of a key beyond the screen.
+/// The request of a key that the screen does not handle itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.

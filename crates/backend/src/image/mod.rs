@@ -94,7 +94,7 @@ fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
 /// Returns its superblock.
 ///
 /// # Errors
-/// The error in the profile or the file. An incomplete file is removed.
+/// The profile is unsuitable or the file cannot be written. An incomplete file is removed.
 pub fn create(path: &Path, profile: Profile, checksums: bool) -> Result<Superblock, OpenError> {
     let superblock = new_superblock(profile)?;
     write_new(path, Superblock { checksums, ..superblock }, &mut |_, _| Ok(()))
@@ -105,7 +105,7 @@ pub fn create(path: &Path, profile: Profile, checksums: bool) -> Result<Superblo
 /// that it returns ends the creation.
 ///
 /// # Errors
-/// The error in the profile or the file. An incomplete file is removed.
+/// The profile is unsuitable or the file cannot be written. An incomplete file is removed.
 pub fn create_preallocated(
     path: &Path,
     profile: Profile,

@@ -55,7 +55,7 @@ impl BlockCommands {
 }
 
 /// Whether a zone, as a failed write of `range` left it, does not allow that write. A medium that
-/// fails leaves the write pointer at the start of the write or behind what was written.
+/// fails leaves the write pointer at the start of the write or after what was written.
 fn forbids(zone: &Zone, range: &RangeInclusive<Sector>) -> bool {
     let is_gone = matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline);
     zone.kind == ZoneKind::SequentialRequired && (is_gone || !range.contains(&zone.wp))
@@ -149,12 +149,12 @@ const OPEN_ZONE: libc::Ioctl = 0x4010_1286;
 const CLOSE_ZONE: libc::Ioctl = 0x4010_1287;
 const FINISH_ZONE: libc::Ioctl = 0x4010_1288;
 
-/// Which report is asked for.
+/// The source of a zone report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReportKind {
-    /// What the device says (`BLKREPORTZONE`).
+    /// The device (`BLKREPORTZONE`).
     Device,
-    /// What the kernel knows (`BLKREPORTZONEV2` with `BLK_ZONE_REP_CACHED`).
+    /// The kernel's cache (`BLKREPORTZONEV2` with `BLK_ZONE_REP_CACHED`).
     Cached,
 }
 
@@ -188,15 +188,15 @@ fn report(file: &File, kind: ReportKind, first: Sector, max: u32) -> io::Result<
     Ok(zones.chunks_exact(size_of::<BlkZone>()).take(count).map(zone).collect())
 }
 
-/// Reports from the kernel's memory, where there are any: since Linux 6.19.
+/// Zone reports from the kernel's cache, which exists since Linux 6.19.
 #[derive(Debug, Default)]
 pub(super) struct CachedReports {
-    /// The kernel has none, or not of this device.
+    /// The kernel has no cache, or none for this device: it is not asked again.
     missing: AtomicBool,
 }
 
 impl CachedReports {
-    /// Up to `max` zones from `first` on, as the kernel knows them, else from the device.
+    /// Up to `max` zones from `first` on, from the kernel's cache if there is one, otherwise from the device.
     ///
     /// # Errors
     /// The errors of the ioctl.
@@ -271,7 +271,7 @@ mod tests {
             for _ in 0..2 {
                 assert_eq!(reports.report_by(report).expect("a report")[0].wp, wp);
             }
-            assert_eq!(asked.take(), expected, "only once in vain");
+            assert_eq!(asked.take(), expected, "the cache is tried once");
         }
     }
 

@@ -18,7 +18,7 @@ struct InFlight {
     request: Box<Request>,
     /// The data, where they are not in one buffer in memory that the kernel can be pointed to.
     bounce: Option<Buf>,
-    /// The kernel now has the flush that goes before the request.
+    /// The flush that precedes the request is in flight.
     preflush: bool,
     /// How far the transfer of an external buffer is.
     chain: Option<Chain>,

@@ -44,8 +44,8 @@ impl Attributes<'_> {
         found.parse().map_err(|_| LimitsError::Value { path, found, expected: "a number" })
     }
 
-    /// What writes to zones are aligned to, in bytes; 0, for a block, where the kernel does not tell,
-    /// before Linux 5.12.
+    /// The alignment of writes to zones in bytes; 0, which means a block, before Linux 5.12, which does
+    /// not have the attribute.
     fn write_granularity(&self) -> Result<u32, LimitsError> {
         match self.number("queue/zone_write_granularity") {
             Err(LimitsError::Read(_, error)) if error.kind() == io::ErrorKind::NotFound => Ok(0),

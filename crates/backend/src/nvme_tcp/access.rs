@@ -18,7 +18,7 @@ impl Default for Access {
 }
 
 impl Access {
-    /// The contents of the log; `None` if there is none.
+    /// Sets the state that the log contains; `None` if there is no log.
     pub fn set(&self, state: Option<AnaState>) {
         self.0.store(state.map_or(NOT_REPORTED, |state| state as u8), Ordering::Release);
     }

@@ -121,7 +121,7 @@ impl PathConnections {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Becomes readable when the keep-alive thread is to look at the connections.
+    /// Readable when the keep-alive thread has to check the connections.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

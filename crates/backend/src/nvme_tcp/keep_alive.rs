@@ -29,7 +29,7 @@ use zonal_os::Notify;
 /// The paths of a namespace; `None` if there is one only.
 pub(super) type Siblings = Arc<Mutex<Option<Vec<Weak<dyn Path>>>>>;
 
-/// The facts that a path has to have, each time that it is connected.
+/// The properties that a path must have each time it connects.
 pub(super) struct PathConfig {
     pub address: Address,
     pub head: Arc<NamespaceHead>,

@@ -8,7 +8,7 @@ use zonal_nvme::ns::NamespaceInfo;
 /// The longest zone report to request, in bytes.
 const MAX_REPORT: usize = 256 << 10;
 
-/// The facts about its namespace that a zone report needs.
+/// The properties of a namespace that a zone report needs.
 pub(super) struct Reported<'a> {
     pub info: &'a NamespaceInfo,
     pub limits: &'a Limits,

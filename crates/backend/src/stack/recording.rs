@@ -28,8 +28,8 @@ impl Recording {
         RecordingError { file: self.log.clone(), source }
     }
 
-    /// Creates the file, in which what follows is recorded. Before, a run that is refused leaves none
-    /// behind, and one from an earlier run as it is.
+    /// Creates the file and starts to record. A run that is refused before makes no file, and leaves one
+    /// from an earlier run as it is.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -45,7 +45,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Whether there is nothing in it.
+    /// Whether it has no events.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty()

@@ -10,7 +10,7 @@ const MAGIC: [u8; 8] = *b"ZONALCRL";
 /// Longest header.
 const MAX: u32 = 256 << 20;
 
-/// The facts about a recording.
+/// The properties of a recording and its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The device, as its user named it.

@@ -48,7 +48,7 @@ impl Log {
         Ok(Log { file, header, frames_at, index: Arc::default() })
     }
 
-    /// The facts about the recording.
+    /// The properties of the recording.
     pub fn header(&self) -> &Header {
         &self.header
     }

@@ -74,7 +74,7 @@ impl Writer {
         }
     }
 
-    /// Whether the thread has everything.
+    /// Whether everything was handed to the thread.
     #[cfg(test)]
     pub(crate) fn is_flushed(&self) -> bool {
         batch(&self.batch).is_empty()

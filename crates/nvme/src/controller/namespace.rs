@@ -68,13 +68,13 @@ impl Namespace {
     /// A namespace on a queue. `uuid` identifies it for ever.
     ///
     /// # Errors
-    /// A device that the ZNS Command Set cannot describe.
+    /// The ZNS Command Set cannot describe the device.
     pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, NamespaceError> {
         let limits = queue.limits();
         let zones = if limits.nr_zones > 0 { check_zones(&queue)? } else { Vec::new() };
         let failed_zones = zones.iter().filter(|zone| is_failed(zone));
         let failed_zones = failed_zones.map(|zone| limits.zone_of(zone.start)).collect();
-        // ZNS has no granularity of writes but the block.
+        // ZNS has no write granularity other than the block.
         let shift = limits.zone_write_granularity().trailing_zeros() - SECTOR_SHIFT;
         let failed_zones = Mutex::new(failed_zones);
         Ok(Namespace { queue, uuid, shift, offline: None, marks: None, failed_zones })
@@ -97,8 +97,8 @@ impl Namespace {
         self.failed_zones.lock().expect("failed zones lock").insert(zone)
     }
 
-    /// Looks whether a zone that was changed without a command is read-only or offline: its hosts are told
-    /// of the change.
+    /// Updates whether a zone that was changed without a command is read-only or offline. The caller
+    /// reports the change to hosts.
     pub(super) fn look_at(&self, zone: ZoneNo) {
         let start = self.to_blocks(self.limits().zone_start(zone));
         let is_failed = self.report_zone(start).as_ref().is_some_and(is_failed);

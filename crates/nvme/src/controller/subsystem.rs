@@ -128,7 +128,7 @@ impl Subsystem {
     /// Adds a namespace. Hosts get an event.
     ///
     /// # Errors
-    /// The error in the identifier.
+    /// The identifier is out of range or in use.
     pub fn add(&self, nsid: u32, namespace: Arc<Namespace>) -> Result<(), AddNamespaceError> {
         let mut state = self.state();
         if !(1..=MAX_NAMESPACES).contains(&nsid) {
@@ -168,8 +168,8 @@ impl Subsystem {
         }
     }
 
-    /// Somebody has made a zone read-only or offline, or usable again: reports it to hosts, whose commands
-    /// will not be told another time.
+    /// A zone was made read-only or offline, or usable again, without a command. Reports it to hosts, so
+    /// that no failed command does so again.
     pub fn condition_changed(&self, nsid: u32, zone: ZoneNo) {
         let namespace = self.state().namespaces.get(&nsid).cloned();
         namespace.iter().for_each(|namespace| namespace.look_at(zone));

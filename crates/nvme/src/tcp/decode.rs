@@ -108,7 +108,7 @@ impl Decoder {
     /// `input` is then empty.
     ///
     /// # Errors
-    /// The error in the PDU. The connection cannot go on.
+    /// The PDU is invalid. The connection cannot go on.
     pub fn decode(&mut self, input: &mut &[u8]) -> Result<Option<Pdu>, PduError> {
         if self.partial.is_none() {
             let Some((pdu, _)) = self.header(input)? else { return Ok(None) };
@@ -126,7 +126,7 @@ impl Decoder {
     /// [`Decoder::finish`], also for a PDU without data.
     ///
     /// # Errors
-    /// The error in the PDU. The connection cannot go on.
+    /// The PDU is invalid. The connection cannot go on.
     ///
     /// # Panics
     /// If the PDU before is not finished.

@@ -1,4 +1,5 @@
-//! Structures that PCIe adds: commands that create queues in memory, and properties of memory-mapped controllers.
+//! Structures that PCIe adds: commands that create queues in memory, and properties of memory-mapped
+//! controllers.
 use super::{Sgl, Sqe, U16, U64, command};
 use zerocopy::IntoBytes;
 

@@ -32,7 +32,7 @@ pub struct TlsStream {
     ssl: SslStream<Transport>,
     /// Bytes of the record to be sent, gathered.
     record: Vec<u8>,
-    /// Data that have arrived were not read to the end.
+    /// Data have arrived that were not read yet.
     more: bool,
     /// OpenSSL has something to send that is no data.
     wants_write: bool,

@@ -38,11 +38,11 @@ pub enum Command {
         /// How.
         change: ZoneChange,
     },
-    /// Loses a head of a disk.
+    /// Depopulates a head of a disk.
     Depopulate {
         /// The head, from 0.
         head: u32,
-        /// What becomes of its zones.
+        /// The change of its zones.
         change: ZoneChange,
     },
     /// Shows the fault rules, with the number of commands that each has applied to.
@@ -148,7 +148,7 @@ impl Command {
     /// Parses a command.
     ///
     /// # Errors
-    /// The text found, and what was expected.
+    /// Says what was found and what was expected.
     pub fn parse(words: &[String]) -> Result<Self, CommandError> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let wrong = |command, expected| {

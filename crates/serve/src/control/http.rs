@@ -32,7 +32,7 @@ use tokio::time::{sleep, timeout};
 /// How long nothing is accepted after an error.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The resources that clients may take of a server.
+/// Limits to the resources that clients of a server may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Connections at a time.
@@ -59,7 +59,7 @@ impl Default for Limits {
     }
 }
 
-/// The answer of a path.
+/// The answer to a request.
 pub(crate) struct Page {
     /// Its media type.
     pub content_type: &'static str,
@@ -169,7 +169,7 @@ struct Site {
     routes: Vec<Route>,
     browsing: Browsing,
     limits: Limits,
-    /// Whoever makes a page holds its permit.
+    /// A thread that makes a page holds a permit.
     answering: Arc<Semaphore>,
 }
 

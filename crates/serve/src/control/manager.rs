@@ -256,7 +256,7 @@ impl ManagedDevice {
         seen.map(|()| json!(count)).map_err(|status| status.to_string())
     }
 
-    /// Loses a head of a disk: changes the condition of the zones on its surface.
+    /// Depopulates a head of a disk: changes the condition of the zones on its surface.
     fn depopulate(&self, head: u32, change: ZoneChange) -> Result<Value, String> {
         let heads = self.device.heads();
         if heads == 0 {

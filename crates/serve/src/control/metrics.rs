@@ -70,7 +70,7 @@ const MODEL_LATE: (&str, &str, &str) = (
 const MODEL_LATENESS: (&str, &str, &str) = (
     "zonal_model_lateness_seconds_total",
     "counter",
-    "By how much the commands of the device's model completed after they were due, all together.",
+    "Total time by which the commands of the device's model completed after they were due.",
 );
 const FAULTS: (&str, &str, &str) =
     ("zonal_fault_hits_total", "counter", "Requests that a fault rule applied to.");

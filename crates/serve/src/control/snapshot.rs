@@ -1,4 +1,4 @@
-//! Facts on a metrics page that a device may be slow to give: its zones and events.
+//! Values of a metrics page that a device may be slow to report: its zones and events.
 //!
 //! A thread asks the device, one at a time. A page waits for the answer up to [`PATIENCE`] and has
 //! the last one otherwise; while the thread still waits, later pages have that immediately.

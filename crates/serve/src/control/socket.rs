@@ -139,7 +139,7 @@ fn reply(stream: &mut UnixStream, response: &Value) -> io::Result<()> {
 /// Executes a request, which is JSON.
 ///
 /// # Errors
-/// The error in it, or why it was refused.
+/// The request is malformed or was refused.
 pub(crate) fn execute(line: &str, manager: &DeviceManager) -> Result<Value, String> {
     const EXPECTED: &str = r#"expected {"device":1,"command":["status"]}"#;
     let request: Value =

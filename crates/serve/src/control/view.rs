@@ -14,7 +14,8 @@ const MAX_PLUGS: usize = 64;
 /// Zones of a report: so few stay in a processor's cache.
 const REPORTED: usize = 4096;
 
-/// The part of the zones that a client wants to see: `cells` cells of `per_cell` zones each, from `first` on.
+/// The part of the zones that a client wants to see: `cells` cells of `per_cell` zones each, from `first`
+/// on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapRange {
     /// The first zone.

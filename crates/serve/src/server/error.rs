@@ -35,10 +35,10 @@ pub enum ServeError {
     /// The log of a device cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// There is no thread to stop the server on.
+    /// The thread that stops the server cannot be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
-    /// Exports still have I/O in flight after this time.
+    /// The exports have not ended within this time.
     #[error("I/O is still in flight after {} s", .0.as_secs_f64())]
     Busy(Duration),
     /// An export failed while it was served.

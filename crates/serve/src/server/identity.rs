@@ -1,5 +1,5 @@
-//! The identities of a served subsystem and its namespaces: to a host, two servers with equal identities are two
-//! paths to the same data.
+//! The identities of a served subsystem and its namespaces: to a host, two servers with equal identities
+//! are two paths to the same data.
 use super::{NvmeOptions, ServeError, expected};
 use zonal_backend::Stack;
 use zonal_backend::nvme_tcp::NQN_FORM;

@@ -191,7 +191,7 @@ impl Server {
         self
     }
 
-    /// The stopper of the server, which was made before it.
+    /// Has the server stop when a stopper that was made before it says so.
     #[must_use]
     pub fn stopped_by(self, stopping: Stopping) -> Self {
         Server { stopping, ..self }

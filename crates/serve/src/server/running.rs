@@ -26,7 +26,7 @@ pub trait Export: Send {
     }
 }
 
-/// The event that the server waits for.
+/// An event that a server waits for.
 pub enum Event {
     /// It is to stop.
     Stopped,
@@ -55,7 +55,7 @@ pub struct Stopping {
     events: Receiver<Event>,
 }
 
-/// Stops a server that does not exist yet: a signal may come before it.
+/// Makes the [`Stopping`] of a server that does not exist yet: a signal may come before it.
 pub fn stopping() -> Stopping {
     let (sender, events) = channel();
     Stopping { sender, events }
@@ -147,7 +147,7 @@ impl Running {
     /// As [`stop`](Self::stop), or [`ServeError::Busy`] after `limit`.
     pub fn stop_within(self, limit: Duration) -> Result<(), ServeError> {
         let (sender, stopped) = channel();
-        // Without a receiver the limit is over.
+        // There is no receiver after the limit.
         let stop = move || drop(sender.send(self.stop()));
         thread::Builder::new().name("stop".to_owned()).spawn(stop).map_err(ServeError::Thread)?;
         stopped.recv_timeout(limit).unwrap_or(Err(ServeError::Busy(limit)))

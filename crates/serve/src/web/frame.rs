@@ -22,7 +22,7 @@ pub(super) const CONDITIONS: [(ZoneCondition, &str); 8] = [
     (ZoneCondition::Offline, "offline"),
 ];
 
-/// The facts about a device that do not change while it is watched.
+/// The properties of a device that do not change while it is watched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceInfo {
@@ -162,7 +162,7 @@ impl Frame {
     /// Checks what a file may have wrong, of a frame of this device.
     ///
     /// # Errors
-    /// The text found, and what was expected.
+    /// Says what was found and what was expected.
     pub(super) fn check(&self, info: &DeviceInfo) -> Result<(), String> {
         let cells = info.cells();
         let known = |c: char| crate::control::Cell::CONDITIONS.iter().any(|&(known, _)| known == c);

@@ -33,7 +33,7 @@ pub(super) struct Hub {
     started: Instant,
 }
 
-/// The viewers.
+/// A viewer.
 struct Viewer {
     /// Brings it frames.
     task: AbortHandle,
@@ -85,7 +85,7 @@ impl Hub {
             if self.frames.receiver_count() == 0 {
                 self.watch(false);
                 self.sampling.store(false, Ordering::Release);
-                // A viewer that came meanwhile found a task that makes frames.
+                // A viewer that came meanwhile saw that a task makes frames, and started none.
                 let is_seen = self.frames.receiver_count() > 0;
                 if !is_seen || self.sampling.swap(true, Ordering::AcqRel) {
                     return;

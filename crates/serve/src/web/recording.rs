@@ -30,7 +30,7 @@ const MAX_FILE_FRAMES: usize = MAX_DEVICES * MAX_FRAMES;
 const MAX_LINE: u64 = 1 << 20;
 const MAX_FILE: u64 = 512 << 20;
 
-/// The observations of a run.
+/// A recorded run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recording {
     /// The title of the run.
@@ -41,7 +41,7 @@ pub struct Recording {
     pub devices: Vec<RecordedDevice>,
 }
 
-/// The observations of a device.
+/// A recorded device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RecordedDevice {
     /// The device.

@@ -93,7 +93,7 @@ impl Sampler {
         }
     }
 
-    /// The facts that do not change.
+    /// The properties that do not change.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }

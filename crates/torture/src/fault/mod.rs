@@ -75,7 +75,7 @@ pub struct FaultSpec {
     pub on_abort: AbortResponse,
 }
 
-/// The treatment of a command that the layer aborts.
+/// How the device treats a command that the layer aborts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbortResponse {
     /// Completes it without executing it.

@@ -150,7 +150,7 @@ impl Model {
         self.frozen > 0
     }
 
-    /// Takes in the events at the device during a call.
+    /// Processes the events at the device during a call.
     pub(super) fn events(&mut self, log: &mut Log) -> CheckResult {
         let mut parts = log.parts.drain(..);
         for event in log.events.drain(..) {

@@ -5,7 +5,7 @@ use crate::config::Policy;
 use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Op, Prio, Sector, Status, Zone, ZoneCondition, ZoneKind};
 
-/// The layer's knowledge of a write pointer.
+/// A write pointer as the layer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KnownWp {
     Conventional,

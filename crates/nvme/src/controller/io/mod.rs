@@ -83,7 +83,7 @@ struct LongCommand {
     remaining: Remaining,
 }
 
-/// The plan of a command.
+/// How a command is executed.
 enum Submission {
     /// Complete.
     Done(CommandOutput),

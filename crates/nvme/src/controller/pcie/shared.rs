@@ -1,4 +1,4 @@
-//! The state that a function and its workers share: doorbells, mail, and queues that have ended.
+//! The state that a function and its workers share: doorbells, messages, and queues that have ended.
 //!
 //! A worker that is about to sleep says so and then looks for work; a thread that has work for it puts it
 //! there and then looks whether it sleeps. Fences between the two make one of them see the other.
@@ -25,7 +25,7 @@ pub(super) struct FunctionShared {
     doorbells: Box<[Doorbell]>,
     /// A queue is not in guest memory: CSTS.CFS.
     fatal: AtomicBool,
-    /// The queues that have ended without the function knowing yet.
+    /// The queues that have ended, until the function takes note.
     ended: Mutex<Vec<Ended>>,
     waker: OnceLock<Arc<dyn WakeUp>>,
 }

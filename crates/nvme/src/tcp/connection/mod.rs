@@ -38,7 +38,7 @@ pub enum CloseReason {
         fatal: FatalError,
         /// FEI: for a field or parameter the offset of its first byte in the header.
         information: u32,
-        /// The error.
+        /// The rule that was broken.
         what: &'static str,
     },
     /// The peer terminated it.

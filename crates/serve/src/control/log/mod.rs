@@ -38,7 +38,7 @@ pub enum Format {
     Json,
 }
 
-/// The values that are logged, and how.
+/// Which events are logged, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
     /// The form of a line.

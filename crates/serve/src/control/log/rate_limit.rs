@@ -9,7 +9,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// ...are at most this many.
 const BURST: u32 = 100;
 
-/// The counts of lines logged from each place, as the kernel's printk_ratelimited counts it.
+/// Counts the lines logged from each place in the program, as the kernel's printk_ratelimited does.
 #[derive(Default)]
 pub(super) struct RateLimit(HashMap<Identifier, Window>);
 
