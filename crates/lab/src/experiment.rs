@@ -253,7 +253,7 @@ pub fn stats_by_job(
     let mut by_job: BTreeMap<String, IoStats> = BTreeMap::new();
     for FinishedTask { task, outcome, .. } in finished {
         let name = task.job.name.clone();
-        by_job.entry(name).or_insert_with(IoStats::new).merge(&outcome.stats);
+        by_job.entry(name).or_default().merge(&outcome.stats);
     }
     Ok(by_job)
 }

@@ -38,7 +38,7 @@ struct File {
 }
 
 enum Offsets {
-    Linear(Linear),
+    Linear(Box<Linear>),
     Addresses(Box<Addresses>),
 }
 
@@ -75,7 +75,7 @@ impl Files {
             let [offsets, lengths] = [1, 3].map(|purpose| rng(purpose, index));
             let offsets = match varies {
                 true => Offsets::Addresses(Box::new(Addresses::new(job, region, offsets, lengths))),
-                false => Offsets::Linear(Linear::new(job, region, offsets)),
+                false => Offsets::Linear(Box::new(Linear::new(job, region, offsets))),
             };
             File { offsets, size, left: size }
         };

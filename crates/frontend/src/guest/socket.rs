@@ -133,7 +133,7 @@ impl<H: MessageHeader> MessageSocket<H> {
                 self.begun = None;
                 let mut bytes = take(&mut self.received);
                 let body = bytes.split_off(size_of::<H>());
-                let header = H::read_from_bytes(&bytes).ok().expect("a header");
+                let header = H::read_from_bytes(&bytes).expect("a header");
                 return Ok(Some(Message { header, body, fds: take(&mut self.fds) }));
             }
             if !self.receive_part(missing)? {

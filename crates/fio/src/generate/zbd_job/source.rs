@@ -18,7 +18,7 @@ const MAX_MAP: u64 = 1 << 27;
 pub(super) enum Source {
     /// Any zone, each as likely as the others.
     Zones,
-    Linear(Linear),
+    Linear(Box<Linear>),
     Addresses(Box<Addresses>),
 }
 
@@ -35,7 +35,7 @@ impl Source {
             && (job.rw != Rw::Write || region.len() / largest <= MAX_MAPPED_WRITES);
         match job.random && job.rw_modifier <= 1 && !has_map {
             true => Source::Zones,
-            false => Source::Linear(Linear::new(job, region, offsets)),
+            false => Source::Linear(Box::new(Linear::new(job, region, offsets))),
         }
     }
 
