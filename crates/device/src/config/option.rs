@@ -21,7 +21,7 @@ pub enum Unit {
     Percent,
     /// `true` or `false`.
     Flag,
-    /// Zones, as [`Written`](super::written::Written) reads them.
+    /// Zones, as [`WrittenZones`](super::written::WrittenZones) reads them.
     Zones,
     /// Writes before the first command, as [`Prefill`](crate::ssd::Prefill) parses them.
     Fill,
