@@ -65,7 +65,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     },
     Deliberate {
         what: "`job_max_open_zones` counts the zones that the job itself has opened",
-        why: "fio takes off those, too, that an earlier job left open, when they are full or reset: its count \
+        why: "fio also subtracts zones that an earlier job left open, when they are full or reset: its count \
               underflows, and the job opens no more zones",
         covers: |case, found| {
             follows_a_writer(case, "job_max_open_zones") && found.feature != "end"
@@ -89,7 +89,8 @@ pub const DELIBERATE: &[Deliberate] = &[
     },
     Deliberate {
         what: "`zone_reset_threshold` counts what earlier jobs have written",
-        why: "fio counts it only when it is reset: its count underflows, and zones are reset from the start",
+        why: "fio does not count it when it is written, but subtracts it when it is reset: its count \
+              underflows, and zones are reset from the start",
         covers: |case, found| {
             follows_a_writer(case, "zone_reset_threshold") && found.feature != "end"
         },
