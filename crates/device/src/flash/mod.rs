@@ -7,6 +7,7 @@ mod slots;
 mod stream;
 mod trace;
 
+use crate::control::{Estimate, EstimatedLoad};
 pub(crate) use dies::{CODEWORD, DieOp, DieStep, Flash, Suspend};
 pub(crate) use event_queue::{CommandId, Event, EventQueue};
 pub(crate) use port::{Controller, Port, Queues};
@@ -14,6 +15,9 @@ pub(crate) use slots::{Slot, Slots};
 pub(crate) use stream::{Stream, Streams};
 pub use trace::{FlashActivity, FlashEntry, FlashTraceSink};
 use zonal_blk::{Bytes, Nanos};
+
+/// Length of a random read in estimates.
+const READ: u64 = 4096;
 
 /// The flash of a drive.
 #[derive(Clone, Debug)]
@@ -52,6 +56,28 @@ impl Nand {
     /// The unit that a die senses: a page of all planes.
     pub(crate) fn row(&self) -> Bytes {
         Bytes(self.page.0 * u64::from(self.planes))
+    }
+
+    /// Rates of single commands, from a sequential rate and what it follows from, the time of a read in the
+    /// controller and the rate of the link.
+    pub(crate) fn estimates(
+        &self,
+        (rate, from): (Bytes, &str),
+        controller: Nanos,
+        link_rate: Bytes,
+    ) -> Vec<Estimate> {
+        let sequential = |load| Estimate { load, value: rate.0 as f64, from: from.to_owned() };
+        let flash = self.page_read + self.transfer_time + time_of(READ, self.channel_rate);
+        let read = controller + flash + time_of(READ, link_rate);
+        vec![
+            sequential(EstimatedLoad::SequentialAtStart),
+            sequential(EstimatedLoad::SequentialAtEnd),
+            Estimate {
+                load: EstimatedLoad::RandomReads,
+                value: 1e9 / read.0 as f64,
+                from: "controller, page read and two transfers".to_owned(),
+            },
+        ]
     }
 
     /// Bytes that a drive reads ahead of a stream on `dies` dies at most: a row of each.

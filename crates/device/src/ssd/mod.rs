@@ -30,10 +30,10 @@ mod units;
 
 use crate::config::ConfigError;
 use crate::control::{
-    CommandObserver, DeviceControl, DeviceStats, Estimate, EstimatedLoad, Lateness, Level,
-    MediumAccess, TranslationStats,
+    CommandObserver, DeviceControl, DeviceStats, Estimate, Lateness, Level, MediumAccess,
+    TranslationStats,
 };
-use crate::flash::{FlashTraceSink, Port, time_of};
+use crate::flash::{FlashTraceSink, Port};
 use crate::quantity::{format_percent, format_rate, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 pub(crate) use config::KIND;
@@ -106,9 +106,6 @@ impl Device for SsdDevice {
     }
 }
 
-/// Size of a random read, in bytes.
-const READ: u64 = 4096;
-
 impl DeviceControl for SsdDevice {
     fn lateness(&self) -> Option<Lateness> {
         Some(self.port.with(|drive| drive.lateness()))
@@ -176,20 +173,8 @@ impl DeviceControl for SsdDevice {
 
     fn estimates(&self) -> Vec<Estimate> {
         let config = &self.config;
-        let (rate, from) = config.sequential_rate();
-        let all = |load| Estimate { load, value: rate.0 as f64, from: from.to_owned() };
-        let flash = config.page_read + config.transfer_time + time_of(READ, config.channel_rate);
-        let read = config.read_time + config.latency + flash + config.send_time;
-        let read = read + time_of(READ, config.link_rate);
-        vec![
-            all(EstimatedLoad::SequentialAtStart),
-            all(EstimatedLoad::SequentialAtEnd),
-            Estimate {
-                load: EstimatedLoad::RandomReads,
-                value: 1e9 / read.0 as f64,
-                from: "controller, page read and two transfers".to_owned(),
-            },
-        ]
+        let controller = config.read_time + config.latency + config.send_time;
+        config.nand().estimates(config.sequential_rate(), controller, config.link_rate)
     }
 
     fn medium(&self) -> Option<&dyn MediumAccess> {

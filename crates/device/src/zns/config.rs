@@ -131,7 +131,7 @@ impl ZnsConfig {
 
     /// The unit that a die programs: a page of each bit of a cell, in all planes.
     pub fn unit(&self) -> Bytes {
-        Bytes(u64::from(self.planes) * u64::from(self.cell_pages) * self.page.0)
+        self.nand().unit()
     }
 
     /// The flash.

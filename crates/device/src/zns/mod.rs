@@ -27,10 +27,8 @@ mod resets;
 mod stripe;
 
 use crate::config::{ConfigError, rule};
-use crate::control::{
-    CommandObserver, DeviceControl, Estimate, EstimatedLoad, Lateness, Level, MediumAccess,
-};
-use crate::flash::{FlashTraceSink, Port, time_of};
+use crate::control::{CommandObserver, DeviceControl, Estimate, Lateness, Level, MediumAccess};
+use crate::flash::{FlashTraceSink, Port};
 use crate::quantity::{format_rate, format_rate_rounded, format_size, format_time};
 use crate::storage::{ModelStorage, Storage, Stored};
 use crate::zones::Zones;
@@ -155,9 +153,6 @@ impl ZoneAging for ZnsDevice {
     }
 }
 
-/// Size of a random read, in bytes.
-const READ: u64 = 4096;
-
 impl DeviceControl for ZnsDevice {
     fn lateness(&self) -> Option<Lateness> {
         Some(self.port.with(|drive| drive.lateness()))
@@ -223,20 +218,8 @@ impl DeviceControl for ZnsDevice {
 
     fn estimates(&self) -> Vec<Estimate> {
         let config = &self.config;
-        let (rate, from) = config.sequential_rate();
-        let zone = |load| Estimate { load, value: rate.0 as f64, from: from.to_owned() };
-        let flash = config.page_read + config.transfer_time + time_of(READ, config.channel_rate);
-        let read = config.read_time + config.latency + flash + config.send_time;
-        let read = read + time_of(READ, config.link_rate);
-        vec![
-            zone(EstimatedLoad::SequentialAtStart),
-            zone(EstimatedLoad::SequentialAtEnd),
-            Estimate {
-                load: EstimatedLoad::RandomReads,
-                value: 1e9 / read.0 as f64,
-                from: "controller, page read and two transfers".to_owned(),
-            },
-        ]
+        let controller = config.read_time + config.latency + config.send_time;
+        config.nand().estimates(config.sequential_rate(), controller, config.link_rate)
     }
 
     fn medium(&self) -> Option<&dyn MediumAccess> {

@@ -32,9 +32,10 @@ const DRIVER: &str = "io_uring_cmd";
 const FIRST_ZONE: u32 = 300;
 /// Zones of the drive.
 const ZONES: u32 = 904;
-/// Distance and capacity of zones, in bytes.
+/// Distance of zones, in bytes.
 const ZONE_SIZE: f64 = (2_u64 << 30) as f64;
-const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
+/// Capacity of a zone, in bytes.
+pub(super) const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
 /// The block with which a host pads a zone, which the file does not say.
 const PADDING: u64 = 64 << 10;
 /// Bytes that a job that finishes zones writes to each first.

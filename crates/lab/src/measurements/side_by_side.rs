@@ -3,7 +3,7 @@
 //! Zone management is rare: a load runs for long enough that some of it completes, and its rate is
 //! computed from its latency, not from a handful of completions.
 use super::figures::{Figures, Predicted};
-use super::interference::{Action, SideJob, SideLoad};
+use super::interference::{Action, SideJob, SideLoad, ZONE_CAPACITY};
 use crate::devices::DeviceOptions;
 use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
@@ -21,8 +21,6 @@ const MEASURED: f64 = 0.5;
 /// Resets that a load should include, and the longest time that it runs for them, in seconds.
 const RESETS: f64 = 8.0;
 const LONGEST: f64 = 8.0;
-/// Capacity of a zone, in bytes.
-const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
 
 /// Runs a load on a device with these options and the zones that it needs written. `times` are the
 /// seconds of ramp and of measurement, where they are given.
