@@ -27,6 +27,11 @@ impl BioFlags {
     pub const fn contains(self, other: BioFlags) -> bool {
         self.0 & other.0 == other.0
     }
+
+    /// Whether a bio with these flags is never merged with another, as the kernel's `REQ_NOMERGE_FLAGS`.
+    pub(crate) const fn forbid_merges(self) -> bool {
+        self.0 & (BioFlags::NOMERGE.0 | BioFlags::FUA.0 | BioFlags::PREFLUSH.0) != 0
+    }
 }
 
 impl std::ops::BitOr for BioFlags {

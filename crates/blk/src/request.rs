@@ -347,7 +347,7 @@ impl Request {
             && self.op == next.op
             && self.bio.flags == next.bio.flags
             && self.bio.prio == next.bio.prio
-            && !self.bio.flags.contains(BioFlags::NOMERGE);
+            && !self.bio.flags.forbid_merges();
         let fits = total <= max_sectors.saturating_sub(next.nr_sectors);
         mark!(MergeLimitReached if follows && !fits);
         follows && (fits || mutant!(MergedBeyondLimit))

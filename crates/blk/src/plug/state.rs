@@ -110,8 +110,8 @@ impl ZonePlugs {
         plugs
     }
 
-    /// Reports zones from the device and, where a plug does not know its write pointer, tells it
-    /// (A31).
+    /// Reports zones from the device and, where a plug does not know its write pointer or its zone could
+    /// not be written, tells it (A31).
     pub(crate) fn report(
         &self,
         first: ZoneNo,
@@ -129,6 +129,8 @@ impl ZonePlugs {
                 ZoneState::NeedWpUpdate => true,
                 // Its random write area was not allocated through the layer.
                 ZoneState::Sequential => zone.has_zrwa(),
+                // The zone may have recovered.
+                ZoneState::ReadOnly | ZoneState::Offline => true,
                 _ => false,
             };
             if stale && plug.is_idle() {

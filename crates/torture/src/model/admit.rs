@@ -1,8 +1,8 @@
 //! Submission: freezing, validation, splitting.
 use super::bios::{Part, Spec};
 use super::plug::Write;
-use super::{CheckResult, Model};
-use zonal_blk::{BioFlags, Op, Sector, Status};
+use super::{CheckResult, Model, mergeable};
+use zonal_blk::{Op, Sector, Status};
 
 impl Model {
     /// A bio is submitted. Its number is what [`Model::next_id`] returned before.
@@ -52,7 +52,7 @@ impl Model {
                         && at == write.at + u64::from(write.len)
                         && flags == write.flags
                         && prio == write.prio
-                        && !flags.contains(BioFlags::NOMERGE)
+                        && mergeable(flags)
                         && write.len + nr_sectors <= longest =>
                 {
                     write.len += nr_sectors;

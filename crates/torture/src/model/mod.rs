@@ -19,7 +19,7 @@ pub(super) use data::{fill, tear};
 use device::DeviceModel;
 use plug::Plugs;
 use std::collections::VecDeque;
-use zonal_blk::{Completion, Limits, Op, Sector, Status, Zone, ZoneNo};
+use zonal_blk::{BioFlags, Completion, Limits, Op, Sector, Status, Zone, ZoneNo};
 
 /// A violation, as a message.
 pub(super) type Violation = String;
@@ -35,6 +35,11 @@ macro_rules! require {
     };
 }
 pub(super) use require;
+
+/// Whether a write with these flags may be merged with one that has the same.
+fn mergeable(flags: BioFlags) -> bool {
+    ![BioFlags::NOMERGE, BioFlags::FUA, BioFlags::PREFLUSH].iter().any(|flag| flags.contains(*flag))
+}
 
 pub(super) struct Model {
     pub(super) limits: Limits,

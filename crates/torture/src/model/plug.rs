@@ -1,6 +1,6 @@
 //! A model of the layer's state for each zone, with the write in flight.
 use super::bios::Part;
-use super::{CheckResult, Model, Violation, require};
+use super::{CheckResult, Model, Violation, mergeable, require};
 use crate::config::Policy;
 use std::collections::VecDeque;
 use zonal_blk::{BioFlags, Op, Prio, Sector, Status, Zone, ZoneCondition, ZoneKind};
@@ -125,7 +125,8 @@ impl Plugs {
     /// Whether the plug uses a report that a user requests.
     pub(super) fn wants_report(&self, zone: usize) -> bool {
         let plug = &self.zones[zone];
-        plug.known == KnownWp::Unknown && plug.is_idle()
+        let closed = matches!(plug.known, KnownWp::ReadOnly | KnownWp::Offline);
+        (plug.known == KnownWp::Unknown || closed) && plug.is_idle()
     }
 
     /// Whether the layer requests a report when it is asked for the zone.
@@ -275,7 +276,7 @@ impl Model {
             && next.parts.len() == 1
             && next.flags == write.flags
             && next.prio == write.prio
-            && !write.flags.contains(BioFlags::NOMERGE)
+            && mergeable(write.flags)
             && write.len + next.len <= longest
             && let Some(next) = plug.waiting.pop_front()
         {

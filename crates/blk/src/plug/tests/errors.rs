@@ -248,3 +248,16 @@ fn recovered_zone_is_written_again() {
     let write = rig.write(0, 8);
     assert_eq!(rig.drain(), [(write, Status::Ok)]);
 }
+
+#[test]
+fn zone_report_lets_a_recovered_zone_be_written_also_when_nothing_else_is_asked_for() {
+    for cond in [ZoneCondition::ReadOnly, ZoneCondition::Offline] {
+        let mut rig = Setup::new().like_the_kernel().zone(0, move |zone| zone.cond = cond).build();
+        rig.write(0, 8);
+        assert!(rig.poll().iter().all(|&(_, status)| status != Status::Ok));
+        rig.device.set_zone(0, |zone| move_to(zone, 0));
+        rig.queue.report_zones(ZoneNo(0), 4, &mut Vec::new()).unwrap();
+        let write = rig.write(0, 8);
+        assert_eq!(rig.drain(), [(write, Status::Ok)], "{cond:?}");
+    }
+}

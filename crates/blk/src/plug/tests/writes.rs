@@ -210,6 +210,16 @@ fn a20_merging_can_be_switched_off() {
 }
 
 #[test]
+fn a20_writes_that_flush_are_not_merged_with_those_that_flush_too() {
+    for flags in [BioFlags::FUA, BioFlags::PREFLUSH] {
+        let mut rig = Setup::new().build();
+        (0..3).for_each(|i| _ = rig.write_with(flags, i * 8, 8));
+        rig.drain();
+        assert_eq!(rig.writes(), [(0, 8), (8, 8), (16, 8)], "as in the kernel");
+    }
+}
+
+#[test]
 fn a20_different_writes_are_not_merged() {
     let mut rig = Setup::new().build();
     rig.write(0, 8);
