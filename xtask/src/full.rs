@@ -38,7 +38,7 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 22] = [
+const CHECKS: [Check; 23] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
     check("site", "the documents as a site", 8, &["cargo", "xtask", "site", "target/full/site"]),
@@ -96,6 +96,12 @@ const CHECKS: [Check; 22] = [
     check("multipath", "a Linux guest with two paths", 10, &["tests/guest/run", "multipath"]),
     check("vfio-user", "drives on the PCIe bus of a guest", 10, &["tests/guest/run", "vfio-user"]),
     check("vhost-user", "virtio disks of a guest", 10, &["tests/guest/run", "vhost-user"]),
+    check(
+        "lockstep",
+        "the same bios through the kernel of a guest and through the layer",
+        10,
+        &["tests/guest/run", "--kernel", "7", "lockstep"],
+    ),
     check(
         "zero-copy",
         "ublk devices with zero copy, in a guest",

@@ -83,9 +83,12 @@ on_stop() {
     unset "server_pids[$1]"
 }
 
-# pause NAME, continue NAME: in between nothing is answered.
+# pause NAME, continue NAME: in between nothing is answered. A process has stopped when its last thread has.
 on_pause() {
     kill -STOP "${server_pids[$1]}"
+    while grep -q -v ') T ' /proc/"${server_pids[$1]}"/task/*/stat; do
+        sleep 0.01
+    done
 }
 on_continue() {
     kill -CONT "${server_pids[$1]}"
@@ -102,6 +105,16 @@ end_servers() {
         ((status == 0)) || failed_servers[$name]="exit code $status"
     done
     server_pids=()
+}
+
+# check_after NAME COMMAND...: a test on this side, for a suite's `after`. The command's output is kept.
+check_after() {
+    local name=$1 log result=ok
+    log=${out:?}/after-$(printf %s "$name" | tr -c '[:alnum:]' _).log
+    shift
+    "$@" >"$log" 2>&1 || result="not ok"
+    echo "$result after $name ($log)" | tee -a "$out/results"
+    [[ $result == ok ]] || tail -n 40 "$log"
 }
 
 # Serves the guest's requests until it exits.

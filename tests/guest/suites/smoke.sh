@@ -1,10 +1,11 @@
 # The shortest test of a Linux guest with served devices: over NVMe/TCP with one path and with two, on its
-# PCIe bus by vfio-user, and by vhost-user.
+# PCIe bus by vfio-user, and by vhost-user; and a short script of bios through the kernel and through the
+# layer.
 # shellcheck shell=bash
 
 before() {
     local library zones=zones=128,zone_size=8M,lba=4096,max_open=8,memory=true
-    for library in packages qemu paths; do
+    for library in packages qemu paths lockstep; do
         # shellcheck source=/dev/null
         source "${here:?}/lib/$library.sh"
     done
@@ -14,6 +15,11 @@ before() {
     add_drive drive "null:$zones,zone_capacity=6M,max_active=16" --io-queues 2
     add_drive timed zns-1t:zones=16,memory=true
     add_disk "${zoned_disk:?}" 0x10 "" smr "null:$zones,conventional=16"
+    add_lockstep lockstep 0x11
+}
+
+after() {
+    check_after "lockstep: the layer does what the kernel does" same lockstep 1 10
 }
 
 # Reads go on while one path is inaccessible, then the other.
@@ -66,7 +72,7 @@ over_vhost_user() {
 
 guest() {
     local library
-    for library in nvme paths virtio zoned filesystems; do
+    for library in nvme paths virtio zoned filesystems lockstep; do
         # shellcheck source=/dev/null
         source "/job/lib/$library.sh"
     done
@@ -76,4 +82,5 @@ guest() {
     over_tcp
     over_vfio_user "$(disk_of drive)"
     over_vhost_user "$(virtio_disk_of smr)"
+    check "lockstep: bios submitted" lockstep lockstep 1 10
 }

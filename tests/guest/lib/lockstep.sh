@@ -1,0 +1,49 @@
+# The same bios through the kernel and through the block layer (tests/lockstep). Sourced by suites, on
+# both sides.
+# shellcheck shell=bash
+
+# add_lockstep NAME SLOT: a disk with one queue, whose server has no plugs, records what reaches the
+# device, and is controlled by the guest. Needs lib/qemu.sh, and the program `lockstep`, which is built.
+add_lockstep() {
+    local name=$1 slot=$2
+    if [[ -z ${lockstep-} ]]; then
+        (cd "${here:?}/../.." && cargo build --locked --quiet --package zonal-lockstep)
+        lockstep=$(cd "$here/../.." && realpath "${CARGO_TARGET_DIR:-target}/debug/zonal-lockstep")
+        cp "$lockstep" "${job:?}/lockstep"
+    fi
+    serve_at --vhost-user "$name" "$("$lockstep" device)" --serial "$name" --zone-write off \
+        --record "${out:?}/$name.zlog" --ctl "${work:?}/$name.ctl"
+    # shellcheck disable=SC2154
+    qemu_options+=(-chardev "socket,id=$name,path=${work:?}/$name.sock"
+        -device "${zoned_disk/num_vqs=2/num_vqs=1},chardev=$name,addr=$slot")
+}
+
+# ctl NAME COMMAND...: of a server.
+on_ctl() {
+    "${zonal:?}" ctl "${work:?}/$1.ctl" "${@:2}" >>"${out:?}/$1.ctl.log" 2>&1
+}
+
+# same NAME SEED CASES OPTION...: what the guest wrote to NAME.results and what the server of that name
+# recorded is what the layer does. For a suite's `after`.
+same() {
+    local old=()
+    [[ ! -e ${out:?}/old ]] || old=(--old)
+    "${lockstep:?}" compare --seed "$2" --cases "$3" "${old[@]}" "${@:4}" --results "$out/$1.results" \
+        --log "$out/$1.zlog"
+}
+
+has_qd1() {
+    [[ -e /sys/block/$(basename "$(virtio_disk_of lockstep)")/queue/zoned_qd1_writes ]]
+}
+
+# lockstep NAME SEED CASES OPTION...: submits a script to the disk of that name. Kernels before QD=1, whose
+# write pointers move before a reset completes, get one without what they do differently.
+lockstep() {
+    local name=$1 seed=$2 cases=$3 old=()
+    if ! has_qd1; then
+        old=(--old)
+        touch /out/old
+    fi
+    /job/lockstep submit --seed "$seed" --cases "$cases" "${old[@]}" "${@:4}" --server "$name" \
+        --results "/out/$name.results" "$(virtio_disk_of "$name")"
+}

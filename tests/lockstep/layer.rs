@@ -1,0 +1,213 @@
+//! A script through the block layer, in virtual time.
+use crate::kernel::MANAGEMENT_FAILED;
+use crate::observe::Observed;
+use crate::script::{
+    BLOCK, CONVENTIONAL, DEVICE, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONES,
+};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::sync::Arc;
+use zonal_backend::Stack;
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{
+    Bio, BioFlags, Buf, Channel, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status, Wake,
+    ZoneCondition, ZoneNo,
+};
+use zonal_blk::{WpRecovery, ZoneWrite};
+use zonal_device::DeviceControl;
+use zonal_device::inject::Rule;
+
+/// Threads that submit, in turn.
+const CHANNELS: usize = 4;
+
+/// A device with faults and a recorder, and its queue.
+pub struct Layer {
+    stack: Stack,
+    channels: Vec<Channel>,
+    now: Nanos,
+    next: usize,
+    /// The change that waits until the queue is empty.
+    change: Option<(usize, Step)>,
+}
+
+impl Layer {
+    /// Opens the device; what reaches it goes to `log`.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn open(script: &Script, log: &Path) -> Result<Self> {
+        let policy = if script.qd1 { ZoneWrite::Qd1 } else { ZoneWrite::Plug };
+        let options = QueueOptions {
+            zone_write: Some(policy),
+            // As the kernel, which does not report a zone after a failed write.
+            wp_recovery: WpRecovery::OnRequest,
+            share_queues: true,
+            ..QueueOptions::default()
+        };
+        let stack = Stack::open(DEVICE)?.inject(0, Vec::new()).record(log).attach(options)?;
+        stack.recording.as_ref().context("no recording")?.start()?;
+        let channels = (0..CHANNELS).map(|_| stack.queue.channel()).collect::<Result<_, _>>()?;
+        let mut layer = Layer { stack, channels, now: Nanos(0), next: 0, change: None };
+        layer.queue().freeze();
+        layer.queue().set_max_sectors(MAX_SECTORS_KB * 2)?;
+        layer.queue().unfreeze();
+        layer.settle(&mut Vec::new())?;
+        Ok(layer)
+    }
+
+    fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.stack.queue)
+    }
+
+    /// Runs a script to its end, and finishes the log.
+    ///
+    /// # Errors
+    /// A bio does not complete, or the log cannot be written.
+    pub fn run(mut self, script: &Script) -> Result<Vec<Observed>> {
+        let rounds = script.rounds.iter().enumerate();
+        let observed = rounds.map(|(at, round)| self.round(at, round)).collect::<Result<_>>()?;
+        self.stack.recording.as_ref().context("no recording")?.finish()?;
+        Ok(observed)
+    }
+
+    fn round(&mut self, at: usize, round: &Round) -> Result<Observed> {
+        let recording = self.stack.recording.as_ref().context("no recording")?;
+        recording.recorder.mark(&format!("round {at}"));
+        for command in &round.before {
+            self.ctl(command)?;
+        }
+        let mut results = vec![None; round.steps.len()];
+        for (at, step) in round.steps.iter().enumerate() {
+            self.submit(at, *step);
+            if round.pace == Pace::OneByOne {
+                self.settle(&mut results)?;
+            }
+        }
+        for command in &round.after {
+            self.ctl(command)?;
+        }
+        self.settle(&mut results)?;
+        let managed = |step: &Step| matches!(step, Step::Zone(..) | Step::ResetAll);
+        for (result, step) in results.iter_mut().zip(&round.steps) {
+            if managed(step) && result.is_some_and(|result| result != 0) {
+                *result = Some(MANAGEMENT_FAILED);
+            }
+        }
+        let lost = || format!("round {at}: {}: a bio did not complete", round.name);
+        let results = results.into_iter().collect::<Option<_>>().with_context(lost)?;
+        Ok(Observed { results, zones: self.zones()? })
+    }
+
+    /// Commands of `zonal ctl` that scripts have.
+    fn ctl(&self, command: &str) -> Result<()> {
+        let inject = self.stack.inject.as_ref().context("no faults")?;
+        match command.split(' ').collect::<Vec<_>>()[..] {
+            ["fault", "clear"] => drop(inject.clear()),
+            ["fault", "add", rule] => inject.add(rule.parse::<Rule>()?),
+            ["zone", zone, to] => {
+                let zone = ZoneNo(zone.parse()?);
+                let conventional = zone.0 < CONVENTIONAL;
+                let condition = match (to, conventional) {
+                    ("read-only", _) => ZoneCondition::ReadOnly,
+                    ("offline", _) => ZoneCondition::Offline,
+                    ("mend", true) => ZoneCondition::NotWritePointer,
+                    ("mend", false) => ZoneCondition::Empty,
+                    _ => bail!("found `{command}`, expected a condition"),
+                };
+                let set = inject.set_condition(zone, condition);
+                set.ok().with_context(|| command.to_owned())?;
+            }
+            _ => bail!("found `{command}`, expected fault or zone"),
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, at: usize, step: Step) {
+        let user_data = at as u64;
+        let bio = match step {
+            Step::Io { write, at, len, fua } => {
+                let (sector, sectors) = (Sector(at / 512), (len / 512) as u32);
+                let mut bio = match write {
+                    true => Bio::write(
+                        sector,
+                        Buf::from(&*vec![(at / BLOCK) as u8; len as usize]),
+                        user_data,
+                    ),
+                    false => Bio::read(sector, sectors, user_data),
+                };
+                if fua {
+                    bio.flags = BioFlags::FUA;
+                }
+                bio
+            }
+            Step::Zone(op, zone) => {
+                let start = self.queue().limits().zone_start(ZoneNo(zone));
+                Bio::new(op, start, 0, user_data)
+            }
+            Step::ResetAll => Bio::new(Op::ZoneResetAll, Sector(0), 0, user_data),
+            Step::Deadline(_) | Step::Qd1(_) => {
+                self.queue().freeze();
+                self.change = Some((at, step));
+                return;
+            }
+        };
+        self.next = (self.next + 1) % self.channels.len();
+        self.channels[self.next].submit(self.now, bio);
+    }
+
+    /// Polls until all bios have completed.
+    fn settle(&mut self, results: &mut [Option<i32>]) -> Result<()> {
+        let mut done: Vec<Completion> = Vec::new();
+        loop {
+            for channel in &mut self.channels {
+                channel.poll(self.now, &mut done);
+            }
+            for completion in done.drain(..) {
+                results[completion.user_data as usize] = Some(errno(completion.status));
+            }
+            if self.queue().is_quiescent()
+                && let Some((at, step)) = self.change.take()
+            {
+                match step {
+                    Step::Deadline(true) => {
+                        self.queue().set_scheduler("mq-deadline".parse::<Scheduler>()?)?
+                    }
+                    Step::Deadline(false) => self.queue().set_scheduler(Scheduler::default())?,
+                    Step::Qd1(true) => self.queue().set_zone_write(ZoneWrite::Qd1)?,
+                    _ => self.queue().set_zone_write(ZoneWrite::Plug)?,
+                }
+                self.queue().unfreeze();
+                results[at] = Some(0);
+                continue;
+            }
+            let wake = self.channels.iter_mut().map(Channel::next_event).min();
+            match wake.context("no channel")? {
+                Wake::Now => {}
+                Wake::At(time) => self.now = self.now.max(time),
+                Wake::Idle if self.change.is_none() => return Ok(()),
+                wake => bail!("nothing goes on: {wake:?}"),
+            }
+        }
+    }
+
+    fn zones(&self) -> Result<Vec<(u8, u64)>> {
+        let mut zones = Vec::new();
+        let reported = self.queue().report_zones(ZoneNo(0), ZONES as usize, &mut zones);
+        reported.ok().context("no report")?;
+        let state = |zone: &zonal_blk::Zone| {
+            let condition = zone.cond as u8;
+            let written = (zone.wp.0 - zone.start.0) * 512 / BLOCK;
+            (condition, if Observed::has_pointer(condition) { written } else { 0 })
+        };
+        Ok(zones.iter().map(state).collect())
+    }
+}
+
+/// The error number that the kernel has for a status that passes through a virtio disk.
+fn errno(status: Status) -> i32 {
+    match status {
+        Status::Ok => 0,
+        Status::ZoneOpenResource | Status::ZoneActiveResource | Status::Invalid => status.errno(),
+        _ => Status::IoError.errno(),
+    }
+}
