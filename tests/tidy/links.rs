@@ -115,12 +115,21 @@ pub fn unknown_tests(page: &str, sources: &[(String, String)]) -> Vec<String> {
     let rows = outside_code(page).filter(|(_, line)| line.starts_with("| "));
     for (line, row) in rows.filter(|(_, row)| *row != "| Section | Requirement | Test |") {
         let column = row.split('|').nth(3).unwrap_or_default().trim();
-        let test = format!("fn {}(", column.trim_matches('`'));
-        if !sources.iter().any(|(_, text)| text.contains(&test)) {
+        if !sources.iter().any(|(_, text)| has_test(text, column.trim_matches('`'))) {
             faults.push(format!("docs/nvme-compliance.md:{line}: no test {column}"));
         }
     }
     faults
+}
+
+/// Whether a source has a test of this name: a function with the attribute `test`, or one in `proptest!`.
+fn has_test(text: &str, name: &str) -> bool {
+    let function = format!("fn {name}(");
+    text.match_indices(&function).any(|(at, _)| {
+        let before = text[..at].lines().rev().map(str::trim).filter(|line| !line.is_empty());
+        let mut above = before.take_while(|line| line.starts_with("#[") || line.starts_with("///"));
+        above.any(|line| line == "#[test]")
+    })
 }
 
 /// The header of the table of Linux's faults.
@@ -146,8 +155,7 @@ pub fn untested_faults(page: &str, sources: &[(String, String)]) -> Vec<String> 
             fault("expected a test, or `n/a: ` and a reason".to_owned());
         }
         for test in tests {
-            let function = format!("fn {test}(");
-            if !sources.iter().any(|(_, text)| text.contains(&function)) {
+            if !sources.iter().any(|(_, text)| has_test(text, test)) {
                 fault(format!("no test {test}"));
             }
         }
@@ -221,6 +229,26 @@ mod tests {
         assert_eq!(unknown_tests(&page("`it`"), &sources).len(), 1);
         assert_eq!(unknown_tests(&page(""), &sources).len(), 1);
     }
+
+    #[test]
+    fn function_without_the_attribute_of_a_test_is_no_test() {
+        for text in [
+            "#[test]\nfn it() {}",
+            "#[test]\n#[should_panic]\nfn it() {}",
+            "#[test]\n\n/// Doc.\nfn it() {}",
+        ] {
+            assert!(has_test(text, "it"), "{text}");
+        }
+        for text in [
+            "fn it() {}",
+            "#[test]\nfn other() {}\nfn it() {}",
+            "#[inline]\npub fn it() {}",
+            "#[test]\nfn it_too() {}",
+        ] {
+            assert!(!has_test(text, "it"), "{text}");
+        }
+    }
+
     #[test]
     fn fault_of_linux_without_a_test_or_a_reason_is_found() {
         let sources = [("tests/a.rs".to_owned(), "#[test]\nfn it_does_work() {}".to_owned())];
