@@ -74,7 +74,8 @@ pub trait DeviceControl: Device {
     }
 
     /// Makes a zone read-only or offline, or repairs it: see [`Zones::set_condition`]. A sequential
-    /// zone loses its data when it is repaired.
+    /// zone loses its data when it is repaired. A device that can make one zone read-only or offline can do so
+    /// with each.
     ///
     /// [`Zones::set_condition`]: crate::Zones::set_condition
     ///

@@ -240,15 +240,7 @@ impl ManagedDevice {
             .report_zones(ZoneNo(first), count, &mut zones)
             .map_err(|status| format!("the device did not report its zones: {status}"))?;
         for (number, zone) in (first..).map(ZoneNo).zip(&zones) {
-            let to = match (change, zone.kind) {
-                (ZoneChange::ReadOnly, _) => ZoneCondition::ReadOnly,
-                (ZoneChange::Offline, _) => ZoneCondition::Offline,
-                (ZoneChange::Restore, ZoneKind::Conventional) => ZoneCondition::NotWritePointer,
-                (ZoneChange::Restore, ZoneKind::SequentialRequired) => ZoneCondition::Empty,
-            };
-            self.device
-                .set_condition(number, to)
-                .map_err(|status| format!("zone {number}: {status}"))?;
+            self.set_condition(number, condition(change, zone.kind))?;
         }
         // The report also updates the block layer's write pointers.
         zones.clear();
@@ -256,7 +248,13 @@ impl ManagedDevice {
         seen.map(|()| json!(count)).map_err(|status| status.to_string())
     }
 
-    /// Depopulates a head of a disk: changes the condition of the zones on its surface.
+    fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), String> {
+        self.device.set_condition(zone, to).map_err(|status| format!("zone {zone}: {status}"))
+    }
+
+    /// Depopulates a head of a disk: changes the condition of the zones on its surface, of all or of none.
+    /// Only the first can be refused, as [`DeviceControl::set_condition`] says; a report, which could fail between
+    /// two, comes last, and the conditions stand whatever comes of it.
     fn depopulate(&self, head: u32, change: ZoneChange) -> Result<Value, String> {
         let heads = self.device.heads();
         if heads == 0 {
@@ -267,9 +265,23 @@ impl ManagedDevice {
         }
         let zones = self.device.zones_of_head(head);
         for zone in &zones {
-            self.change_zones(zone.0, zone.0, change)?;
+            self.set_condition(*zone, condition(change, ZoneKind::SequentialRequired))?;
+        }
+        for zone in &zones {
+            // Updates the block layer's write pointer; without the report it learns it from a failed write.
+            let _seen = self.queue.report_zones(*zone, 1, &mut Vec::new());
         }
         Ok(json!(zones.len()))
+    }
+}
+
+/// The condition that a zone of this kind gets.
+fn condition(change: ZoneChange, kind: ZoneKind) -> ZoneCondition {
+    match (change, kind) {
+        (ZoneChange::ReadOnly, _) => ZoneCondition::ReadOnly,
+        (ZoneChange::Offline, _) => ZoneCondition::Offline,
+        (ZoneChange::Restore, ZoneKind::Conventional) => ZoneCondition::NotWritePointer,
+        (ZoneChange::Restore, ZoneKind::SequentialRequired) => ZoneCondition::Empty,
     }
 }
 
