@@ -178,3 +178,39 @@ pub fn compare(script: &Script, kernel: &Done, layer: &Done) -> Vec<String> {
 fn shown(result: Option<i32>) -> String {
     result.map_or_else(|| "none".to_owned(), |result| result.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::{Kernel, draw};
+    use crate::layer::Layer;
+
+    /// What the layer does with a script.
+    fn done(script: &Script) -> Done {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("log");
+        let observed = Layer::open(script, &log).and_then(|layer| layer.run(script));
+        let arrived = Arrived::read(&log, script.rounds.len());
+        Done { observed: observed.expect("all bios complete"), arrived: arrived.expect("a log") }
+    }
+
+    #[test]
+    fn what_the_layer_does_twice_is_the_same_and_each_change_is_found() {
+        for qd1 in [false, true] {
+            let script = draw(1, 13, Kernel { is_new: true }, qd1);
+            let layer = done(&script);
+            let differing = |change: &dyn Fn(&mut Done)| {
+                let mut changed = done(&script);
+                change(&mut changed);
+                compare(&script, &changed, &layer).len()
+            };
+            assert_eq!(differing(&|_| {}), 0);
+            assert_eq!(differing(&|done| done.observed[1].results[0] = 5), 1);
+            assert_eq!(differing(&|done| done.observed[1].zones[7].1 += 1), 1);
+            assert_eq!(differing(&|done| done.arrived.0[1].truncate(1)), 1);
+            assert_eq!(differing(&|done| done.arrived.0[1][0].sectors += 8), 1);
+            let swaps = |done: &mut Done| done.arrived.0[1].reverse();
+            assert_eq!(differing(&swaps), 1, "the order in a zone");
+        }
+    }
+}
