@@ -143,7 +143,13 @@ impl Request {
         debug_assert!(!self.live, "a request carries one bio at a time");
         self.op = bio.op;
         self.nr_sectors = bio.nr_sectors;
-        self.bio = bio;
+        let last = std::mem::replace(&mut self.bio, bio);
+        if last.buf.is_some() {
+            drop(last);
+        } else {
+            // Without a call of the code that drops it.
+            std::mem::forget(last);
+        }
         self.status = Status::Ok;
         self.live = true;
         self.done = false;
@@ -427,16 +433,12 @@ impl RequestFifo {
     }
 
     #[inline]
-    pub(crate) fn push_back(&mut self, mut request: Box<Request>) {
-        debug_assert!(request.next.is_none(), "a request is in one list at a time");
-        request.next = self.incoming.take();
-        self.incoming = Some(request);
+    pub(crate) fn push_back(&mut self, request: Box<Request>) {
+        link(request, &mut self.incoming);
     }
 
-    fn push_front(&mut self, mut request: Box<Request>) {
-        debug_assert!(request.next.is_none(), "a request is in one list at a time");
-        request.next = self.outgoing.take();
-        self.outgoing = Some(request);
+    fn push_front(&mut self, request: Box<Request>) {
+        link(request, &mut self.outgoing);
     }
 
     #[inline]
@@ -444,9 +446,7 @@ impl RequestFifo {
         if self.outgoing.is_none() {
             self.outgoing = reversed(self.incoming.take());
         }
-        let mut request = self.outgoing.take()?;
-        self.outgoing = request.next.take();
-        Some(request)
+        unlink(&mut self.outgoing)
     }
 
     pub(crate) fn front(&mut self) -> Option<&Request> {
@@ -490,12 +490,27 @@ impl RequestFifo {
     }
 }
 
+/// Puts a request before the others of a list.
+#[inline(always)]
+fn link(mut request: Box<Request>, list: &mut Option<Box<Request>>) {
+    debug_assert!(request.next.is_none(), "a request is in one list at a time");
+    std::mem::swap(&mut request.next, list);
+    // Nothing, which the compiler does not know: it would call the code that drops it.
+    std::mem::forget(list.replace(request));
+}
+
+/// Takes the first request from a list.
+#[inline(always)]
+fn unlink(list: &mut Option<Box<Request>>) -> Option<Box<Request>> {
+    let mut request = list.take()?;
+    std::mem::swap(list, &mut request.next);
+    Some(request)
+}
+
 fn reversed(mut from: Option<Box<Request>>) -> Option<Box<Request>> {
     let mut to = None;
-    while let Some(mut request) = from {
-        from = request.next.take();
-        request.next = to;
-        to = Some(request);
+    while let Some(request) = unlink(&mut from) {
+        link(request, &mut to);
     }
     to
 }
@@ -567,13 +582,7 @@ pub(crate) struct RequestPool(Option<Box<Request>>);
 impl RequestPool {
     #[inline(always)]
     pub(crate) fn get(&mut self) -> Box<Request> {
-        match self.0.take() {
-            Some(mut request) => {
-                self.0 = request.next.take();
-                request
-            }
-            None => Self::grow(),
-        }
+        unlink(&mut self.0).unwrap_or_else(Self::grow)
     }
 
     /// Kept apart: a request on the stack has a cache line's alignment, which costs every I/O.
@@ -584,17 +593,14 @@ impl RequestPool {
     }
 
     #[inline(always)]
-    pub(crate) fn put(&mut self, mut request: Box<Request>) {
-        request.next = self.0.take();
-        self.0 = Some(request);
+    pub(crate) fn put(&mut self, request: Box<Request>) {
+        link(request, &mut self.0);
     }
 }
 
 impl Drop for RequestPool {
     fn drop(&mut self) {
-        while let Some(mut request) = self.0.take() {
-            self.0 = request.next.take();
-        }
+        while unlink(&mut self.0).is_some() {}
     }
 }
 

@@ -37,7 +37,8 @@ impl FastPath {
     /// The zone of a read or write that needs no further check and no split: aligned, with the
     /// buffer it should have, in one zone and no longer than the largest command. `None` for every
     /// other bio, valid or not.
-    #[inline]
+    // A call would have the bio built in memory.
+    #[inline(always)]
     pub(crate) fn zone_of(&self, bio: &Bio) -> Option<ZoneNo> {
         let (sector, len) = (bio.sector.0, u64::from(bio.nr_sectors));
         let simple = matches!(bio.op, Op::Read | Op::Write)

@@ -46,6 +46,9 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+/// Numbers of a permutation that are computed together.
+pub const BATCH: usize = 16;
+
 /// A random permutation of the numbers below `len` in constant memory: a Feistel network over the
 /// next power of four, applied again to results that are too large. Replaces fio's random map, which
 /// has a bit for each block.
@@ -65,21 +68,37 @@ impl Permutation {
         Permutation { len, half_bits: bits.div_ceil(2).max(1), keys }
     }
 
-    /// The `index`-th number.
-    pub fn get(&self, index: u64) -> u64 {
-        debug_assert!(index < self.len);
-        let mask = (1 << self.half_bits) - 1;
-        let mut x = if mistake!(BlocksRepeat) { index / 2 * 2 } else { index };
-        loop {
-            let (mut left, mut right) = (x >> self.half_bits, x & mask);
-            for key in self.keys {
-                (left, right) = (right, left ^ (mix(right ^ key) & mask));
-            }
-            x = left << self.half_bits | right;
-            if x < self.len {
-                return x;
-            }
+    /// The numbers from the `first`-th on, at most [`BATCH`]. How often the network is applied to one is as
+    /// good as random, so that the processor cannot begin the next before it knows; together, their
+    /// computations overlap.
+    pub fn get_all(&self, first: u64, numbers: &mut [u64]) {
+        debug_assert!(first + numbers.len() as u64 <= self.len);
+        for (index, number) in (first..).zip(numbers.iter_mut()) {
+            let index = if mistake!(BlocksRepeat) { index / 2 * 2 } else { index };
+            *number = self.apply(index);
         }
+        let mut places: [usize; BATCH] = std::array::from_fn(|place| place);
+        let mut left = numbers.len();
+        while left > 0 {
+            let mut beyond = 0;
+            for at in 0..left {
+                // Without a branch: this, too, is as good as random.
+                places[beyond] = places[at];
+                beyond += usize::from(numbers[places[at]] >= self.len);
+            }
+            left = beyond;
+            places[..left].iter().for_each(|&place| numbers[place] = self.apply(numbers[place]));
+        }
+    }
+
+    #[inline]
+    fn apply(&self, number: u64) -> u64 {
+        let mask = (1 << self.half_bits) - 1;
+        let (mut left, mut right) = (number >> self.half_bits, number & mask);
+        for key in self.keys {
+            (left, right) = (right, left ^ (mix(right ^ key) & mask));
+        }
+        left << self.half_bits | right
     }
 }
 
@@ -104,11 +123,26 @@ mod tests {
         assert_ne!(draw(1, [0, 0, 0, 0]), draw(2, [0, 0, 0, 0]));
     }
 
+    /// The definition: the network is applied until the number is one of the permutation.
+    fn one_by_one(order: &Permutation, index: u64) -> u64 {
+        let mut number = order.apply(index);
+        while number >= order.len {
+            number = order.apply(number);
+        }
+        number
+    }
+
     #[test]
     fn permutation_visits_each_number_once() {
         for len in [1, 2, 3, 100, 1000, 4096, 5000] {
             let order = Permutation::new(len, &mut Rng::new(7, [len, 0, 0, 0]));
-            let mut seen: Vec<u64> = (0..len).map(|i| order.get(i)).collect();
+            let mut seen: Vec<u64> = (0..len).collect();
+            for (at, numbers) in seen.chunks_mut(BATCH).enumerate() {
+                order.get_all((at * BATCH) as u64, numbers);
+            }
+            for (index, &number) in (0..).zip(&seen) {
+                assert_eq!(number, one_by_one(&order, index), "number {index} of {len}");
+            }
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..len), "{len} numbers");
         }

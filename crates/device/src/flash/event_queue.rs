@@ -1,10 +1,6 @@
 //! The events to come in a drive, in the order of their times. Events of one time keep the order in
 //! which they were added, so that a run is reproducible.
-use std::collections::VecDeque;
 use zonal_blk::Nanos;
-
-/// How many of the next events are looked at one by one for the place of another.
-const SOON: usize = 8;
 
 /// A command in the drive's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +29,9 @@ pub(crate) struct EventQueue {
     /// Comes before those in `pending`, if there is one: with one command at a time its events come and
     /// go here.
     first: Option<(Nanos, Event)>,
-    /// In order. Most are added to come soon or last, so that few have to move.
-    pending: VecDeque<(Nanos, Event)>,
+    /// The next one is the last. They are few, at most one a die and command: to move them takes less than
+    /// an order with fewer moves.
+    pending: Vec<(Nanos, Event)>,
 }
 
 impl EventQueue {
@@ -44,25 +41,21 @@ impl EventQueue {
             Some(first) if first <= at => self.insert(at, event),
             _ => {
                 if let Some(second) = self.first.replace((at, event)) {
-                    self.pending.push_front(second);
+                    self.pending.push(second);
                 }
             }
         }
     }
 
     fn insert(&mut self, at: Nanos, event: Event) {
-        let sooner = self.pending.iter().take(SOON).take_while(|(other, _)| *other <= at).count();
-        let place = match sooner {
-            SOON => self.pending.partition_point(|(other, _)| *other <= at),
-            sooner => sooner,
-        };
+        let place = self.pending.partition_point(|(other, _)| *other > at);
         self.pending.insert(place, (at, event));
     }
 
     /// The time of the next event.
     #[inline]
     pub(crate) fn next(&self) -> Option<Nanos> {
-        self.first.as_ref().or_else(|| self.pending.front()).map(|&(at, _)| at)
+        self.first.as_ref().or_else(|| self.pending.last()).map(|&(at, _)| at)
     }
 
     /// The next event, if there is only one.
@@ -70,7 +63,7 @@ impl EventQueue {
     pub(crate) fn only(&self) -> Option<(Nanos, Event)> {
         match &self.first {
             Some(first) if self.pending.is_empty() => Some(*first),
-            None if self.pending.len() == 1 => self.pending.front().copied(),
+            None if self.pending.len() == 1 => self.pending.last().copied(),
             _ => None,
         }
     }
@@ -81,7 +74,7 @@ impl EventQueue {
         if self.next()? > now {
             return None;
         }
-        self.first.take().or_else(|| self.pending.pop_front())
+        self.first.take().or_else(|| self.pending.pop())
     }
 }
 

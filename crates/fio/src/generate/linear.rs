@@ -1,7 +1,7 @@
 //! Sequential and random offsets in a region (`zonemode=none`).
 use super::{Io, Region, op_of};
 use crate::job::{DataDir, Job, Rw, ZoneMode};
-use crate::rng::{Permutation, Rng};
+use crate::rng::{BATCH, Permutation, Rng};
 use zonal_blk::BioFlags;
 
 pub(super) struct Linear {
@@ -61,11 +61,15 @@ pub(super) struct Order {
     block: u64,
     blocks: u64,
     next: u64,
+    /// The blocks from the last multiple of their number up to `next` on.
+    batch: Box<[u64; BATCH]>,
 }
+
 impl Order {
     pub(super) fn new(block: u64, region: Region, rng: &mut Rng) -> Self {
         let blocks = region.len() / block;
-        Order { permutation: Permutation::new(blocks, rng), block, blocks, next: 0 }
+        let permutation = Permutation::new(blocks, rng);
+        Order { permutation, block, blocks, next: 0, batch: Box::default() }
     }
 
     /// Starts a new permutation if blocks have been visited.
@@ -80,9 +84,13 @@ impl Order {
         if self.next == self.blocks {
             return None;
         }
-        let block = self.permutation.get(self.next);
+        let at = (self.next % BATCH as u64) as usize;
+        if at == 0 {
+            let left = usize::try_from(self.blocks - self.next).unwrap_or(BATCH);
+            self.permutation.get_all(self.next, &mut self.batch[..left.min(BATCH)]);
+        }
         self.next += 1;
-        Some(block * self.block)
+        Some(self.batch[at] * self.block)
     }
 }
 

@@ -315,11 +315,29 @@ impl ZbdJob {
     }
 
     /// One of the job's I/Os in a zone has completed. The last one releases the zone, unless the job is to
-    /// finish it.
-    #[inline]
+    /// finish it, or keeps it.
+    #[inline(always)]
     pub(super) fn done(&mut self, op: Op, zone: u32) -> Option<Io> {
         let slot = self.owned.get(zone);
         slot.in_flight -= 1;
+        if matches!(op, Op::Write | Op::ZoneAppend) {
+            if slot.in_flight > 0 {
+                return None;
+            }
+            let is_full = slot.owned.wp >= slot.owned.capacity;
+            if self.keeps && !is_full && !slot.failed && !self.table.is_shared() {
+                slot.managing = false;
+                self.releases += 1;
+                return None;
+            }
+        }
+        self.done_with(op, zone)
+    }
+
+    /// The same if the zone may be released, or is not written.
+    #[inline(never)]
+    fn done_with(&mut self, op: Op, zone: u32) -> Option<Io> {
+        let slot = self.owned.get(zone);
         match op {
             Op::ZoneReset => slot.owned.wp = 0,
             Op::ZoneFinish => {
