@@ -2,9 +2,9 @@
 use std::fmt;
 use zonal_blk::Op;
 
-/// The device that both have: a few conventional zones, small zones, a limit of open zones.
-pub const DEVICE: &str =
-    "null:zones=16,conventional=4,zone_size=1M,lba=4096,max_open=6,append_max=64K,memory=true";
+/// The device that both have: a few conventional zones, small zones, a limit of open zones. With one queue
+/// it executes commands that are pending together in the same order in both, the newest first.
+pub const DEVICE: &str = "null:zones=16,conventional=4,zone_size=1M,lba=4096,max_open=6,append_max=64K,queues=1,memory=true";
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
 /// Blocks of a zone.
