@@ -38,7 +38,7 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 23] = [
+const CHECKS: [Check; 17] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
     check("site", "the documents as a site", 8, &["cargo", "xtask", "site", "target/full/site"]),
@@ -86,33 +86,23 @@ const CHECKS: [Check; 23] = [
         1,
         &["cargo", "deny", "check", "advisories"],
     ),
-    check("guest", "a Linux guest over NVMe/TCP, at length", 10, &["tests/guest/run", "nvme-tcp"]),
+    check(
+        "guests",
+        "the suites of exports, each with guests of Linux 6.12 and 7",
+        240,
+        &["tests/guest/table"],
+    ),
     check(
         "guest-6.1",
-        "the same with an older kernel",
+        "NVMe/TCP with a guest of Linux 6.1",
         10,
         &["tests/guest/run", "--kernel", "6.1", "nvme-tcp"],
     ),
-    check("multipath", "a Linux guest with two paths", 10, &["tests/guest/run", "multipath"]),
-    check("vfio-user", "drives on the PCIe bus of a guest", 10, &["tests/guest/run", "vfio-user"]),
-    check("vhost-user", "virtio disks of a guest", 10, &["tests/guest/run", "vhost-user"]),
     check(
         "lockstep",
         "the same bios through the kernel of a guest and through the layer",
         10,
         &["tests/guest/run", "--kernel", "7", "lockstep"],
-    ),
-    check(
-        "zero-copy",
-        "ublk devices with zero copy, in a guest",
-        5,
-        &["tests/guest/run", "--kernel", "7", "zero-copy"],
-    ),
-    check(
-        "fio-zbd",
-        "fio's tests of zoned devices, in a guest",
-        15,
-        &["tests/guest/run", "fio-zbd"],
     ),
     check(
         "crash-btrfs",
@@ -126,12 +116,6 @@ const CHECKS: [Check; 23] = [
         "XFS after losses of power",
         40,
         &["tests/guest/run", "--kernel", "7", "crash-xfs"],
-    ),
-    check(
-        "blktests",
-        "the zoned tests of the checkout BLKTESTS, in a guest",
-        15,
-        &["tests/guest/run", "blktests"],
     ),
 ];
 

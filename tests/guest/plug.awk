@@ -1,0 +1,36 @@
+# The table of the suite plug, in Markdown: from the CSV of `zonal reproduce`, and the cells of the suite, which
+# are TABLE,SCHEDULER,QD1,MAX_KB,X-RUN,MBS,KIB,LATE_PERCENT,LATE_US.
+BEGIN { FS = "," }
+NR == FNR {
+    gsub(/"[^"]*"/, "device")
+    x = $5
+    sub(/.*qd=/, "", x)
+    if ($1 == "smr-rnd-zones") { x = $5; sub(/.* to /, "", x); sub(/ .*/, "", x) }
+    key = $1 "," ($3 == "qd1-writes") "," x
+    published[key] = $8
+    ours[key] = $10
+    next
+}
+{
+    split($5, at, "-")
+    key = $1 "," $2 "," $3 "," $4 "," at[1]
+    if (!(key in low)) { order[++count] = key; low[key] = high[key] = $6 }
+    if ($6 < low[key]) low[key] = $6
+    if ($6 > high[key]) high[key] = $6
+    kib[key] = $7
+    late[key] = $8
+    us[key] = $9
+}
+END {
+    print "| Load | Policy | Scheduler | Largest command | Published | Here, virtual time | The kernel | KiB a request | Late | by |"
+    print "|---|---|---|---|---|---|---|---|---|---|"
+    for (i = 1; i <= count; i++) {
+        split(order[i], k, ",")
+        same = k[1] "," k[3] "," k[5]
+        load = k[1] == "smr-seq-qd" ? "sequential, depth " k[5] : k[5] " random zones"
+        spread = low[order[i]] == high[order[i]] ? low[order[i]] : low[order[i]] " to " high[order[i]]
+        plain = k[2] == "none" && k[4] == 1280
+        printf "| %s | %s | %s | %s KiB | %s | %s | %s | %s | %s %% | %s us |\n", load, k[3] == 1 ? "QD=1" : "plugging",
+            k[2], k[4], plain ? published[same] : "", plain ? ours[same] : "", spread, kib[order[i]], late[order[i]], us[order[i]]
+    }
+}

@@ -1,0 +1,114 @@
+# Three columns: a published figure, ours in virtual time, and the guest's kernel on our disk in real time.
+# Results stay in the cache, a line a cell, and another run goes on where one ended; PLUG_FRESH=1 begins
+# anew, PLUG_SECONDS=N measures each cell for that long. On a busy machine, with priority:
+# `chrt -r 1 tests/guest/run --kernel 7 plug`.
+# shellcheck shell=bash
+
+before() {
+    local library
+    for library in packages qemu; do
+        # shellcheck source=/dev/null
+        source "${here:?}/lib/$library.sh"
+    done
+    use_new_qemu
+    # Buffers of 16 jobs with 32 MiB each, in huge pages.
+    ((${memory:?} >= 2048)) || memory=2048
+    ((${limit:?} >= 5400)) || limit=5400
+    share_memory
+    cells=${cache:?}/plug.csv
+    [[ -z ${PLUG_FRESH-} ]] || rm -f "$cells"
+    touch "$cells"
+    give done_cells "$(cut -d , -f 1-5 "$cells")"
+    give seconds "${PLUG_SECONDS:-24}"
+    serve_at --vhost-user plug smr-30t --serial plug --zone-write plug --ctl "${work:?}/plug.ctl"
+    qemu_options+=(-chardev "socket,id=plug,path=$work/plug.sock"
+        -device "${zoned_disk/num_vqs=2/num_vqs=1},chardev=plug,addr=0x10")
+}
+
+# stat NAME: a count of the disk's model.
+stat_of() {
+    "${zonal:?}" ctl "${work:?}/plug.ctl" stat | sed -n "s/^$1: //p"
+}
+
+# begin: a cell begins now. cell KEY MBS KIB: it has ended, with this bandwidth and length of requests.
+on_begin() {
+    begun=$(stat_of model_completions) late_before=$(stat_of model_late_completions)
+    sum_before=$(stat_of model_lateness_ns)
+}
+on_cell() {
+    local commands late sum
+    commands=$(($(stat_of model_completions) - begun))
+    late=$((($(stat_of model_late_completions) - late_before) * 100 / (commands > 0 ? commands : 1)))
+    sum=$((($(stat_of model_lateness_ns) - sum_before) / (commands > 0 ? commands : 1) / 1000))
+    echo "$1,$2,$3,$late,$sum" >>"${cells:?}"
+}
+
+# The table of all cells so far, in Markdown.
+after() {
+    local virtual=${cache:?}/plug-virtual.csv
+    [[ -s $virtual && $virtual -nt ${zonal:?} ]] ||
+        "$zonal" reproduce smr-seq-qd smr-rnd-zones --format csv >"$virtual"
+    check_after "table" awk -f "${here:?}/plug.awk" "$virtual" "$cells"
+    cat "${out:?}/after-table.log"
+}
+
+disk_stat() {
+    read -r -a stat <"/sys/block/${disk##*/}/stat"
+    # Writes, and sectors written.
+    echo "${stat[4]} ${stat[6]}"
+}
+
+# cell TABLE SCHEDULER QD1 MAX_KB X RUN OPTION...: unless it is there.
+cell() {
+    local table=$1 scheduler=$2 qd1=$3 kb=$4 x=$5 run=$6 key before after bandwidth
+    shift 6
+    key="$table,$scheduler,$qd1,$kb,$x-$run"
+    ! grep --quiet --line-regexp --fixed-strings "$key" <<<"${done_cells?}" || return 0
+    check "$key" measure "$@"
+}
+
+measure() {
+    local queue=/sys/block/${disk##*/}/queue
+    echo "$scheduler" >"$queue/scheduler"
+    echo "$qd1" >"$queue/zoned_qd1_writes"
+    echo "$kb" >"$queue/max_sectors_kb"
+    blkzone reset "$disk"
+    ask begin
+    read -r -a before < <(disk_stat)
+    fio --name=plug --filename="$disk" --direct=1 --ioengine=libaio --zonemode=zbd --bs=1m --mem=shmhuge --zero_buffers=1 \
+        --group_reporting --time_based --ramp_time=4 --runtime="${seconds:?}" --randseed="$run" \
+        --output-format=json --output=/tmp/fio.json "$@"
+    read -r -a after < <(disk_stat)
+    bandwidth=$(jq '.jobs[0].write.bw_bytes / 1e6' /tmp/fio.json)
+    ask cell "$key" "$(printf %.1f "$bandwidth")" \
+        "$(((after[1] - before[1]) / 2 / (after[0] - before[0])))"
+}
+
+guest() {
+    # shellcheck source=/dev/null
+    source /job/lib/virtio.sh
+    local qd1 depth zones run
+    check "the driver finds the disk" until_true 60 virtio_disk_of plug
+    disk=$(virtio_disk_of plug)
+    check "the kernel has QD=1" test -e "/sys/block/${disk##*/}/queue/zoned_qd1_writes"
+    modprobe mq-deadline 2>/dev/null || true
+    echo 300 >/proc/sys/vm/nr_hugepages
+    for depth in 128 32 8 64; do
+        for qd1 in 0 1; do
+            cell smr-seq-qd none "$qd1" 1280 "$depth" 1 --rw=write --iodepth="$depth"
+        done
+    done
+    for zones in 4 8 2 16; do
+        for qd1 in 0 1; do
+            for run in 1 2; do
+                cell smr-rnd-zones none "$qd1" 1280 "$zones" "$run" --rw=randwrite --iodepth=32 \
+                    --numjobs=16 --max_open_zones="$zones"
+            done
+        done
+    done
+    for depth in 128 32; do
+        cell smr-seq-qd none 0 4096 "$depth" 1 --rw=write --iodepth="$depth"
+        cell smr-seq-qd none 1 4096 "$depth" 1 --rw=write --iodepth="$depth"
+        cell smr-seq-qd mq-deadline 0 1280 "$depth" 1 --rw=write --iodepth="$depth"
+    done
+}
