@@ -20,17 +20,19 @@ NR == FNR {
     kib[key] = $7
     late[key] = $8
     us[key] = $9
+    # Mean lateness as a share of the mean time from one command to the next.
+    lost[key] = $9 * $6 * 100 / ($7 * 1024)
 }
 END {
-    print "| Load | Policy | Scheduler | Largest command | Published | Here, virtual time | The kernel | KiB a request | Late | by |"
-    print "|---|---|---|---|---|---|---|---|---|---|"
+    print "| Load | Policy | Scheduler | Largest command | Published | Here, virtual time | The kernel | KiB a request | Late | by | lost at most |"
+    print "|---|---|---|---|---|---|---|---|---|---|---|"
     for (i = 1; i <= count; i++) {
         split(order[i], k, ",")
         same = k[1] "," k[3] "," k[5]
         load = k[1] == "smr-seq-qd" ? "sequential, depth " k[5] : k[5] " random zones"
         spread = low[order[i]] == high[order[i]] ? low[order[i]] : low[order[i]] " to " high[order[i]]
         plain = k[2] == "none" && k[4] == 1280
-        printf "| %s | %s | %s | %s KiB | %s | %s | %s | %s | %s %% | %s us |\n", load, k[3] == 1 ? "QD=1" : "plugging",
-            k[2], k[4], plain ? published[same] : "", plain ? ours[same] : "", spread, kib[order[i]], late[order[i]], us[order[i]]
+        printf "| %s | %s | %s | %s KiB | %s | %s | %s | %s | %s %% | %s us | %.1f %% |\n", load, k[3] == 1 ? "QD=1" : "plugging",
+            k[2], k[4], plain ? published[same] : "", plain ? ours[same] : "", spread, kib[order[i]], late[order[i]], us[order[i]], lost[order[i]]
     }
 }

@@ -1,4 +1,5 @@
-# Three columns: a published figure, ours in virtual time, and the guest's kernel on our disk in real time.
+# Three columns: a published figure, ours in virtual time, and the guest's kernel on our disk in real time
+# (docs/linux-as-judge.md); and how long one zone keeps the writes of another waiting.
 # Results stay in the cache, a line a cell, and another run goes on where one ended; PLUG_FRESH=1 begins
 # anew, PLUG_SECONDS=N measures each cell for that long. On a busy machine, with priority:
 # `chrt -r 1 tests/guest/run --kernel 7 plug`.
@@ -17,7 +18,10 @@ before() {
     share_memory
     cells=${cache:?}/plug.csv
     [[ -z ${PLUG_FRESH-} ]] || rm -f "$cells"
-    touch "$cells"
+    waits=$cache/plug-waits.csv
+    [[ -z ${PLUG_FRESH-} ]] || rm -f "$waits"
+    touch "$cells" "$waits"
+    give done_waits "$(cut -d , -f 1 "$waits")"
     give done_cells "$(cut -d , -f 1-5 "$cells")"
     give seconds "${PLUG_SECONDS:-24}"
     serve_at --vhost-user plug smr-30t --serial plug --zone-write plug --ctl "${work:?}/plug.ctl"
@@ -43,14 +47,37 @@ on_cell() {
     echo "$1,$2,$3,$late,$sum" >>"${cells:?}"
 }
 
-# The table of all cells so far, in Markdown.
+# wait KEY MS: the longest that a write took of two jobs with a zone each.
+on_wait() {
+    echo "$1,$2" >>"${waits:?}"
+}
+
+# The tables of all cells so far, in Markdown.
 after() {
     local virtual=${cache:?}/plug-virtual.csv
     [[ -s $virtual && $virtual -nt ${zonal:?} ]] ||
         "$zonal" reproduce smr-seq-qd smr-rnd-zones --format csv >"$virtual"
     check_after "table" awk -f "${here:?}/plug.awk" "$virtual" "$cells"
     cat "${out:?}/after-table.log"
+    check_after "waits" longest_waits
+    cat "$out/after-waits.log"
 }
+
+# The longest that a write of two jobs took, here and in the kernel.
+longest_waits() {
+    local policy waited options=()
+    echo "| Policy | Here, virtual time | The kernel |"
+    echo "|---|---|---|"
+    read -r -a options <<<"${two_jobs:?}"
+    for policy in plug qd1; do
+        waited=$("$zonal" run --clock virtual --device smr-30t --zone-write "$policy" --name=two --rw=write \
+            --bs=1m --zonemode=zbd --time_based --runtime="${PLUG_SECONDS:-24}" --output-format=json "${options[@]}" |
+            sed -n '/"clat_ns"/,/}/s/.*"max" *: *\([0-9]*\).*/\1/p' | sort --numeric-sort | tail -n 1)
+        echo "| $policy | $((waited / 1000000)) ms | $(sed -n "s/^$policy,//p" "$waits" | tail -n 1) ms |"
+    done
+}
+# Options of both.
+two_jobs="--iodepth=8 --numjobs=2 --offset_increment=1000z --size=1000z --group_reporting=0"
 
 disk_stat() {
     read -r -a stat <"/sys/block/${disk##*/}/stat"
@@ -67,12 +94,17 @@ cell() {
     check "$key" measure "$@"
 }
 
-measure() {
+# queue_is SCHEDULER QD1 MAX_KB: and all zones are empty.
+queue_is() {
     local queue=/sys/block/${disk##*/}/queue
-    echo "$scheduler" >"$queue/scheduler"
-    echo "$qd1" >"$queue/zoned_qd1_writes"
-    echo "$kb" >"$queue/max_sectors_kb"
+    echo "$1" >"$queue/scheduler"
+    echo "$2" >"$queue/zoned_qd1_writes"
+    echo "$3" >"$queue/max_sectors_kb"
     blkzone reset "$disk"
+}
+
+measure() {
+    queue_is "$scheduler" "$qd1" "$kb"
     ask begin
     read -r -a before < <(disk_stat)
     fio --name=plug --filename="$disk" --direct=1 --ioengine=libaio --zonemode=zbd --bs=1m --mem=shmhuge --zero_buffers=1 \
@@ -82,6 +114,22 @@ measure() {
     bandwidth=$(jq '.jobs[0].write.bw_bytes / 1e6' /tmp/fio.json)
     ask cell "$key" "$(printf %.1f "$bandwidth")" \
         "$(((after[1] - before[1]) / 2 / (after[0] - before[0])))"
+}
+
+# wait_cell POLICY QD1: unless it is there.
+wait_cell() {
+    ! grep --quiet --line-regexp --fixed-strings "$1" <<<"${done_waits?}" || return 0
+    check "two jobs, $1" measure_wait "$@"
+}
+
+measure_wait() {
+    local options=()
+    read -r -a options <<<"$two_jobs"
+    queue_is none "$2" 1280
+    fio --name=two --filename="$disk" --direct=1 --ioengine=libaio --zonemode=zbd --bs=1m --mem=shmhuge \
+        --zero_buffers=1 --rw=write --time_based --runtime="${seconds:?}" --output-format=json \
+        --output=/tmp/fio.json "${options[@]}"
+    ask wait "$1" "$(jq '[.jobs[].write.clat_ns.max] | max / 1e6 | round' /tmp/fio.json)"
 }
 
 guest() {
@@ -106,6 +154,8 @@ guest() {
             done
         done
     done
+    wait_cell plug 0
+    wait_cell qd1 1
     for depth in 128 32; do
         cell smr-seq-qd none 0 4096 "$depth" 1 --rw=write --iodepth="$depth"
         cell smr-seq-qd none 1 4096 "$depth" 1 --rw=write --iodepth="$depth"
