@@ -27,7 +27,7 @@ const WRITES: u64 = 1_000_000;
 const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
 
 /// The parts of the benchmark, in the order in which they run.
-const PARTS: [(&str, fn()); 13] = [
+const PARTS: [(&str, fn()); 14] = [
     ("thread", one_thread),
     ("threads", threads),
     ("shared", shared_zones),
@@ -39,6 +39,7 @@ const PARTS: [(&str, fn()); 13] = [
     ("jobs", many_jobs),
     ("filesystem", file_system),
     ("disk", whole_disk),
+    ("server", server),
     ("program", jobs),
     ("fio", whole_program),
 ];
@@ -406,6 +407,15 @@ fn whole_disk() {
         "s",
         "at most 30",
     );
+}
+
+/// An hour of 60 shingled disks, which share nothing.
+fn server() {
+    let start = Instant::now();
+    let job = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/server.fio");
+    zonal(&["--clock=virtual", "--output-format=terse", job]);
+    let seconds = start.elapsed().as_secs_f64();
+    row("virtual clock, an hour of 60 disks", seconds, "s", "at most 60 on two CPUs");
 }
 
 /// The loads for which the peers' figures are in docs/performance.md, in real time.

@@ -28,6 +28,7 @@ use zonal_fio::report::{self, Format};
 use zonal_fio::verify::Dump;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
+use zonal_lab::experiment::available_cpus;
 use zonal_lab::page;
 use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io};
 use zonal_sim::CostModel;
@@ -333,6 +334,7 @@ fn executor(args: &RunArgs, clock: ClockKind, view: Option<&ViewRecording>) -> R
     Ok(match clock {
         ClockKind::Virtual => {
             Executor::interruptible(args.io_cost.unwrap_or(IO_COST), stop, progress)
+                .on_processors(available_cpus())
         }
         ClockKind::Real => Executor::real_time(stop, progress),
     })

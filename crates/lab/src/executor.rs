@@ -1,5 +1,6 @@
 //! Runs phases of tasks, in real or in virtual time.
 use crate::devices::Devices;
+use crate::independent::{Simulations, independent_sets};
 use crate::jobs::{self, JobThread};
 use crate::progress::{JobProgress, PhaseProgress};
 use anyhow::{Context, Result, bail};
@@ -72,6 +73,8 @@ pub enum Executor {
         now: Nanos,
         /// The cost of an I/O for the thread that submits it.
         costs: CostModel,
+        /// The most processors for jobs that share nothing.
+        workers: usize,
         /// Set to stop the jobs.
         stop: Arc<AtomicBool>,
         /// Shows how far the jobs of a phase are.
@@ -91,7 +94,17 @@ impl Executor {
         stop: Arc<AtomicBool>,
         progress: Box<dyn JobProgress>,
     ) -> Self {
-        Executor::Virtual { now: Nanos(0), costs, stop, progress }
+        Executor::Virtual { now: Nanos(0), costs, workers: 1, stop, progress }
+    }
+
+    /// The same with this many processors for jobs that share nothing in virtual time. Their number changes
+    /// no result.
+    #[must_use]
+    pub fn on_processors(mut self, processors: usize) -> Self {
+        if let Executor::Virtual { workers, .. } = &mut self {
+            *workers = processors;
+        }
+        self
     }
 
     /// An executor whose real clock begins now. Its jobs run until they are done or `stop` is set.
@@ -100,7 +113,7 @@ impl Executor {
     }
 
     /// Runs all clones of a phase at the same time; none once `stop` is set. `seed` is mixed with the jobs'
-    /// own.
+    /// own. With `one_clock` all have the same time even if they share nothing, for a trace of all devices.
     ///
     /// # Errors
     /// A clone cannot be made ready, or all wait for one another.
@@ -109,21 +122,30 @@ impl Executor {
         phase: Vec<Task>,
         devices: &Devices,
         seed: u64,
+        one_clock: bool,
     ) -> Result<Vec<FinishedTask>> {
         if self.is_stopped() {
             return Ok(Vec::new());
         }
         let (outcomes, now) = match self {
-            Executor::Virtual { now, costs, stop, progress } => {
+            Executor::Virtual { now, costs, workers, stop, progress } => {
                 let runners = make_runners(&phase, devices, seed)?;
                 let start = *now;
                 progress.start(phase_progress(&runners, start));
-                let steps = progress.steps();
-                let watch = |now: Nanos| {
-                    progress.update(now - start);
-                    stop.load(Ordering::Relaxed)
+                let simulations = Simulations {
+                    start,
+                    costs: *costs,
+                    steps: progress.steps(),
+                    is_stopped: &|| stop.load(Ordering::Relaxed),
                 };
-                let (outcomes, end) = zonal_sim::run_watched(runners, start, *costs, steps, watch)?;
+                let sets = match one_clock || progress.has_one_clock() {
+                    true => vec![(0..phase.len()).collect()],
+                    false => independent_sets(&phase, devices),
+                };
+                let leaders = (0..).zip(&phase).filter(|(_, task)| leads(task)).map(|(at, _)| at);
+                let runners = leaders.zip(runners).collect();
+                let update = |elapsed| progress.update(elapsed);
+                let (outcomes, end) = simulations.run(runners, &sets, *workers, update)?;
                 progress.finish();
                 *now = end;
                 (outcomes, end.0)

@@ -15,7 +15,7 @@
 //!        \     experiment      one load on devices of its own; many of them side by side
 //!         \        |
 //!          +--> executor       runs phases of tasks in real or in virtual time
-//!                  |
+//!                  |           (independent: those that share nothing, on several processors)
 //!               devices        the devices of a run
 //! ```
 //!
@@ -39,6 +39,7 @@ pub mod experiment;
 pub mod fio_verify;
 pub mod fit;
 pub mod host_cost;
+mod independent;
 pub mod io_trace;
 pub mod jobs;
 pub mod measurements;

@@ -42,6 +42,10 @@ pub trait JobProgress {
     fn update(&mut self, elapsed: Nanos);
     /// The phase is over.
     fn finish(&mut self);
+    /// Whether an update looks at devices: in virtual time all have to be at the time that it gets.
+    fn has_one_clock(&self) -> bool {
+        false
+    }
     /// Steps of the threads of jobs in virtual time between two updates.
     fn steps(&self) -> u64 {
         zonal_sim::STEPS_PER_WATCH

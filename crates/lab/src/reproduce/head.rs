@@ -75,7 +75,7 @@ fn trace(cell: &Cell, settings: &MeasureSettings) -> Result<(Vec<TraceEntry>, u6
     let devices = Devices::one(attached);
     let mut executor = Executor::virtual_time(settings.costs);
     for phase in phases {
-        executor.run(phase, &devices, settings.seed)?;
+        executor.run(phase, &devices, settings.seed, true)?;
     }
     Ok((disk.trace(), border))
 }

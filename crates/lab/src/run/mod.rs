@@ -143,9 +143,10 @@ impl Run {
     /// another.
     pub fn execute(&mut self, executor: &mut Executor, seed: u64) -> Result<Vec<FinishedTask>> {
         self.devices.start_recording()?;
+        let is_traced = self.head_trace.is_some() || self.io_trace.is_some();
         let mut finished = Vec::new();
         for phase in std::mem::take(&mut self.phases) {
-            finished.extend(executor.run(phase, &self.devices, seed)?);
+            finished.extend(executor.run(phase, &self.devices, seed, is_traced)?);
             if finished.iter().any(ends_run) {
                 break;
             }

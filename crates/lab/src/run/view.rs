@@ -96,6 +96,10 @@ impl JobProgress for RecordingProgress {
         self.inner.finish();
     }
 
+    fn has_one_clock(&self) -> bool {
+        true
+    }
+
     fn steps(&self) -> u64 {
         STEPS
     }
