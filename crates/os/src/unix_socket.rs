@@ -63,21 +63,30 @@ impl BoundSocket {
         Ok(bound)
     }
 
-    /// The next client. One of another user than the server's, root and the one that the socket belongs
-    /// to, whatever let it connect, is turned away.
+    /// The next client. One that [`BoundSocket::admit`] refuses is turned away.
     ///
     /// # Errors
-    /// The errors of accept; `PermissionDenied` for another user.
+    /// The errors of accept and of [`BoundSocket::admit`].
     pub fn accept(&self) -> io::Result<UnixStream> {
         let (stream, _) = self.listener.accept()?;
-        let user = socket_peercred(&stream)?.uid.as_raw();
+        self.admit(&stream)?;
+        Ok(stream)
+    }
+
+    /// Refuses a client of another user than the server's, root and the one that the socket belongs to,
+    /// whatever let it connect.
+    ///
+    /// # Errors
+    /// `PermissionDenied` for another user.
+    pub fn admit(&self, client: &UnixStream) -> io::Result<()> {
+        let user = socket_peercred(client)?.uid.as_raw();
         let owner =
             fs::symlink_metadata(&self.path).ok().filter(|found| place(found) == self.place);
         if !is_admitted(user, geteuid().as_raw(), owner.map(|found| found.uid())) {
             let text = format!("user {user} connected, expected the owner of the socket or root");
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
-        Ok(stream)
+        Ok(())
     }
 
     /// Makes [`BoundSocket::accept`] return errors from now on, where it waits too.

@@ -10,7 +10,7 @@
 //!  Signals        how the server does that without blocking
 //! ```
 pub mod bus_error;
-mod closer;
+pub mod closer;
 pub mod eventfd;
 pub mod memory;
 pub mod server;

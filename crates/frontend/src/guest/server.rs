@@ -1,9 +1,8 @@
 //! A server of virtual machines: a listening socket, and a thread that has one client at a time.
-use super::closer;
+use super::closer::{ClientSocket, Closer};
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +29,7 @@ pub trait GuestEndpoint: Send + 'static {
     fn is_quiescent(&mut self) -> bool;
 
     /// Takes a client, where there is none.
-    fn connect(&mut self, socket: UnixStream);
+    fn connect(&mut self, socket: ClientSocket);
 
     /// Executes what the client has sent. Returns whether there was anything to do.
     fn poll_session(&mut self, now: Nanos) -> bool;
@@ -75,7 +74,7 @@ impl RunningServer {
         socket.listener.set_nonblocking(true)?;
         let (waker, stopping) = (poller.waker(), Arc::new(AtomicBool::new(false)));
         let serving = Serving {
-            clients: Clients { socket: Arc::clone(&socket), next: None, retry: None },
+            clients: Clients::new(Arc::clone(&socket)),
             endpoint,
             stopping: Arc::clone(&stopping),
         };
@@ -104,32 +103,45 @@ impl Drop for RunningServer {
 /// Clients that wait to be served.
 struct Clients {
     socket: Arc<BoundSocket>,
+    closer: Closer,
     /// One that waits until I/O of the last one has ended.
-    next: Option<UnixStream>,
+    next: Option<ClientSocket>,
     /// When to accept again after an error.
     retry: Option<Nanos>,
 }
 
 impl Clients {
+    fn new(socket: Arc<BoundSocket>) -> Self {
+        Clients { socket, closer: Closer::default(), next: None, retry: None }
+    }
+
     /// The next client, if there is one.
-    fn take(&mut self, now: Nanos) -> Option<UnixStream> {
+    fn take(&mut self, now: Nanos) -> Option<ClientSocket> {
         if self.next.is_none() && self.retry.is_none_or(|retry| retry <= now) {
-            self.accepted(now, self.socket.accept());
+            let accepted = if self.closer.has_room() {
+                self.socket.listener.accept().map(|(client, _)| self.closer.client(client))
+            } else {
+                Err(io::Error::other("clients have left too much that cannot be closed"))
+            };
+            self.accepted(now, accepted);
         }
         self.next.take()
     }
 
-    fn accepted(&mut self, now: Nanos, accepted: io::Result<UnixStream>) {
+    fn accepted(&mut self, now: Nanos, accepted: io::Result<ClientSocket>) {
         let error = match accepted {
-            Ok(socket) => {
-                (self.next, self.retry) = (Some(socket), None);
+            Ok(client) => {
+                self.retry = None;
+                match self.socket.admit(client.socket()) {
+                    Ok(()) => self.next = Some(client),
+                    Err(error) => {
+                        let path = self.socket.path.display();
+                        tracing::warn!("{path}: turned a client away: {error}");
+                    }
+                }
                 return;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return self.retry = None,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                let path = self.socket.path.display();
-                return tracing::warn!("{path}: turned a client away: {error}");
-            }
             Err(error) => error,
         };
         // No descriptors left, for example: the client is still there, and would wake us immediately.
@@ -167,7 +179,6 @@ impl<S: GuestEndpoint> Serving<S> {
         (0..MAX_LAST).any(|_| !self.endpoint.poll_session(now));
         if self.endpoint.is_connected() {
             tracing::warn!("{}: a second client was turned away", S::NAME);
-            closer::close(socket);
         } else if !self.endpoint.is_quiescent() {
             self.clients.next = Some(socket);
             return false;
@@ -223,7 +234,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = BoundSocket::new(&directory.path().join("s")).expect("a socket");
         socket.listener.set_nonblocking(true).expect("a socket");
-        let mut clients = Clients { socket: Arc::new(socket), next: None, retry: None };
+        let mut clients = Clients::new(Arc::new(socket));
         let _client = UnixStream::connect(&clients.socket.path).expect("a server");
         clients.accepted(Nanos(5), Err(rustix::io::Errno::MFILE.into()));
         let retry = clients.retry.expect("a time");

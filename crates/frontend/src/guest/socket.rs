@@ -1,5 +1,5 @@
 //! A client's Unix socket: messages with their descriptors in, bytes out. Nothing blocks.
-use super::closer;
+use super::closer::{ClientSocket, MAX_WAITING};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -9,7 +9,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, take};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zonal_blk::{Nanos, Wake};
 use zonal_os::poll::WaitSet;
@@ -35,7 +34,7 @@ pub enum SocketError {
     TooManyFds,
     #[error("found a part of a message and no more for {} s", PATIENCE.0 / 1_000_000_000)]
     Unfinished,
-    #[error("{} descriptors of clients wait to be closed", closer::MAX_CLOSING)]
+    #[error("{MAX_WAITING} of its descriptors wait to be closed")]
     Unclosed,
     #[error("it has taken none of its replies for {} s", PATIENCE.0 / 1_000_000_000)]
     Unread,
@@ -64,8 +63,7 @@ pub struct Message<H> {
 /// A client's socket, with messages that begin with an `H`.
 pub struct MessageSocket<H> {
     header: PhantomData<H>,
-    /// `None` only while it is being dropped.
-    socket: Option<UnixStream>,
+    socket: ClientSocket,
     /// The message that is being received.
     received: Vec<u8>,
     fds: Vec<OwnedFd>,
@@ -80,10 +78,10 @@ pub struct MessageSocket<H> {
 
 impl<H: MessageHeader> MessageSocket<H> {
     /// Wraps a connected client's socket.
-    pub fn new(socket: UnixStream) -> Self {
+    pub fn new(socket: ClientSocket) -> Self {
         MessageSocket {
             header: PhantomData,
-            socket: Some(socket),
+            socket,
             received: Vec::new(),
             fds: Vec::new(),
             begun: None,
@@ -91,10 +89,6 @@ impl<H: MessageHeader> MessageSocket<H> {
             untaken: None,
             unsent_fd: None,
         }
-    }
-
-    fn socket(&self) -> &UnixStream {
-        self.socket.as_ref().expect("it is taken only when dropped")
     }
 
     /// When the client has been too slow.
@@ -106,10 +100,10 @@ impl<H: MessageHeader> MessageSocket<H> {
     /// Waits until the client takes what is unsent, and with `reads` for what it sends.
     pub fn wait_fds(&self, reads: bool, set: &mut WaitSet) {
         if reads {
-            set.read(self.socket().as_raw_fd());
+            set.read(self.socket.socket().as_raw_fd());
         }
         if self.has_unsent() {
-            set.write(self.socket().as_raw_fd());
+            set.write(self.socket.socket().as_raw_fd());
         }
     }
 
@@ -148,7 +142,7 @@ impl<H: MessageHeader> MessageSocket<H> {
 
     /// Receives up to `missing` bytes. Returns false if there are none yet.
     fn receive_part(&mut self, missing: usize) -> Result<bool, SocketError> {
-        if closer::is_full() {
+        if self.socket.is_full() {
             return Err(SocketError::Unclosed);
         }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_RECEIVED))];
@@ -157,8 +151,7 @@ impl<H: MessageHeader> MessageSocket<H> {
         self.received.resize(before + missing, 0);
         let mut data = [IoSliceMut::new(&mut self.received[before..])];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let received =
-            recvmsg(self.socket.as_ref().expect("a socket"), &mut data, &mut control, flags);
+        let received = recvmsg(self.socket.socket(), &mut data, &mut control, flags);
         let len = received.as_ref().map_or(0, |received| received.bytes);
         self.received.truncate(before + len);
         let received = match received {
@@ -168,15 +161,14 @@ impl<H: MessageHeader> MessageSocket<H> {
             Err(error) => return Err(SocketError::Failed(error)),
         };
         // None of them is closed here.
-        let mut usable = Vec::new();
+        let mut fds = Vec::new();
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                usable.extend(fds.map(closer::usable));
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                fds.extend(received);
             }
         }
-        for fd in usable {
-            self.fds.push(fd.map_err(|_| SocketError::Failed(Errno::MFILE))?);
-        }
+        let usable = self.socket.usable(fds).map_err(|_| SocketError::Failed(Errno::MFILE))?;
+        self.fds.extend(usable);
         if received.flags.contains(ReturnFlags::CTRUNC) || self.fds.len() > MAX_FDS {
             return Err(SocketError::TooManyFds);
         }
@@ -218,7 +210,7 @@ impl<H: MessageHeader> MessageSocket<H> {
             assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room for one");
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match sendmsg(self.socket(), &[IoSlice::new(&self.unsent)], &mut control, flags) {
+        match sendmsg(self.socket.socket(), &[IoSlice::new(&self.unsent)], &mut control, flags) {
             Ok(sent) => {
                 self.unsent.drain(..sent);
                 self.unsent_fd = None;
@@ -231,19 +223,14 @@ impl<H: MessageHeader> MessageSocket<H> {
     }
 }
 
-impl<H> Drop for MessageSocket<H> {
-    fn drop(&mut self) {
-        // The kernel closes the descriptors of messages that were not received with it.
-        self.socket.take().into_iter().for_each(closer::close);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::closer::Closer;
     use super::*;
     use rustix::net::sockopt::set_socket_linger;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
@@ -257,6 +244,10 @@ mod tests {
         fn message_len(&self) -> Result<usize, SocketError> {
             Ok(2)
         }
+    }
+
+    fn message_socket(ours: UnixStream) -> MessageSocket<Byte> {
+        MessageSocket::new(Closer::default().client(ours))
     }
 
     fn send_fd(to: &UnixStream, bytes: &[u8], fd: &impl AsFd) {
@@ -294,7 +285,7 @@ mod tests {
     #[test]
     fn descriptors_that_take_long_to_close_delay_nobody() {
         let (ours, client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::<Byte>::new(ours);
+        let mut socket = message_socket(ours);
         let (sent, peer) = lingering();
         send_fd(&client, &[1, 2], &sent);
         // The last descriptor is then that of the message.
@@ -311,9 +302,31 @@ mod tests {
     }
 
     #[test]
+    fn client_whose_descriptors_take_long_to_close_is_disconnected_and_no_other() {
+        let (ours, client) = UnixStream::pair().expect("sockets");
+        let mut socket = message_socket(ours);
+        let (honest_ours, mut honest_client) = UnixStream::pair().expect("sockets");
+        let mut honest = message_socket(honest_ours);
+        let (sent, _peer) = lingering();
+        send_fd(&client, &[1, 2], &sent);
+        drop(sent);
+        let error = loop {
+            match socket.receive(Nanos(5)) {
+                Ok(message) => assert!(message.is_some_and(|message| message.fds.len() == 1)),
+                Err(error) => break error,
+            }
+            // They wait for the first.
+            send_fd(&client, &[1, 2], &std::fs::File::open("/dev/zero").expect("a device"));
+        };
+        assert!(matches!(error, SocketError::Unclosed), "{error}");
+        honest_client.write_all(&[1, 2]).expect("sent");
+        assert!(honest.receive(Nanos(5)).expect("a message").is_some());
+    }
+
+    #[test]
     fn message_that_does_not_end_in_time_disconnects_its_client() {
         let (ours, client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::<Byte>::new(ours);
+        let mut socket = message_socket(ours);
         let (pipe, _other) = std::io::pipe().expect("a pipe");
         send_fd(&client, &[1], &pipe);
         assert!(socket.receive(Nanos(5)).expect("a part").is_none());
@@ -327,7 +340,7 @@ mod tests {
     #[test]
     fn client_that_hides_its_own_end_in_an_unfinished_message_is_disconnected() {
         let (ours, client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::<Byte>::new(ours);
+        let mut socket = message_socket(ours);
         send_fd(&client, &[1], &client);
         drop(client);
         // The descriptor is not kept, so that the client is seen to be gone.
@@ -345,7 +358,7 @@ mod tests {
     #[test]
     fn client_that_hides_its_own_end_in_a_message_that_is_not_read_is_disconnected() {
         let (ours, client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::<Byte>::new(ours);
+        let mut socket = message_socket(ours);
         socket.queue(&vec![0; 64 << 20], None);
         while socket.send(Nanos(1)).expect("it is there") {}
         send_fd(&client, &[1, 2], &client);
@@ -358,7 +371,7 @@ mod tests {
     #[test]
     fn slow_client_that_goes_on_stays() {
         let (ours, mut client) = UnixStream::pair().expect("sockets");
-        let mut socket = MessageSocket::<Byte>::new(ours);
+        let mut socket = message_socket(ours);
         for time in [0, PATIENCE.0, 2 * PATIENCE.0] {
             client.write_all(&[1]).expect("sent");
             assert!(socket.receive(Nanos(time)).expect("a part").is_none());

@@ -1,10 +1,10 @@
 //! A function and the client that has it. It is polled by a thread of the server's, or in steps.
+use super::super::guest::closer::ClientSocket;
 use super::super::guest::memory::GuestMemory;
 use super::super::guest::socket::{MessageSocket, SocketError};
 use super::messages::Disconnect;
 use super::session::{Device, FunctionShared, Session};
 use super::vectors::Vectors;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, RwLock};
 use zonal_blk::Nanos;
 use zonal_nvme::controller::Subsystem;
@@ -30,7 +30,7 @@ impl Endpoint {
     }
 
     /// Gives the function, which must be quiescent, to a client.
-    pub fn connect(&mut self, socket: UnixStream) {
+    pub fn connect(&mut self, socket: ClientSocket) {
         self.session = Some(Session::new(MessageSocket::new(socket), self.shared.clone()));
     }
 

@@ -1,10 +1,10 @@
 //! A server: the thread that has the client, the registers and the admin queue, and those of I/O queues.
+use super::super::guest::closer::ClientSocket;
 use super::super::guest::server::{GuestEndpoint, RunningServer};
 use super::endpoint::Endpoint;
 use super::session::Session;
 use super::worker::Worker;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -92,7 +92,7 @@ impl GuestEndpoint for Threads {
         self.endpoint.function.is_quiescent()
     }
 
-    fn connect(&mut self, socket: UnixStream) {
+    fn connect(&mut self, socket: ClientSocket) {
         self.endpoint.connect(socket);
     }
 

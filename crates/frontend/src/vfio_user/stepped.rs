@@ -1,4 +1,5 @@
 //! A server without a thread and without a path: its owner polls it. For tests and fuzzing.
+use super::super::guest::closer::Closer;
 use super::endpoint::Endpoint;
 use super::worker;
 use std::os::unix::net::UnixStream;
@@ -26,7 +27,7 @@ impl Stepped {
     pub fn connect(&mut self, socket: UnixStream) -> bool {
         let free = self.endpoint.session.is_none() && self.endpoint.function.is_quiescent();
         if free {
-            self.endpoint.connect(socket);
+            self.endpoint.connect(Closer::default().client(socket));
         }
         free
     }

@@ -1,4 +1,5 @@
 //! A device and the client that has it. It is polled by a thread of the server's, or in steps.
+use super::super::guest::closer::ClientSocket;
 use super::super::guest::memory::GuestMemory;
 use super::super::guest::server::GuestEndpoint;
 use super::super::guest::socket::{MessageSocket, SocketError};
@@ -6,7 +7,6 @@ use super::device::VirtioDevice;
 use super::messages::Disconnect;
 use super::session::{DeviceShared, Session};
 use super::worker::{RunningWorker, StartWorker};
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, RwLock};
 use zonal_blk::{Nanos, Wake, WakeUp};
 use zonal_os::poll::WaitSet;
@@ -45,7 +45,7 @@ impl GuestEndpoint for Endpoint {
         self.workers.is_empty()
     }
 
-    fn connect(&mut self, socket: UnixStream) {
+    fn connect(&mut self, socket: ClientSocket) {
         self.session = Some(Session::new(MessageSocket::new(socket), Arc::clone(&self.shared)));
     }
 

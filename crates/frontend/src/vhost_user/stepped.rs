@@ -1,4 +1,5 @@
 //! A server without a thread and without a path: its owner polls it. For tests and fuzzing.
+use super::super::guest::closer::Closer;
 use super::super::guest::server::GuestEndpoint;
 use super::device::{DeviceError, VirtioDevice};
 use super::endpoint::Endpoint;
@@ -36,7 +37,7 @@ impl Stepped {
     pub fn connect(&mut self, socket: UnixStream) -> bool {
         let free = !self.endpoint.is_connected() && self.endpoint.is_quiescent();
         if free {
-            self.endpoint.connect(socket);
+            self.endpoint.connect(Closer::default().client(socket));
         }
         free
     }
