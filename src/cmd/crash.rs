@@ -25,7 +25,7 @@ use zonal_lab::crash_page;
 use zonal_lab::fio_verify::FioVerifyOracle;
 use zonal_lab::page;
 use zonal_lab::progress::StepProgress;
-use zonal_os::output_file::refuse_fifo;
+use zonal_os::output_file::{self, refuse_fifo};
 
 /// Options of `zonal crash`.
 #[derive(Args, Debug)]
@@ -221,7 +221,8 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
 /// Imports a log of dm-log-writes.
 fn import(from: &Path, size: Sector, to: &Path) -> Result<ExitCode> {
     ensure!(!to.exists(), "--import {}: the file exists; expected a new one", to.display());
-    let file = refuse_fifo(from).and_then(|()| fs::File::open(from)).context("cannot read it")?;
+    let file =
+        output_file::open(fs::OpenOptions::new().read(true), from).context("cannot read it")?;
     let mut log = DmLog::open(BufReader::new(file))?;
     let header = Header::of_disk(&from.to_string_lossy(), size, 512).context("--size")?;
     let found = import_log(&mut log, &header, to);
@@ -311,7 +312,8 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
                 page::with_command(&page, std::env::args().skip(1))
             }
         };
-        fs::write(file, text).with_context(|| format!("{option} {}", file.display()))?;
+        let written = output_file::create(file).and_then(|mut out| out.write_all(text.as_bytes()));
+        written.with_context(|| format!("{option} {}", file.display()))?;
     }
     warn_if_truncated(args, results.end.as_ref(), results.events);
     report::text(&mut out, &results)?;

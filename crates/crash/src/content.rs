@@ -1,4 +1,5 @@
 //! Reading the images of states, and comparing two of them.
+use crate::file;
 pub use crate::image::data_end;
 use crate::image::{self, MakeError, OpenImage};
 use crate::log::{Header, Log};
@@ -83,7 +84,7 @@ impl Content {
     pub fn open(path: &Path, header: &Header) -> Result<Self, MakeError> {
         if header.regular {
             let (limits, zones) = header.zoned();
-            let file = File::open(path).map_err(MakeError::file(path))?;
+            let file = file::read(path).map_err(MakeError::file(path))?;
             return Ok(Content { source: Source::Disk(file, path.to_owned(), zones), limits });
         }
         let image = OpenImage::open(path)?;

@@ -1,6 +1,7 @@
 //! Making images of states: files, written through the page cache and never synced, since nobody
 //! needs them after a loss of power of this machine.
 use crate::drive::{Drive, Effect};
+use crate::file;
 use crate::log::{Blocks, Header, Log, LogError, ZoneStart};
 use crate::outcome::Steps;
 use crate::state::State;
@@ -161,8 +162,8 @@ impl ImageStore for PlainFile {
 /// # Errors
 /// The errors of the files.
 pub fn copy_file(from: &Path, to: &Path) -> Result<(), MakeError> {
-    let source = File::open(from).map_err(MakeError::file(from))?;
-    let target = File::create(to).map_err(MakeError::file(to))?;
+    let source = file::read(from).map_err(MakeError::file(from))?;
+    let target = file::create(to).map_err(MakeError::file(to))?;
     if ioctl_ficlone(&target, &source).is_ok() {
         return Ok(());
     }
@@ -207,7 +208,7 @@ pub fn make_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<()
         if let Some(start) = header.zones.first() {
             return Err(MakeError::NoBase { zone: start.zone });
         }
-        let file = File::create(path).map_err(MakeError::file(path))?;
+        let file = file::create(path).map_err(MakeError::file(path))?;
         return ImageDevice::create(&PlainFile(file), &header.superblock)
             .map_err(MakeError::image(path));
     };
@@ -219,7 +220,7 @@ pub fn make_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<()
 fn disk_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<(), MakeError> {
     let expected = header.capacity().to_bytes().0;
     let Some(base) = base else {
-        let file = File::create(path).map_err(MakeError::file(path))?;
+        let file = file::create(path).map_err(MakeError::file(path))?;
         return file.set_len(expected).map_err(MakeError::file(path));
     };
     let found = fs::metadata(base).map_err(|error| MakeError::file(base)(error).of_base())?.len();
@@ -236,7 +237,7 @@ fn disk_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<(), Ma
 /// Whether `base` is the recorded image as it was at the beginning, as far as the log knows: its
 /// UUID, and which zones had how much data.
 fn check_base(header: &Header, base: &Path) -> Result<(), MakeError> {
-    let file = PlainFile(File::open(base).map_err(MakeError::file(base))?);
+    let file = PlainFile(file::read(base).map_err(MakeError::file(base))?);
     let (superblock, _) = read_superblock(&file).map_err(MakeError::image(base))?;
     let other = |found: String, expected: String| {
         Err(MakeError::OtherBase { path: base.to_owned(), found, expected })
@@ -290,7 +291,7 @@ pub(crate) struct OpenImage {
 
 impl OpenImage {
     pub(crate) fn open(path: &Path) -> Result<Self, MakeError> {
-        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file::open(OpenOptions::new().read(true).write(true), path);
         let file = Arc::new(PlainFile(file.map_err(MakeError::file(path))?));
         let device = ImageDevice::open_without_limits(file).map_err(MakeError::image(path))?;
         let device = Arc::new(device);
@@ -337,7 +338,7 @@ impl ImageWriter {
     /// It cannot be opened.
     pub fn open(path: &Path, header: &Header) -> Result<Self, MakeError> {
         let target = if header.regular {
-            let file = OpenOptions::new().write(true).open(path);
+            let file = file::open(OpenOptions::new().write(true), path);
             Target::Disk(file.map_err(MakeError::file(path))?)
         } else {
             Target::Zoned(Box::new(OpenImage::open(path)?))

@@ -1,5 +1,6 @@
 //! The results of a run so far, in a file, so that a run that was interrupted goes on from where it
 //! was: a line of JSON for each state.
+use crate::file;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -48,7 +49,8 @@ impl Journal {
         let hash = twox_hash::XxHash3_128::oneshot(identity.as_bytes());
         let identity = Identity { zonal_crash: format!("{hash:032x}") };
         let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).create(true).open(path).map_err(failed)?;
+        options.read(true).append(true).create(true);
+        let file = file::open(&options, path).map_err(failed)?;
         let mut journal = Journal { path: path.to_owned(), file };
         let mut lines = BufReader::new(journal.file.try_clone().map_err(failed)?).lines();
         let Some(first) = lines.next().transpose().map_err(failed)? else {

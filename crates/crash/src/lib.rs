@@ -18,6 +18,7 @@ pub mod content;
 pub mod dm_log_writes;
 mod drive;
 mod error;
+mod file;
 pub mod image;
 mod journal;
 pub mod judge;

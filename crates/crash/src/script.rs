@@ -9,6 +9,7 @@
 //! `{mark}` is the mark that was found. A remote host may have made it, so it is a variable of the
 //! command's environment, however the command quotes it.
 use crate::check::CheckError;
+use crate::file;
 use crate::judge::{Case, Judge, Judgement};
 use crate::log::{Event, Log};
 use crate::process::{CheckProcess, MARK};
@@ -111,7 +112,7 @@ fn read(path: &Path) -> io::Result<String> {
         return Err(invalid("expected a regular file".to_owned()));
     }
     let mut text = String::new();
-    fs::File::open(path)?.take(MAX_LEN + 1).read_to_string(&mut text)?;
+    file::read(path)?.take(MAX_LEN + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_LEN {
         return Err(invalid(format!("found more than {MAX_LEN} bytes, expected less")));
     }

@@ -72,8 +72,9 @@ pub fn describe(error: &anyhow::Error) -> String {
 /// Checks that a file can be written at the end of a run, and creates it if need be. An older one keeps
 /// its contents until then.
 fn check_writable(path: &Path) -> io::Result<()> {
-    zonal_os::output_file::refuse_fifo(path)?;
-    OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    zonal_os::output_file::open(&options, path).map(drop)
 }
 
 #[cfg(doctest)]

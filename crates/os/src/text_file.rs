@@ -2,7 +2,8 @@
 //!
 //! They are regular files of at most [`MAX_LEN`] bytes. A FIFO would wait for a writer, and a device
 //! may never end.
-use std::fs::{self, File};
+use crate::output_file;
+use std::fs::{self, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -15,7 +16,14 @@ pub const MAX_LEN: u64 = 16 << 20;
 /// # Errors
 /// It cannot be read, is not a regular file, or is longer than [`MAX_LEN`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let kind = fs::metadata(path)?.file_type();
+    // Opening a device may have effects.
+    expect_file(fs::metadata(path)?.file_type())?;
+    let file = output_file::open(OpenOptions::new().read(true), path)?;
+    expect_file(file.metadata()?.file_type())?;
+    read_input(file)
+}
+
+fn expect_file(kind: FileType) -> io::Result<()> {
     if !kind.is_file() {
         let found = match () {
             () if kind.is_dir() => "a directory",
@@ -25,7 +33,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
         };
         return Err(invalid(format!("found {found}, expected a regular file")));
     }
-    read_input(File::open(path)?)
+    Ok(())
 }
 
 /// Most bytes of a TOML file: it takes about fifty times as much memory while it is read.

@@ -34,8 +34,7 @@ impl Recording {
     /// # Errors
     /// The file cannot be written.
     pub fn start(&self) -> Result<(), RecordingError> {
-        let started =
-            refuse_fifo(&self.log).and_then(|()| self.recorder.start(&self.log, &self.header));
+        let started = self.recorder.start(&self.log, &self.header);
         started.map_err(|source| self.failed(source))
     }
 

@@ -3,6 +3,7 @@ use super::LogError;
 use super::event::Event;
 use super::frame::{self, FrameHeader, FrameKind};
 use super::header::Header;
+use crate::file;
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -38,7 +39,7 @@ impl Log {
     /// # Errors
     /// It cannot be read, or is not a log of this version.
     pub fn open(path: &Path) -> Result<Self, LogError> {
-        let file = File::open(path)?;
+        let file = file::read(path)?;
         if !file.metadata()?.is_file() {
             return Err(LogError::NotALog);
         }

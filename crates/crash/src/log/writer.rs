@@ -5,7 +5,7 @@
 use super::batch::{Batch, Frames, Totals};
 use super::event::{BlockRun, Command, Event};
 use super::header::Header;
-use std::fs::File;
+use crate::file;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -32,7 +32,7 @@ impl Writer {
     /// # Errors
     /// It cannot be created or written.
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::new(file::create(path)?);
         header.write(&mut file)?;
         file.flush()?;
         let lba = header.geometry().lba as usize;

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use zonal_os::output_file;
 
 /// Bytes of lines that are written at a time.
 const BUFFER: usize = 32 << 10;
@@ -25,7 +26,7 @@ impl LogFile {
     /// It cannot be written.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Arc<Self>> {
         let path = path.into();
-        zonal_os::output_file::create(&path)?;
+        output_file::create(&path)?;
         Ok(Arc::new(LogFile { path, result: Mutex::new(Ok(())) }))
     }
 
@@ -46,7 +47,7 @@ impl LogFile {
     fn append(&self, lines: &str) {
         let mut result = self.result.lock().expect("log lock");
         if result.is_ok() {
-            let file = OpenOptions::new().append(true).open(&self.path);
+            let file = output_file::open(OpenOptions::new().append(true), &self.path);
             *result = file.and_then(|mut file| file.write_all(lines.as_bytes()));
         }
     }

@@ -25,13 +25,10 @@ impl Journal {
     /// The file cannot be read or written, or is something else.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        zonal_os::output_file::refuse_fifo(path).with_context(|| name.clone())?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .with_context(|| name.clone())?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        let opened = zonal_os::output_file::open(&options, path);
+        let mut file = opened.with_context(|| name.clone())?;
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(|| name.clone())?;
         // A process that was killed may have left a part of a line.

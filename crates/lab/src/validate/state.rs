@@ -41,9 +41,9 @@ impl StateFile {
 
     /// Opens a file, or creates it.
     pub fn open(path: &Path, spec: &DeviceSpec, options: &RunOptions) -> Result<Self> {
-        zonal_os::output_file::refuse_fifo(path)?;
         let mut opened = OpenOptions::new();
-        let mut file = opened.read(true).write(true).create(true).truncate(false).open(path)?;
+        opened.read(true).write(true).create(true).truncate(false);
+        let mut file = zonal_os::output_file::open(&opened, path)?;
         let mut text = String::new();
         file.read_to_string(&mut text).context("cannot read")?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
