@@ -35,9 +35,6 @@ pub enum ServeError {
     /// The log of a device cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The thread that stops the server cannot be started.
-    #[error("cannot start a thread")]
-    Thread(#[source] io::Error),
     /// The exports have not ended within this time.
     #[error("I/O is still in flight after {} s", .0.as_secs_f64())]
     Busy(Duration),

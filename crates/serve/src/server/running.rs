@@ -1,7 +1,8 @@
 //! Devices that are being served, until they are stopped.
 use super::ServeError;
-use std::sync::Arc;
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use zonal_backend::Stack;
@@ -141,16 +142,37 @@ impl Running {
     }
 
     /// As [`stop`](Self::stop), but returns after `limit`, when the exports still have I/O in flight. They
-    /// then end on a thread of their own, once it has completed.
+    /// then end on a thread of their own, once it has completed. Where no thread can be started it waits
+    /// for them.
     ///
     /// # Errors
     /// As [`stop`](Self::stop), or [`ServeError::Busy`] after `limit`.
     pub fn stop_within(self, limit: Duration) -> Result<(), ServeError> {
+        self.stop_on(limit, |stop| thread::Builder::new().name("stop".to_owned()).spawn(stop))
+    }
+
+    fn stop_on<T>(
+        self,
+        limit: Duration,
+        start: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<T>,
+    ) -> Result<(), ServeError> {
         let (sender, stopped) = channel();
-        // There is no receiver after the limit.
-        let stop = move || drop(sender.send(self.stop()));
-        thread::Builder::new().name("stop".to_owned()).spawn(stop).map_err(ServeError::Thread)?;
-        stopped.recv_timeout(limit).unwrap_or(Err(ServeError::Busy(limit)))
+        // What is not started would be dropped with what it owns.
+        let running = Arc::new(Mutex::new(Some(self)));
+        let take = |running: &Mutex<Option<Self>>| running.lock().expect("lock").take();
+        let there = Arc::clone(&running);
+        let stop = move || {
+            let running = take(&there).expect("nobody else stops it");
+            // There is no receiver after the limit.
+            drop(sender.send(running.stop()));
+        };
+        match start(Box::new(stop)) {
+            Ok(_) => stopped.recv_timeout(limit).unwrap_or(Err(ServeError::Busy(limit))),
+            Err(error) => {
+                tracing::warn!("cannot start a thread, and waits until I/O has completed: {error}");
+                take(&running).expect("nobody else stops it").stop()
+            }
+        }
     }
 }
 
@@ -197,5 +219,29 @@ mod tests {
         drop(in_flight);
         let (_, io) = channel();
         running(io).stop_within(Duration::MAX).expect("nothing is in flight");
+    }
+
+    #[test]
+    fn server_is_stopped_where_no_thread_can_be_started() {
+        /// Says that it ended.
+        struct Ending(Sender<()>);
+
+        impl Export for Ending {
+            fn location(&self) -> String {
+                "nowhere".to_owned()
+            }
+        }
+
+        impl Drop for Ending {
+            fn drop(&mut self) {
+                self.0.send(()).expect("the test waits");
+            }
+        }
+
+        let (ending, ended) = channel();
+        let running = Running::new(vec![Box::new(Ending(ending))], 1, Vec::new(), stopping());
+        let fails = |_| Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        running.stop_on(Duration::ZERO, fails).expect("it has stopped");
+        ended.try_recv().expect("its export has ended");
     }
 }
