@@ -32,7 +32,7 @@ pub fn stdout() -> Shown<Stdout> {
 }
 
 /// A writer that passes text on, [`shown`].
-pub struct Shown<W> {
+pub struct Shown<W: Write> {
     out: W,
     /// The first bytes of a character that is not complete yet.
     rest: Vec<u8>,
@@ -55,6 +55,17 @@ impl<W: Write> Write for Shown<W> {
     }
 }
 
+impl<W: Write> Drop for Shown<W> {
+    /// A character that the text ends in the middle of is shown as one that there is not.
+    fn drop(&mut self) {
+        if !self.rest.is_empty() {
+            // As with what is buffered, whoever has to know of an error writes what follows.
+            let _ = self.out.write_all(char::REPLACEMENT_CHARACTER.to_string().as_bytes());
+            let _ = self.out.flush();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,15 +81,24 @@ mod tests {
     #[test]
     fn characters_that_are_written_in_pieces_are_whole() {
         for len in 1..5 {
-            let mut out = Shown { out: Vec::new(), rest: Vec::new() };
-            for piece in EVIL.as_bytes().chunks(len) {
-                out.write_all(piece).expect("memory");
-            }
-            assert_eq!(String::from_utf8(out.out).as_deref(), Ok(SHOWN), "in pieces of {len}");
+            let text = written(EVIL.as_bytes().chunks(len));
+            assert_eq!(text, SHOWN, "in pieces of {len}");
         }
-        let mut out = Shown { out: Vec::new(), rest: Vec::new() };
-        out.write_all(b"a\x9b\xffb\n").expect("memory");
-        assert_eq!(String::from_utf8(out.out).as_deref(), Ok("a\u{fffd}\u{fffd}b\n"));
+        assert_eq!(written([&b"a\x9b\xffb\n"[..]]), "a\u{fffd}\u{fffd}b\n");
+    }
+
+    #[test]
+    fn text_that_ends_within_a_character_shows_that() {
+        assert_eq!(written([&b"a\xe2\x82"[..]]), "a\u{fffd}");
+        assert_eq!(written([&b"a\xe2"[..], b"\x82", b"\xac"]), "a€");
+    }
+
+    fn written<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+        let mut bytes = Vec::new();
+        let mut out = Shown { out: &mut bytes, rest: Vec::new() };
+        pieces.into_iter().for_each(|piece| out.write_all(piece).expect("memory"));
+        drop(out);
+        String::from_utf8(bytes).expect("UTF-8")
     }
 
     #[test]
