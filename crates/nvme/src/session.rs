@@ -13,11 +13,10 @@ use crate::NvmeStatus;
 use crate::ana::Port;
 use crate::auth::AuthState;
 use crate::controller::{ConnectedQueue, Response, Subsystem, Target};
-use crate::tcp::{CloseReason, TargetConfig, TargetConnection, TargetEvent};
+use crate::tcp::{CloseReason, ReceivedCommand, TargetConfig, TargetConnection};
 use crate::wire::auth::Explanation;
 use crate::wire::fabrics::{ConnectCommand, ConnectData, DISABLE_SQ_FLOW, DISCOVERY_NQN};
 use crate::wire::{Cqe, Sqe, host_nqn, nqn};
-use std::collections::VecDeque;
 use std::fmt;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -170,9 +169,6 @@ pub struct Session<A> {
     entries: usize,
     accepted: Nanos,
     last_command: Nanos,
-    /// Received and not started.
-    commands: VecDeque<TargetEvent>,
-    events: Vec<TargetEvent>,
     responses: Vec<Response>,
     waker: Option<Arc<dyn WakeUp>>,
 }
@@ -199,8 +195,6 @@ impl<A: Admission> Session<A> {
             entries: 0,
             accepted: now,
             last_command: now,
-            commands: VecDeque::new(),
-            events: Vec::new(),
             responses: Vec::new(),
             waker: None,
         }
@@ -245,12 +239,12 @@ impl<A: Admission> Session<A> {
 
     /// Whether bytes may be received now. Not while commands wait to be started.
     pub fn wants_input(&self) -> bool {
-        self.commands.is_empty()
+        !self.tcp.has_commands()
     }
 
     /// Whether commands wait that the next [`Session::poll`] starts: more to send may follow soon.
     pub fn has_commands(&self) -> bool {
-        !self.commands.is_empty() && self.has_room()
+        self.tcp.has_commands() && self.has_room()
     }
 
     /// As [`TargetConnection::expects_data`].
@@ -265,8 +259,7 @@ impl<A: Admission> Session<A> {
 
     /// As [`TargetConnection::data_received`].
     pub fn data_received(&mut self, len: usize) {
-        self.tcp.data_received(len, &mut self.events);
-        self.commands.extend(self.events.drain(..));
+        self.tcp.data_received(len);
     }
 
     /// Takes received bytes.
@@ -275,8 +268,7 @@ impl<A: Admission> Session<A> {
         if self.refused.is_some() {
             return;
         }
-        self.tcp.receive(bytes, &mut self.events);
-        self.commands.extend(self.events.drain(..));
+        self.tcp.receive(bytes);
     }
 
     /// Starts commands and collects responses. Returns whether anything was done.
@@ -297,7 +289,7 @@ impl<A: Admission> Session<A> {
         while !connected
             && requested < SEND_AT_ONCE
             && self.has_room()
-            && let Some(command) = self.commands.pop_front()
+            && let Some(command) = self.tcp.take_command()
         {
             worked = true;
             connected = self.queue.is_none();
@@ -327,36 +319,35 @@ impl<A: Admission> Session<A> {
         has_room && self.tcp.unsent() <= most
     }
 
-    fn start(&mut self, now: Nanos, event: TargetEvent) -> Result<(), SessionError> {
+    fn start(&mut self, now: Nanos, command: ReceivedCommand) -> Result<(), SessionError> {
+        let ReceivedCommand { sqe, data } = command;
         let responses = &mut self.responses;
         self.last_command = now;
-        match (&mut self.queue, event) {
-            (None, TargetEvent::Command { sqe, data }) => {
+        match (&mut self.queue, data) {
+            (None, Ok(data)) => {
                 let response = self.connect(now, &sqe, data.as_deref().unwrap_or_default());
                 self.responses.push(Response { received: data, ..response });
             }
-            (None, TargetEvent::Refuse { sqe, status }) => {
+            (None, Err(status)) => {
                 self.refused = Some(format!("{status:?}"));
                 responses.push(Response::new(Cqe::new(sqe.cid.get(), status)));
             }
-            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Command { sqe, data }) => {
+            (Some(ConnectedQueue::Admin(admin)), Ok(data)) => {
                 admin.submit(now, &sqe, data.as_deref().unwrap_or_default(), responses);
                 if let Some(data) = data {
                     self.tcp.recycle(data);
                 }
             }
-            (Some(ConnectedQueue::Admin(admin)), TargetEvent::Refuse { sqe, status }) => {
+            (Some(ConnectedQueue::Admin(admin)), Err(status)) => {
                 admin.refuse(&sqe, status, responses);
             }
-            (Some(ConnectedQueue::Io(io)), TargetEvent::Command { sqe, data }) => {
+            (Some(ConnectedQueue::Io(io)), Ok(data)) => {
                 if io.outstanding() >= self.entries {
                     return Err(SessionError::Overrun);
                 }
                 io.submit(now, &sqe, data, responses);
             }
-            (Some(ConnectedQueue::Io(io)), TargetEvent::Refuse { sqe, status }) => {
-                io.refuse(&sqe, status, responses);
-            }
+            (Some(ConnectedQueue::Io(io)), Err(status)) => io.refuse(&sqe, status, responses),
         }
         Ok(())
     }

@@ -17,8 +17,8 @@ mod output;
 pub mod pdu;
 
 pub use connection::{
-    CloseReason, CommandData, HostConfig, HostConnection, HostEvent, NotSubmitted, SubmitError,
-    TargetConfig, TargetConnection, TargetEvent,
+    CloseReason, CommandData, HostConfig, HostConnection, HostEvent, NotSubmitted, ReceivedCommand,
+    SubmitError, TargetConfig, TargetConnection,
 };
 pub use decode::{DataLimits, Decoder};
 pub use encode::encode;

@@ -15,8 +15,8 @@ use zonal_nvme::ana::Port;
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::tcp::{
     CloseReason, DataLimits, Decoder, Digests, FatalError, Format, HostConfig, HostConnection,
-    HostEvent, Initialize, Payload, Pdu, Role, SubmitError, TargetConfig, TargetConnection,
-    TargetEvent, encode,
+    HostEvent, Initialize, Payload, Pdu, ReceivedCommand, Role, SubmitError, TargetConfig,
+    TargetConnection, encode,
 };
 use zonal_nvme::wire::fabrics::{
     CNTLID_ANY, ConnectCommand, ConnectData, DISABLE_SQ_FLOW, DISCOVERY_NQN, Property,
@@ -251,20 +251,24 @@ fn initialized(config: TargetConfig) -> TargetConnection {
     target
 }
 
-fn receive(target: &mut TargetConnection, pdu: &Pdu) -> Vec<TargetEvent> {
-    let (mut bytes, mut events) = (Vec::new(), Vec::new());
+fn receive(target: &mut TargetConnection, pdu: &Pdu) -> Vec<ReceivedCommand> {
+    let mut bytes = Vec::new();
     encode(pdu, Format::default(), &mut bytes);
-    target.receive(&bytes, &mut events);
-    events
+    receive_bytes(target, &bytes)
 }
 
-/// The commands of the events, all of which must be refused.
-fn refused(events: &[TargetEvent]) -> Vec<(Sqe, NvmeStatus)> {
-    let refused = |event: &TargetEvent| match event {
-        TargetEvent::Refuse { sqe, status } => (*sqe, *status),
-        TargetEvent::Command { sqe, .. } => panic!("not refused: {sqe:?}"),
+fn receive_bytes(target: &mut TargetConnection, bytes: &[u8]) -> Vec<ReceivedCommand> {
+    target.receive(bytes);
+    std::iter::from_fn(|| target.take_command()).collect()
+}
+
+/// The commands, all of which must be refused, with their statuses.
+fn refused(commands: &[ReceivedCommand]) -> Vec<(Sqe, NvmeStatus)> {
+    let refused = |command: &ReceivedCommand| match command.data {
+        Err(status) => (command.sqe, status),
+        Ok(_) => panic!("not refused: {:?}", command.sqe),
     };
-    events.iter().map(refused).collect()
+    commands.iter().map(refused).collect()
 }
 
 fn write(cid: u16, length: u32) -> Pdu {
@@ -366,12 +370,14 @@ fn r2ts_are_bounded_and_sent_in_turns() {
     // R2T: type, command, transfer.
     assert_eq!(asked(&mut target), [(9, 1, 0), (9, 2, 1)]);
     assert_eq!(receive(&mut target, &data(2, 1, 0, true, 100)).len(), 1);
-    assert_eq!(asked(&mut target), [(9, 3, 1)], "the TTAG is reused");
+    assert_eq!(asked(&mut target), [(9, 3, 2)]);
     receive(&mut target, &data(1, 0, 0, true, 100));
     assert_eq!(asked(&mut target), [], "the next exceeds the bound and has to be alone");
-    receive(&mut target, &data(3, 1, 0, true, 100));
-    assert_eq!(asked(&mut target), [(9, 4, 1)]);
-    assert_eq!(receive(&mut target, &data(4, 1, 0, true, 300)).len(), 1);
+    receive(&mut target, &data(3, 2, 0, true, 100));
+    assert_eq!(asked(&mut target), [(9, 4, 3)]);
+    assert_eq!(receive(&mut target, &data(4, 3, 0, true, 300)).len(), 1);
+    receive(&mut target, &write(5, 100));
+    assert_eq!(asked(&mut target), [(9, 5, 3)], "the TTAG is reused");
 }
 
 #[test]
@@ -386,9 +392,7 @@ fn damaged_or_too_long_data_fail_the_command_and_not_the_connection() {
     bytes[30] ^= 1;
     let Pdu::Command { sqe, .. } = write(7, 100) else { unreachable!() };
     assert!(receive(&mut target, &write(7, 100)).is_empty(), "it waits for its data");
-    let mut events = Vec::new();
-    target.receive(&bytes, &mut events);
-    assert_eq!(refused(&events), [(sqe, NvmeStatus::TRANSPORT)]);
+    assert_eq!(refused(&receive_bytes(&mut target, &bytes)), [(sqe, NvmeStatus::TRANSPORT)]);
     let Pdu::Command { sqe, .. } = write(8, 4097) else { unreachable!() };
     let status = NvmeStatus::INVALID_FIELD.do_not_retry();
     assert_eq!(refused(&receive(&mut target, &write(8, 4097))), [(sqe, status)]);

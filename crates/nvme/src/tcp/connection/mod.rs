@@ -18,7 +18,7 @@ mod host;
 mod target;
 
 pub use host::{CommandData, HostConfig, HostConnection, HostEvent, NotSubmitted, SubmitError};
-pub use target::{TargetConfig, TargetConnection, TargetEvent};
+pub use target::{ReceivedCommand, TargetConfig, TargetConnection};
 
 use super::decode::{DataLimits, Decoder};
 use super::encode::encode;

@@ -49,34 +49,23 @@ impl Default for TargetConfig {
     }
 }
 
-/// A command that was received.
+/// A command that was received, to be executed or refused.
 #[derive(Debug)]
-pub enum TargetEvent {
-    /// A command, with all the data that the host sends with it.
-    Command {
-        /// The command.
-        sqe: Sqe,
-        /// Its data; `None` if it has none.
-        data: Option<Buf>,
-    },
-    /// A command to complete with an error instead of executing it: its data are damaged or too
-    /// long.
-    Refuse {
-        /// The command.
-        sqe: Sqe,
-        /// Its status.
-        status: NvmeStatus,
-    },
+pub struct ReceivedCommand {
+    /// The command.
+    pub sqe: Sqe,
+    /// The data that the host sent with it, if it has any. An error is the status to complete it with
+    /// instead of executing it: its data are damaged or too long, or there is no memory for them.
+    pub data: Result<Option<Buf>, NvmeStatus>,
 }
 
-impl TargetEvent {
+impl ReceivedCommand {
     /// Bytes of data that the command requests from the target.
     pub(crate) fn data_for_host(&self) -> usize {
-        match self {
-            TargetEvent::Command { sqe, .. } if sqe.transfer() == Direction::ToHost => {
-                sqe.dptr.length.get() as usize
-            }
-            _ => 0,
+        if self.data.is_ok() && self.sqe.transfer() == Direction::ToHost {
+            self.sqe.dptr.length.get() as usize
+        } else {
+            0
         }
     }
 }
@@ -91,12 +80,17 @@ pub struct TargetConnection {
     success_with_data: bool,
     /// The PDU that is being received.
     receiving: Option<Receiving>,
-    /// Commands with an R2T outstanding, by TTAG.
-    awaiting: Slab<AwaitingData>,
-    /// Bytes that these R2Ts ask for.
+    /// Commands from their header until they are [taken](TargetConnection::take_command). The number
+    /// of one with an R2T is its TTAG.
+    received: Slab<Incoming>,
+    /// Those that are complete, in order.
+    complete: VecDeque<usize>,
+    /// Those whose R2T was not sent yet.
+    r2t_queue: VecDeque<usize>,
+    /// Commands whose R2T is outstanding or queued.
+    r2ts: usize,
+    /// Bytes that the outstanding R2Ts ask for.
     r2t_bytes: u64,
-    /// Commands whose R2T was not sent yet, with the length of their data.
-    r2t_queue: VecDeque<(Sqe, u32)>,
     /// For data of commands.
     bufs: BufPool,
     /// Data of responses that were sent, or copied.
@@ -104,28 +98,34 @@ pub struct TargetConnection {
 }
 
 /// Where the data of a PDU belong.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Receiving {
-    /// A command and the data in its capsule; without memory for these it is refused.
-    Command { sqe: Sqe, data: Option<Buf>, refused: Option<NvmeStatus> },
-    /// The next `len` bytes for an R2T.
-    Transfer { ttag: u16, len: usize },
+    /// They are the next `len` bytes of a command's data.
+    Command { number: usize, len: usize },
     /// The PDU has no data, or nobody uses them.
     Other,
 }
 
-/// A command with an R2T outstanding.
+/// A command that was received, as far as it was.
 #[derive(Debug)]
-struct AwaitingData {
-    sqe: Sqe,
-    /// Allocated when the first data arrive; `None` if there is no memory for them.
-    data: Option<Buf>,
-    /// Bytes of the data.
-    len: u32,
+struct Incoming {
+    command: ReceivedCommand,
+    stage: Stage,
+    /// Bytes of its data in the capsule, or that its R2T asks for.
+    expected: usize,
     /// Bytes of them in the PDUs received.
     received: usize,
-    /// Why the command will be refused.
-    refused: Option<NvmeStatus>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its capsule is being received.
+    Capsule,
+    /// Its R2T is queued.
+    Queued,
+    /// Its R2T is outstanding. The buffer is allocated when the first data arrive.
+    Requested,
+    Complete,
 }
 
 impl TargetConnection {
@@ -138,9 +138,11 @@ impl TargetConnection {
             initialized: false,
             success_with_data: false,
             receiving: None,
-            awaiting: Slab::default(),
-            r2t_bytes: 0,
+            received: Slab::default(),
+            complete: VecDeque::new(),
             r2t_queue: VecDeque::new(),
+            r2ts: 0,
+            r2t_bytes: 0,
             bufs: BufPool::default(),
             spent: Vec::new(),
         }
@@ -165,8 +167,9 @@ impl TargetConnection {
         self.success_with_data = true;
     }
 
-    /// Takes received bytes. Appends the commands that they complete to `events`.
-    pub fn receive(&mut self, mut bytes: &[u8], events: &mut Vec<TargetEvent>) {
+    /// Takes received bytes. The commands that they complete can be
+    /// [taken](TargetConnection::take_command).
+    pub fn receive(&mut self, mut bytes: &[u8]) {
         while self.link.closed.is_none() {
             if self.receiving.is_none() {
                 let Some((pdu, len)) = self.link.header(&mut bytes) else { return };
@@ -177,19 +180,30 @@ impl TargetConnection {
             }
             let (offset, piece) = self.link.decoder.data(&mut bytes);
             if !piece.is_empty()
-                && let Some(data) = pdu_data(&mut self.receiving, &mut self.awaiting)
+                && let Some(data) = pdu_data(self.receiving, &mut self.received)
             {
                 data[offset..offset + piece.len()].copy_from_slice(piece);
             }
-            if !self.finish(events) {
+            if !self.finish() {
                 return;
             }
         }
     }
 
+    /// Whether there are commands to take.
+    pub fn has_commands(&self) -> bool {
+        !self.complete.is_empty()
+    }
+
+    /// The next command that has arrived with all its data.
+    pub fn take_command(&mut self) -> Option<ReceivedCommand> {
+        let number = self.complete.pop_front()?;
+        self.received.remove(number).map(|incoming| incoming.command)
+    }
+
     /// Whether an R2T is outstanding, so that more data than a capsule has may arrive next.
     pub fn expects_data(&self) -> bool {
-        !self.awaiting.is_empty()
+        self.r2t_bytes > 0
     }
 
     /// Where the next bytes of the connection belong, if they are data of a command. To save a copy,
@@ -199,7 +213,7 @@ impl TargetConnection {
         if missing == 0 || self.link.closed.is_some() {
             return None;
         }
-        let data = pdu_data(&mut self.receiving, &mut self.awaiting)?;
+        let data = pdu_data(self.receiving, &mut self.received)?;
         let received = data.len() - missing;
         Some(&mut data[received..])
     }
@@ -208,13 +222,13 @@ impl TargetConnection {
     ///
     /// # Panics
     /// If the buffer is shorter.
-    pub fn data_received(&mut self, len: usize, events: &mut Vec<TargetEvent>) {
+    pub fn data_received(&mut self, len: usize) {
         let missing = self.link.decoder.missing_data();
-        if let Some(data) = pdu_data(&mut self.receiving, &mut self.awaiting) {
+        if let Some(data) = pdu_data(self.receiving, &mut self.received) {
             let received = data.len() - missing;
             self.link.decoder.data_received(&data[received..received + len]);
         }
-        self.finish(events);
+        self.finish();
     }
 
     /// Takes back the buffer of a command's data, to reuse it.
@@ -231,9 +245,16 @@ impl TargetConnection {
                 Ok(Receiving::Other)
             }
             Pdu::Command { sqe, .. } if self.initialized => {
-                let data = if len > 0 { self.bufs.sized(len) } else { None };
-                let refused = (len > 0 && data.is_none()).then_some(NvmeStatus::INTERNAL);
-                Ok(Receiving::Command { sqe, data, refused })
+                let data = if len == 0 {
+                    Ok(None)
+                } else {
+                    self.bufs.sized(len).map(Some).ok_or(NvmeStatus::INTERNAL)
+                };
+                let command = ReceivedCommand { sqe, data };
+                let stage = Stage::Capsule;
+                let number =
+                    self.received.insert(Incoming { command, stage, expected: len, received: 0 });
+                Ok(Receiving::Command { number, len })
             }
             Pdu::HostData { cid, ttag, offset, last, .. } if self.initialized => {
                 self.begin_transfer(cid, ttag, offset, last, len)
@@ -243,20 +264,11 @@ impl TargetConnection {
     }
 
     /// Ends the PDU that is being received if it is complete. Returns whether it is.
-    fn finish(&mut self, events: &mut Vec<TargetEvent>) -> bool {
+    fn finish(&mut self) -> bool {
         let Some(damaged) = self.link.decoder.finish() else { return false };
-        let finished = match self.receiving.take() {
-            Some(Receiving::Command { sqe, data, refused }) => {
-                let refused = if damaged { Some(NvmeStatus::TRANSPORT) } else { refused };
-                self.command(sqe, data, refused, events)
-            }
-            Some(Receiving::Transfer { ttag, len }) => {
-                self.finish_transfer(ttag, len, damaged, events);
-                Ok(())
-            }
-            Some(Receiving::Other) | None => Ok(()),
-        };
-        if let Err(closed) = finished {
+        if let Some(Receiving::Command { number, len }) = self.receiving.take()
+            && let Err(closed) = self.finish_data(number, len, damaged)
+        {
             self.link.fail(closed);
         }
         true
@@ -281,61 +293,73 @@ impl TargetConnection {
         Ok(())
     }
 
-    fn command(
-        &mut self,
-        sqe: Sqe,
-        data: Option<Buf>,
-        refused: Option<NvmeStatus>,
-        events: &mut Vec<TargetEvent>,
-    ) -> Result<(), CloseReason> {
-        let length = sqe.dptr.length.get();
-        let needs_r2t = sqe.transfer() == Direction::ToController
-            && sqe.dptr.kind == Sgl::TRANSPORT
-            && length > 0;
-        if let Some(status) = refused {
-            events.push(TargetEvent::Refuse { sqe, status });
-        } else if !needs_r2t {
-            events.push(TargetEvent::Command { sqe, data });
-            return Ok(());
-        } else if length > self.config.max_transfer {
-            let status = NvmeStatus::INVALID_FIELD.do_not_retry();
-            events.push(TargetEvent::Refuse { sqe, status });
-        } else {
-            self.queue_r2t(sqe, length)?;
+    /// Notes that a PDU of a command has arrived, with `len` bytes of its data.
+    fn finish_data(&mut self, number: usize, len: usize, damaged: bool) -> Result<(), CloseReason> {
+        let incoming = self.received.get_mut(number).expect("it is being received");
+        let stage = incoming.stage;
+        incoming.received += len;
+        let unused = if damaged { incoming.refuse(NvmeStatus::TRANSPORT) } else { None };
+        if stage == Stage::Capsule && incoming.needs_r2t() {
+            return self.queue_r2t(number);
         }
-        if let Some(unused) = data {
+        if incoming.received == incoming.expected {
+            incoming.stage = Stage::Complete;
+            self.complete.push_back(number);
+            if stage == Stage::Requested {
+                self.r2ts -= 1;
+                self.r2t_bytes -= incoming.expected as u64;
+                self.send_r2ts();
+            }
+        }
+        if let Some(unused) = unused {
             self.recycle(unused);
         }
         Ok(())
     }
 
-    fn queue_r2t(&mut self, sqe: Sqe, length: u32) -> Result<(), CloseReason> {
-        let waiting = self.awaiting.len() + self.r2t_queue.len();
-        if waiting >= self.config.max_r2ts.min(usize::from(u16::MAX)) {
+    /// Asks for the data of a command; refuses one with too long data.
+    fn queue_r2t(&mut self, number: usize) -> Result<(), CloseReason> {
+        let incoming = self.received.get_mut(number).expect("a command that was received");
+        let length = incoming.command.sqe.dptr.length.get();
+        let in_capsule = incoming.command.data.as_mut().ok().and_then(Option::take);
+        if length > self.config.max_transfer {
+            incoming.refuse(NvmeStatus::INVALID_FIELD.do_not_retry());
+            incoming.stage = Stage::Complete;
+            self.complete.push_back(number);
+        } else if self.r2ts >= self.config.max_r2ts || number > usize::from(u16::MAX) {
+            // Its number has to be a TTAG.
             return Err(protocol_error(
                 FatalError::LimitExceeded,
                 "too many commands wait for data",
             ));
+        } else {
+            incoming.stage = Stage::Queued;
+            (incoming.received, incoming.expected) = (0, length as usize);
+            self.r2ts += 1;
+            self.r2t_queue.push_back(number);
+            self.send_r2ts();
         }
-        self.r2t_queue.push_back((sqe, length));
-        self.send_r2ts();
+        if let Some(unused) = in_capsule {
+            self.recycle(unused);
+        }
         Ok(())
     }
 
     /// Sends R2Ts for as many commands as `max_r2t_bytes` allows.
     fn send_r2ts(&mut self) {
-        let has_room = |r2t_bytes, length| {
-            r2t_bytes == 0 || r2t_bytes + u64::from(length) <= self.config.max_r2t_bytes
-        };
-        while let Some((sqe, len)) =
-            self.r2t_queue.pop_front_if(|(_, length)| has_room(self.r2t_bytes, *length))
-        {
-            self.r2t_bytes += u64::from(len);
-            let cid = sqe.cid.get();
-            let awaiting = AwaitingData { sqe, data: None, len, received: 0, refused: None };
-            let ttag = self.awaiting.insert(awaiting);
-            let ttag = u16::try_from(ttag).expect("fewer R2Ts than TTAGs");
-            self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length: len });
+        while let Some(&number) = self.r2t_queue.front() {
+            let incoming = self.received.get_mut(number).expect("a command that waits for its R2T");
+            let length = incoming.command.sqe.dptr.length.get();
+            let bytes = self.r2t_bytes + u64::from(length);
+            if self.r2t_bytes > 0 && bytes > self.config.max_r2t_bytes {
+                return;
+            }
+            incoming.stage = Stage::Requested;
+            let cid = incoming.command.sqe.cid.get();
+            let ttag = u16::try_from(number).expect("checked when it was queued");
+            self.r2t_queue.pop_front();
+            self.r2t_bytes = bytes;
+            self.link.send(&Pdu::ReadyToTransfer { cid, ttag, offset: 0, length });
         }
     }
 
@@ -348,14 +372,16 @@ impl TargetConnection {
         len: usize,
     ) -> Result<Receiving, CloseReason> {
         let unknown = |field| invalid_field(FatalError::HeaderField, field, "data for no transfer");
-        let awaiting = self.awaiting.get_mut(ttag.into()).ok_or(unknown(10))?;
-        if awaiting.sqe.cid.get() != cid {
+        let number = usize::from(ttag);
+        let incoming = self.received.get_mut(number).filter(|it| it.stage == Stage::Requested);
+        let incoming = incoming.ok_or(unknown(10))?;
+        if incoming.command.sqe.cid.get() != cid {
             return Err(unknown(8));
         }
-        if offset as usize != awaiting.received {
+        if offset as usize != incoming.received {
             return Err(protocol_error(FatalError::OutOfRange, "data out of order"));
         }
-        let (received, expected) = (awaiting.received + len, awaiting.len as usize);
+        let (received, expected) = (incoming.received + len, incoming.expected);
         if received > expected {
             return Err(protocol_error(FatalError::OutOfRange, "more data than requested"));
         }
@@ -365,39 +391,13 @@ impl TargetConnection {
                 "LAST_PDU not set on the last data, or set on others",
             ));
         }
-        if awaiting.data.is_none() && awaiting.refused.is_none() {
-            awaiting.data = self.bufs.sized(expected);
-            awaiting.refused = awaiting.data.is_none().then_some(NvmeStatus::INTERNAL);
+        if let Ok(data @ None) = &mut incoming.command.data {
+            *data = self.bufs.sized(expected);
+            if data.is_none() {
+                incoming.command.data = Err(NvmeStatus::INTERNAL);
+            }
         }
-        Ok(Receiving::Transfer { ttag, len })
-    }
-
-    fn finish_transfer(
-        &mut self,
-        ttag: u16,
-        len: usize,
-        damaged: bool,
-        events: &mut Vec<TargetEvent>,
-    ) {
-        let awaiting = self.awaiting.get_mut(ttag.into()).expect("checked with the header");
-        awaiting.received += len;
-        if damaged {
-            awaiting.refused = Some(NvmeStatus::TRANSPORT);
-        }
-        if awaiting.received < awaiting.len as usize {
-            return;
-        }
-        let AwaitingData { sqe, data, len, refused, .. } =
-            self.awaiting.remove(ttag.into()).expect("just seen");
-        self.r2t_bytes -= u64::from(len);
-        self.send_r2ts();
-        let Some(status) = refused else {
-            return events.push(TargetEvent::Command { sqe, data });
-        };
-        events.push(TargetEvent::Refuse { sqe, status });
-        if let Some(unused) = data {
-            self.recycle(unused);
-        }
+        Ok(Receiving::Command { number, len })
     }
 
     /// Sends the completion of a command, after its data for the host. Without memory for these, the
@@ -481,18 +481,26 @@ impl Outgoing for TargetConnection {
     }
 }
 
-/// The memory for the data of the PDU that is being received.
-fn pdu_data<'a>(
-    receiving: &'a mut Option<Receiving>,
-    awaiting: &'a mut Slab<AwaitingData>,
-) -> Option<&'a mut [u8]> {
-    match receiving.as_mut()? {
-        Receiving::Command { data, .. } => data.as_deref_mut(),
-        Receiving::Transfer { ttag, len } => {
-            let awaiting = awaiting.get_mut((*ttag).into())?;
-            let range = awaiting.received..awaiting.received + *len;
-            awaiting.data.as_deref_mut().map(|data| &mut data[range])
-        }
-        Receiving::Other => None,
+impl Incoming {
+    /// Whether the host sends the command's data when it gets an R2T.
+    fn needs_r2t(&self) -> bool {
+        let ReceivedCommand { sqe, data } = &self.command;
+        data.is_ok()
+            && sqe.transfer() == Direction::ToController
+            && sqe.dptr.kind == Sgl::TRANSPORT
+            && sqe.dptr.length.get() > 0
     }
+
+    /// The command is to be refused. Returns the buffer of its data.
+    fn refuse(&mut self, status: NvmeStatus) -> Option<Buf> {
+        std::mem::replace(&mut self.command.data, Err(status)).ok().flatten()
+    }
+}
+
+/// The memory for the data of the PDU that is being received.
+fn pdu_data(receiving: Option<Receiving>, received: &mut Slab<Incoming>) -> Option<&mut [u8]> {
+    let Receiving::Command { number, len } = receiving? else { return None };
+    let Incoming { command, received, .. } = received.get_mut(number)?;
+    let data = command.data.as_mut().ok()?.as_mut()?;
+    Some(&mut data[*received..][..len])
 }
