@@ -10,7 +10,9 @@
 //! is printed at the end. In rows with `spin` both ends poll without a pause, as SPDK
 //! does, on whose rates on a machine of this kind the last columns are based; in those with `--poll`
 //! the target does, with sched_yield(2) between polls. In rows with `1 by 1` the host sends each command
-//! by itself: how a batch forms then depends on the target.
+//! by itself: how a batch forms then depends on the target. In rows with `mdts 128k` the target takes no
+//! longer commands, as SPDK's, so that each I/O is eight; in those with `capsule` it takes 4 KiB in a
+//! capsule (SPDK; ours and Linux 16 KiB), or nothing, so that a write waits for its R2T.
 //!
 //! CPU is the processor time of both ends for an I/O. The batches are I/Os for each send(2) of the
 //! host and of the target, of the median round; `empty` are calls of recv(2), for each I/O, that find
@@ -75,6 +77,8 @@ struct Row {
     waiting: WaitPolicy,
     queues: u16,
     digests: bool,
+    /// The target's limits on a command's data: MDTS, and bytes in a capsule.
+    limits: Option<(u8, u32)>,
     /// The host sends each command by itself, instead of all that it has.
     single: bool,
     /// KIOPS, measured of SPDK 24.09 on a machine of this kind.
@@ -95,6 +99,7 @@ impl Row {
             waiting,
             queues: 1,
             digests: false,
+            limits: None,
             single: false,
             goal: None,
             bound: None,
@@ -115,6 +120,10 @@ impl Row {
 
     fn digests(self) -> Self {
         Row { digests: true, ..self }
+    }
+
+    fn limits(self, mdts: u8, in_capsule: u32) -> Self {
+        Row { limits: Some((mdts, in_capsule)), ..self }
     }
 
     fn single(self) -> Self {
@@ -186,6 +195,10 @@ fn rows() -> Vec<Row> {
         bare(BARE_WRITES, Op::Write, 1 << 20, 8),
         long("write 1m qd8", Op::Write, 8).goal(7.25).bound(BARE_WRITES),
         long("write 1m qd8 digests", Op::Write, 8).digests().bound(BARE_WRITES),
+        long("read 1m qd8 mdts 128k", Op::Read, 8).limits(5, 16 << 10).bound(BARE_READS),
+        long("write 1m qd8 mdts 128k", Op::Write, 8).limits(5, 16 << 10).bound(BARE_WRITES),
+        write("write 4k qd32 capsule 4k", Op::Write, 32).limits(5, 4 << 10),
+        write("write 4k qd32 no capsule", Op::Write, 32).limits(5, 0),
     ]
 }
 
@@ -195,7 +208,7 @@ struct Loopback {
     _server: Server,
 }
 
-fn loopback(&Row { order, waiting, queues, digests, .. }: &Row) -> Loopback {
+fn loopback(&Row { order, waiting, queues, digests, limits, .. }: &Row) -> Loopback {
     let device = device_spec::parse(order.device()).expect("a spec");
     let device: Arc<dyn Device> = device_spec::build(&device).expect("a device");
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
@@ -206,6 +219,9 @@ fn loopback(&Row { order, waiting, queues, digests, .. }: &Row) -> Loopback {
         model: "Zonal".to_owned(),
         firmware: "0".to_owned(),
     });
+    if let Some((mdts, in_capsule)) = limits {
+        subsystem.limit_transfers(mdts, in_capsule);
+    }
     let namespace = Namespace::new(queue, [1; 16]).expect("a namespace");
     subsystem.add(1, Arc::new(namespace)).expect("a free identifier");
     let config = ServerConfig { waiting, ..ServerConfig::default() };

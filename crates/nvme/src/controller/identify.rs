@@ -4,8 +4,8 @@ use super::namespace::{Namespace, append_shift};
 use super::pcie::VENDOR;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
 use super::{
-    CRITICAL_TEMPERATURE, ERROR_ENTRIES, IN_CAPSULE, KAS, MAX_EVENT_REQUESTS, MAX_NAMESPACES,
-    MAX_QUEUE, Transport, VERSION, WARNING_TEMPERATURE,
+    CRITICAL_TEMPERATURE, ERROR_ENTRIES, KAS, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_QUEUE,
+    Transport, VERSION, WARNING_TEMPERATURE,
 };
 use crate::NvmeStatus;
 use crate::ana;
@@ -71,7 +71,8 @@ impl Controller {
                 Csi::NVM => structure(&NvmController::zeroed()),
                 Csi::ZNS => {
                     let mut id = ZnsController::zeroed();
-                    id.append_shift = subsystem.append_max().map_or(0, append_shift);
+                    id.append_shift =
+                        subsystem.append_max().map_or(0, append_shift).min(subsystem.mdts());
                     structure(&id)
                 }
                 _ => Err(INVALID_FIELD),
@@ -177,7 +178,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     // A write cache; Flush may name all namespaces.
     id.vwc = 0b11 << 1 | 1;
     if controller.transport == Transport::Fabrics {
-        id.ioccsz = (IN_CAPSULE / 16 + 4).into();
+        id.ioccsz = (subsystem.in_capsule() / 16 + 4).into();
         id.iorcsz = 1.into();
         id.msdbd = 1;
     }

@@ -3,13 +3,13 @@ use super::association::Association;
 use super::async_events::AsyncEvents;
 use super::namespace::Namespace;
 use super::queue_auth::QueueAuth;
-use super::{DISCOVERY_MDTS, MAX_NAMESPACES, MDTS};
+use super::{DISCOVERY_MDTS, IN_CAPSULE, MAX_NAMESPACES, MDTS};
 use crate::ana::{AnaState, Port};
 use crate::auth::{AuthConfig, ControllerAuth};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use crate::wire::log::DiscoveryEntry;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use zonal_blk::ZoneNo;
 
@@ -46,6 +46,8 @@ pub struct Subsystem {
     generation: AtomicU64,
     state: Mutex<State>,
     private: AtomicBool,
+    mdts: AtomicU8,
+    in_capsule: AtomicU32,
     pub(super) totals: Totals,
 }
 
@@ -91,8 +93,25 @@ impl Subsystem {
 
     fn with(config: SubsystemConfig, auth: Option<Arc<AuthConfig>>, state: State) -> Arc<Self> {
         let (generation, totals) = (AtomicU64::new(0), Totals::default());
-        let private = AtomicBool::new(false);
-        Arc::new(Subsystem { config, auth, generation, state: state.into(), private, totals })
+        let mdts = if state.discovery.is_some() { DISCOVERY_MDTS } else { MDTS };
+        Arc::new(Subsystem {
+            config,
+            auth,
+            generation,
+            state: state.into(),
+            private: AtomicBool::new(false),
+            mdts: mdts.into(),
+            in_capsule: IN_CAPSULE.into(),
+            totals,
+        })
+    }
+
+    /// Its controllers take shorter transfers than the usual 1 MiB and 16 KiB: commands of 4 KiB shifted
+    /// left by `mdts` at most (MDTS), and `in_capsule` bytes in a capsule (IOCCSZ), a multiple of 16.
+    /// For hosts that connect from now on. Longer ones stay as they are.
+    pub fn limit_transfers(&self, mdts: u8, in_capsule: u32) {
+        self.mdts.fetch_min(mdts.max(1), Ordering::Relaxed);
+        self.in_capsule.fetch_min(in_capsule / 16 * 16, Ordering::Relaxed);
     }
 
     /// Its only controller has one host, and says so. Linux makes a multipath disk of what may be
@@ -225,7 +244,12 @@ impl Subsystem {
 
     /// MDTS of its controllers.
     pub(super) fn mdts(&self) -> u8 {
-        if self.is_discovery() { DISCOVERY_MDTS } else { MDTS }
+        self.mdts.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of data that a command capsule may carry.
+    pub(super) fn in_capsule(&self) -> u32 {
+        self.in_capsule.load(Ordering::Relaxed)
     }
 
     /// The generation and the entries of a discovery log.

@@ -94,6 +94,13 @@ fn transfers_are_as_long_as_mdts_allows() {
     assert_eq!(io.write(256, &pattern(257, 5)).status, NvmeStatus::INVALID_FIELD);
     assert_eq!(io.append(0, &pattern(16, 6)).fine().result, 256);
     assert_eq!(io.append(0, &pattern(17, 6)).status, NvmeStatus::INVALID_FIELD, "ZASL");
+
+    host.subsystem.limit_transfers(5, 4096);
+    let mut io = host.io(2);
+    io.write(1024, &pattern(32, 7)).fine();
+    assert_eq!(io.read(1024, 32).fine().data, pattern(32, 7));
+    assert_eq!(io.read(1024, 33).status, NvmeStatus::INVALID_FIELD);
+    assert_eq!(io.write(1056, &pattern(33, 7)).status, NvmeStatus::INVALID_FIELD);
 }
 
 #[test]

@@ -11,7 +11,9 @@ mod zones;
 use super::association::Association;
 use super::namespace::{Namespace, is_failed};
 use super::queue_auth::QueueAuth;
-use super::response::{CommandOutput, CommandResult, Data, Response, SqHead, check_form};
+use super::response::{
+    CommandOutput, CommandResult, Data, INVALID_FIELD, Response, SqHead, check_form,
+};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
 use crate::auth::AuthState;
@@ -41,6 +43,8 @@ pub struct IoQueue {
     /// The identifier is this queue's.
     open: bool,
     head: SqHead,
+    /// The subsystem's, when the queue was connected.
+    mdts: u8,
     /// The subsystem's generation when `attached` was last compared with it.
     generation: u64,
     attached: BTreeMap<u32, AttachedNamespace>,
@@ -103,6 +107,7 @@ impl IoQueue {
     ) -> Self {
         IoQueue {
             generation: subsystem.generation(),
+            mdts: subsystem.mdts(),
             subsystem,
             association,
             queue_auth,
@@ -258,6 +263,9 @@ impl IoQueue {
         );
         if of_zones && !namespace.is_zoned() {
             return Err(NvmeStatus::INVALID_OPCODE.do_not_retry());
+        }
+        if transfers_blocks(opcode) && sqe.dptr.length.get() > 4096 << self.mdts {
+            return Err(INVALID_FIELD);
         }
         let command = (*sqe).into();
         let start = match opcode {
@@ -492,6 +500,11 @@ impl IoQueue {
         };
         self.attached.values_mut().map(next).min().unwrap_or(Wake::Idle)
     }
+}
+
+/// Whether a command transfers as many blocks as it has: MDTS limits them (Base section 5.17.2.1).
+fn transfers_blocks(opcode: IoOpcode) -> bool {
+    matches!(opcode, IoOpcode::READ | IoOpcode::WRITE | IoOpcode::COMPARE | IoOpcode::ZONE_APPEND)
 }
 
 /// If a command failed because its zone is read-only or offline, all hosts get an event, once.

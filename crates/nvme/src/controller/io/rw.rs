@@ -3,7 +3,6 @@ use super::long::Remaining;
 use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
-use crate::controller::MDTS;
 use crate::controller::namespace::append_shift;
 use crate::controller::response::INVALID_FIELD;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
@@ -33,10 +32,6 @@ fn check_control(command: &RwCommand) -> Result<(), NvmeStatus> {
 fn transfer(namespace: &Namespace, command: &RwCommand) -> Result<(Sector, u32), NvmeStatus> {
     check_control(command)?;
     let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
-    // MDTS (Base section 5.17.2.1).
-    if len > 8 << MDTS {
-        return Err(INVALID_FIELD);
-    }
     if u64::from(command.dptr.length.get()) != u64::from(len) * 512 {
         return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
     }
