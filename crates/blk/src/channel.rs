@@ -285,7 +285,9 @@ impl Channel {
             return self.end(bio, Status::Invalid);
         }
         if split::needs_split(&self.config.limits, &bio) {
-            let Some(parts) = split::parts(&self.config.limits, &bio) else {
+            let reads = self.queue.device().read_bufs();
+            let bufs = self.parents.bufs();
+            let Some(parts) = split::parts(&self.config.limits, &bio, reads, bufs) else {
                 return self.end(bio, Status::Again);
             };
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");

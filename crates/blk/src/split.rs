@@ -4,6 +4,8 @@
 //! bio. A bio that breaks a rule fails here.
 use crate::bio::{Bio, BioFlags};
 use crate::buf::Buf;
+use crate::buf_pool::BufPool;
+use crate::device::ReadBufs;
 use crate::limits::Limits;
 use crate::op::{Op, OpClass};
 use crate::probe::{mark, mutant};
@@ -170,8 +172,14 @@ pub(crate) fn max_len_at(limits: &Limits, op: Op, sector: Sector, len: u32) -> u
 /// Splits a checked bio. The parts of a read have buffers of their own, copied back when they
 /// complete; the parts of a write have copies: a buffer in flight has one owner. The parts of an
 /// external buffer are external. Zeroes that the device cannot write without data become writes of
-/// zero buffers (A21). `None` if there is no memory for the buffers.
-pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Option<Vec<Bio>> {
+/// zero buffers (A21). The buffers come from `bufs`; `reads` says what a read does to one. `None` if
+/// there is no memory for them.
+pub(crate) fn parts(
+    limits: &Limits,
+    bio: &Bio,
+    reads: ReadBufs,
+    bufs: &mut BufPool,
+) -> Option<Vec<Bio>> {
     let as_data = writes_zeroes_as_data(limits, bio.op);
     let op = if as_data { Op::Write } else { bio.op };
     mark!(ZeroesAsData if as_data);
@@ -183,28 +191,23 @@ pub(crate) fn parts(limits: &Limits, bio: &Bio) -> Option<Vec<Bio>> {
         let len = max_len_at(limits, bio.op, sector, bio.nr_sectors - done);
         let bytes = len as usize * 512;
         let buf = match &bio.buf {
-            _ if as_data => Some(Buf::try_zeroed(bytes)?),
+            _ if as_data => Some(bufs.zeroed(bytes)?),
             None => None,
-            Some(whole) => Some(part(whole, op, done as usize * 512, bytes)?),
+            Some(whole) => Some(match whole.as_external() {
+                Some(lent) => Buf::external(lent.advanced_by(done as usize * 512), bytes),
+                None if op == Op::Read => bufs.for_read(bytes, reads)?,
+                None => {
+                    let mut buf = bufs.sized(bytes)?;
+                    buf.copy_from_slice(&whole[done as usize * 512..][..bytes]);
+                    buf
+                }
+            }),
         };
         let part = Bio::new(op, sector, len, bio.user_data);
         parts.push(Bio { flags, prio: bio.prio, buf, ..part });
         done += len;
     }
     Some(parts)
-}
-
-/// The buffer for `len` bytes of a bio that begin at byte `at` of it; `None` if there is no memory
-/// for it.
-fn part(whole: &Buf, op: Op, at: usize, len: usize) -> Option<Buf> {
-    if let Some(lent) = whole.as_external() {
-        return Some(Buf::external(lent.advanced_by(at), len));
-    }
-    let mut buf = Buf::try_zeroed(len)?;
-    if op != Op::Read {
-        buf.copy_from_slice(&whole[at..][..len]);
-    }
-    Some(buf)
 }
 
 #[cfg(test)]
@@ -215,7 +218,7 @@ mod tests {
     use std::sync::Arc;
 
     fn cut(limits: &Limits, bio: &Bio) -> Vec<Bio> {
-        parts(limits, bio).expect("memory")
+        parts(limits, bio, ReadBufs::Filled, &mut BufPool::default()).expect("memory")
     }
 
     #[test]

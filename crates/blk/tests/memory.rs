@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{
-    Bio, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector, Status,
-    TimedQueue, Zone, ZoneNo, ZoneWrite,
+    Bio, Buf, Channel, Device, HwQueue, Limits, Nanos, Op, Queue, QueueOptions, Request, Sector,
+    Status, TimedQueue, Zone, ZoneNo, ZoneWrite,
 };
 
 #[global_allocator]
@@ -106,7 +106,38 @@ fn fill_and_reset(channels: &mut [Channel; 2], completions: &mut Vec<zonal_blk::
 #[test]
 fn memory_is_64_bytes_a_zone_and_none_per_io_or_closed_channel() {
     zones_and_bios();
+    split_bios();
     closed_channels();
+}
+
+/// The parts of a bio take the buffers of those before, and a read shows nothing of what those held.
+fn split_bios() {
+    const SECTORS: u32 = 8192;
+    let queue = attach(4, ZoneWrite::Plug);
+    assert!(queue.limits().max_sectors < SECTORS, "the bio is split");
+    let mut channel = queue.channel().unwrap();
+    let (mut completions, mut buf) = (Vec::with_capacity(4), Some(Buf::zeroed(MIB * 4)));
+    let mut write_and_read = |sector| {
+        for (op, value) in [(Op::Write, 7), (Op::Read, 1)] {
+            let mut buf_of_bio = buf.take().expect("the buffer comes back");
+            buf_of_bio.fill(value);
+            let bio = Bio::new(op, Sector(sector), SECTORS, 0);
+            channel.submit(Nanos(0), Bio { buf: Some(buf_of_bio), ..bio });
+            while completions.is_empty() {
+                channel.poll(Nanos(0), &mut completions);
+            }
+            let completion = completions.pop().expect("just seen");
+            assert_eq!(completion.status, Status::Ok);
+            buf = completion.buf;
+        }
+        let read = buf.as_ref().expect("the buffer came back");
+        assert!(read.iter().all(|&byte| byte == 0), "the device has set no byte");
+    };
+    write_and_read(0);
+    let region = Region::new(ALLOCATOR);
+    (1..8).for_each(|at| write_and_read(at * u64::from(SECTORS)));
+    let bytes = region.change().bytes_allocated;
+    assert!(bytes < 64 * 1024, "no buffers, only lists of parts: {bytes}");
 }
 
 /// Writes a block to each of these zones.

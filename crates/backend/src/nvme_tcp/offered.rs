@@ -2,13 +2,18 @@
 use super::device::NvmeTcpDevice;
 use super::queue::Queue;
 use std::sync::Arc;
-use zonal_blk::{Device, HwQueue, Limits, Status, Zone, ZoneNo};
+use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
 use zonal_device::multipath::{Path, PathState};
 
 impl Device for NvmeTcpDevice {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// A read whose data did not all arrive fails.
+    fn read_bufs(&self) -> ReadBufs {
+        ReadBufs::Filled
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
