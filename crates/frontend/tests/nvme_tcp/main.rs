@@ -13,4 +13,5 @@ mod peers;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod transcripts;
 mod wake;

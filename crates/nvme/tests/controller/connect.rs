@@ -68,7 +68,8 @@ fn bytes_of_connect(sqe: &[(usize, &[u8])], data: &[(usize, &[u8])]) -> (Sqe, Ve
     (Sqe::read_from_bytes(&command).unwrap(), bytes)
 }
 
-/// Connect of an admin queue as hosts send it: what differs is the SGL's address, the size of the queue,
+/// Connect of an admin queue as hosts send it, built from its fields and not captured (those that
+/// were are in `captured_hosts_attach` of zonal-frontend): what differs is the SGL's address, the size of the queue,
 /// the attributes, the Keep Alive Timeout and how they name themselves.
 #[test]
 fn hosts_of_the_field_connect() {
