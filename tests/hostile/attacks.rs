@@ -2,7 +2,7 @@
 //! [`Hoard`] is dropped or pushes them out.
 use super::{Answers, Client, Connect, Target};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, ErrorKind};
 use zonal_nvme::tcp::{Initialize, Payload, Pdu};
 use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
 use zonal_nvme::wire::io::RwCommand;
@@ -82,9 +82,9 @@ fn initialized_only(victim: &Victim, hoard: &mut Hoard) -> io::Result<()> {
 fn garbage(victim: &Victim, hoard: &mut Hoard) -> io::Result<()> {
     let mut client = victim.target.open()?;
     client.send_bytes(&[0xff; 512])?;
-    client.is_closed();
+    let closed = client.is_closed();
     hoard.keep(client);
-    Ok(())
+    if closed { Ok(()) } else { Err(ErrorKind::TimedOut.into()) }
 }
 
 fn huge_lengths(victim: &Victim, hoard: &mut Hoard) -> io::Result<()> {
@@ -93,9 +93,9 @@ fn huge_lengths(victim: &Victim, hoard: &mut Hoard) -> io::Result<()> {
     let mut bytes = client.bytes(&flush);
     bytes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
     client.send_bytes(&bytes)?;
-    client.is_closed();
+    let closed = client.is_closed();
     hoard.keep(client);
-    Ok(())
+    if closed { Ok(()) } else { Err(ErrorKind::TimedOut.into()) }
 }
 
 fn unknown_subsystem(victim: &Victim, hoard: &mut Hoard) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -121,6 +121,15 @@ impl Monitor {
         self.call(REGION_WRITE, &body, &[])
     }
 
+    /// Waits until the server has noticed what became of the memory. It answers until then.
+    fn wait(&mut self) -> io::Result<()> {
+        for _ in 0..100 {
+            self.set_register(0x1000, 1, 4)?;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
     /// Has the server read the admin queue, which is at guest address 0.
     fn use_queues(&mut self) -> io::Result<()> {
         // AQA, ASQ, ACQ, CC, and the doorbell of the admin queue.
@@ -137,6 +146,46 @@ impl Monitor {
     }
 }
 
+/// How an attack may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The server has answered what asks for an answer.
+    Served,
+    /// It has closed the connection.
+    Disconnected,
+}
+
+impl Ended {
+    /// How one has ended.
+    pub fn of(result: io::Result<()>) -> io::Result<Self> {
+        match result.map_err(|error| (error.kind(), error)) {
+            Ok(()) => Ok(Ended::Served),
+            Err((
+                ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset,
+                _,
+            )) => Ok(Ended::Disconnected),
+            Err((_, error)) => Err(error),
+        }
+    }
+}
+
+/// How a client without memory ends: in huge pages, as many as there are are served.
+pub fn without_huge_pages() -> Ended {
+    let pages = std::fs::read_to_string("/proc/sys/vm/nr_hugepages");
+    let none = pages.is_ok_and(|pages| pages.trim() == "0");
+    if none { Ended::Disconnected } else { Ended::Served }
+}
+
+/// Whether metrics are served.
+pub fn serves_metrics(victim: &LocalVictim) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(&victim.metrics)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status)?;
+    Ok(&status == b"HTTP/1.1 200")
+}
+
 /// Whether a monitor is served that behaves.
 pub fn is_served(victim: &LocalVictim) -> bool {
     Monitor::connect(victim).is_ok()
@@ -147,7 +196,8 @@ fn huge_pages(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()> {
     let file = huge_memory()?;
     let mut monitor = Monitor::connect(victim)?;
     monitor.map(0, 4096, &file)?;
-    monitor.use_queues()
+    monitor.use_queues()?;
+    monitor.wait()
 }
 
 fn truncated_memory(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()> {
@@ -155,7 +205,8 @@ fn truncated_memory(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result
     let mut monitor = Monitor::connect(victim)?;
     monitor.map(0, 1 << 20, &file)?;
     ftruncate(&file, 0)?;
-    monitor.use_queues()
+    monitor.use_queues()?;
+    monitor.wait()
 }
 
 fn full_eventfd(victim: &LocalVictim, _hoard: &mut LocalHoard) -> io::Result<()> {

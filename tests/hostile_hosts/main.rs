@@ -5,11 +5,12 @@ mod server;
 mod soak;
 
 use hostile::attacks::{ATTACKS, Hoard, Victim};
-use hostile::local::{self, LOCAL_ATTACKS, LocalHoard};
+use hostile::local::{self, Ended, LOCAL_ATTACKS, LocalHoard};
 use hostile::single::{self, SINGLE_ATTACKS, SingleHoard};
-use hostile::{Client, Connect, Target, is};
+use hostile::{Answers, Client, Connect, Target, is};
 use server::{HOST, NULL, Privileged, Server, wait_until};
 use zonal_nvme::NvmeStatus;
+use zonal_nvme::tcp::FatalError;
 use zonal_nvme::wire::Sgl;
 use zonal_nvme::wire::fabrics::DISCOVERY_NQN;
 use zonal_nvme::wire::io::RwCommand;
@@ -138,49 +139,88 @@ fn busy_server_lets_hosts_try_again() {
     assert!(second.is_closed());
 }
 
+/// What a server answers to each of [`ATTACKS`]: how many responses of which status, R2Ts, and termination
+/// requests with which Fatal Error Status.
+type Answered = (&'static [(NvmeStatus, u64)], u64, &'static [(FatalError, u64)]);
+
+const OK: NvmeStatus = NvmeStatus(0);
+
+const ANSWERED: [Answered; ATTACKS.len()] = [
+    (&[], 0, &[]),
+    (&[], 0, &[]),
+    (&[], 0, &[]),
+    (&[], 0, &[(FatalError::HeaderField, 1)]),
+    (&[], 0, &[(FatalError::LimitExceeded, 1)]),
+    (&[(NvmeStatus::CONNECT_PARAMETERS, 1)], 0, &[]),
+    (&[], 0, &[]),
+    // Connect, and the controller enabled.
+    (&[(OK, 2)], 0, &[]),
+    (&[], 0, &[]),
+    // That, and Connect of an I/O queue.
+    (&[(OK, 3)], 1, &[]),
+    (&[(OK, 3)], 0, &[]),
+    // Zone actions, too; the device is shorter than the other two commands.
+    (&[(OK, 7), (NvmeStatus::LBA_RANGE, 2)], 0, &[]),
+];
+
 #[test]
-fn hostile_hosts_disturb_nobody() {
+fn hostile_hosts_are_answered_as_specified_and_disturb_nobody() {
     let server = Server::start(&[NULL]);
     let victim = Victim { target: server.target.clone(), hostnqn: HOST.to_owned(), nsid: 1 };
-    let mut hoard = Hoard::default();
-    for (name, attack) in ATTACKS {
-        // Whatever the server answers or does not: it has to go on.
-        let _ = attack(&victim, &mut hoard);
+    let mut hoards = Vec::new();
+    for ((name, attack), (responses, r2ts, terminations)) in ATTACKS.into_iter().zip(ANSWERED) {
+        let mut hoard = Hoard::default();
+        attack(&victim, &mut hoard).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let expected = Answers {
+            responses: responses.iter().map(|(status, count)| (status.code().0, *count)).collect(),
+            r2ts,
+            data: 0,
+            terminations: terminations.iter().map(|(why, count)| (*why as u16, *count)).collect(),
+        };
+        assert_eq!(hoard.answers, expected, "{name}");
         server.assert_serves("");
-        println!("{name}: {:?}", hoard.answers);
+        // Connections stay open beside the next attack.
+        hoards.push(hoard);
     }
 }
 
 #[test]
-fn clients_of_shared_exports_disturb_nobody() {
+fn clients_of_shared_exports_end_as_specified_and_disturb_nobody() {
     let (server, victim) = Server::with_shared_exports(ZONED, &[]);
-    let mut hoard = LocalHoard::default();
-    for round in 0..3 {
-        for (name, attack) in LOCAL_ATTACKS {
-            // Whatever the server answers or does not: it has to go on.
-            let ended = attack(&victim, &mut hoard);
+    let huge = local::without_huge_pages();
+    let (served, disconnected) = (Ended::Served, Ended::Disconnected);
+    let ends = [huge, disconnected, served, served, served, served, disconnected, served];
+    for _ in 0..3 {
+        let mut hoard = LocalHoard::default();
+        for ((name, attack), end) in LOCAL_ATTACKS.into_iter().zip(ends) {
+            let ended = Ended::of(attack(&victim, &mut hoard));
+            assert_eq!(ended.expect(name), end, "{name}");
             server.assert_serves("");
-            println!("{round} {name}: {ended:?}");
+            assert!(local::serves_metrics(&victim).expect(name), "{name}");
+            server.assert_answers_control(&victim);
+            // A client that hides its own end keeps the virtual machine for a while.
+            wait_until("a monitor is served", || local::is_served(&victim));
         }
-        hoard = LocalHoard::default();
     }
-    // A client that hides its own end keeps the virtual machine for a while.
-    let served = || wait_until("a monitor is served", || local::is_served(&victim));
-    served();
     leaves_no_mappings(&server, || {
         let _ = LOCAL_ATTACKS[0].1(&victim, &mut LocalHoard::default());
-        served();
+        wait_until("a monitor is served", || local::is_served(&victim));
     });
 }
 
 #[test]
-fn clients_of_single_exports_disturb_nobody() {
+fn clients_of_single_exports_end_as_specified_and_disturb_nobody() {
     let (server, victim) = Server::with_single_exports(Privileged::default());
-    for round in 0..3 {
+    for _ in 0..3 {
         for (name, attack) in SINGLE_ATTACKS {
-            let ended = attack(&victim, &mut SingleHoard::default());
+            let ended = Ended::of(attack(&victim, &mut SingleHoard::default()));
+            let end = match name {
+                "virtio: part of a huge page" => local::without_huge_pages(),
+                "virtio: garbage" | "virtio: memory that is truncated" => Ended::Disconnected,
+                _ => Ended::Served,
+            };
+            assert_eq!(ended.expect(name), end, "{name}");
             server.assert_serves("");
-            println!("{round} {name}: {ended:?}");
             wait_until("a monitor is served", || single::is_served(&victim));
         }
     }

@@ -160,6 +160,15 @@ impl Server {
         assert!(output.status.success(), "the honest host is refused: {error}");
     }
 
+    /// Asks for statistics over the control socket.
+    #[track_caller]
+    pub fn assert_answers_control(&self, victim: &LocalVictim) {
+        let output = self.zonal().arg("ctl").arg(&victim.control).arg("stat").output();
+        let output = output.expect("the program starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "the control socket does not answer: {error}");
+    }
+
     pub fn usage(&self) -> Usage {
         let process = format!("/proc/{}", self.child.id());
         let read = |file| std::fs::read_to_string(format!("{process}/{file}")).expect("it runs");
