@@ -5,7 +5,7 @@ use zonal_blk::{
     Bio, BioFlags, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, QueueOptions, Sector,
     Status, ZoneAttributes, ZoneCondition, ZoneNo, ZoneWrite,
 };
-use zonal_device::control::{DeviceControl, FaultHooks};
+use zonal_device::control::{DeviceControl, EstimatedLoad, FaultHooks};
 use zonal_device::{ZnsConfig, ZnsDevice};
 
 /// Zones of 1 MiB with 768 KiB to write.
@@ -334,7 +334,8 @@ fn page_that_was_read_last_from_its_die_is_not_sensed_again() {
     assert_eq!(read(8, 8), way);
     assert_eq!(read(16, 1), way - 4096 + 512, "the die sends a whole codeword");
     assert_eq!(read(32, 8), way + 40_000);
-    assert_eq!(read(64, 8), way + 60_000, "the slowest page of three");
+    assert_eq!(read(64, 8), way + 60_000, "the second of two pages of a cell");
+    assert_eq!(read(96, 8), way + 60_000, "the same in the other plane");
 }
 
 #[test]
@@ -431,17 +432,37 @@ fn no_program_begins_while_a_reset_holds_them_back() {
 
 #[test]
 fn resets_follow_one_another_each_after_the_erase_of_the_one_before() {
-    let mut rig = Rig::new(&with_hold(50));
-    rig.time(write(0, 0, 128));
-    rig.time(write(1, 0, 128));
-    rig.settle();
-    rig.submit(of_zone(Op::ZoneReset, 0));
-    rig.submit(of_zone(Op::ZoneReset, 1));
-    let start = rig.now;
-    rig.run();
-    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| (*end - start).0).collect();
-    let time = 1_000_000 + 65_536 + 250_000;
-    assert_eq!(ends, [2_000 + time, 2_000 + time + 1_000_000 + time]);
+    // Two units are a block of a die, and a zone has two dies.
+    for (units, blocks) in [(1, 1), (5, 2)] {
+        let mut rig = Rig::new(&with_hold(50));
+        let written = [1, units, 1];
+        for (zone, units) in written.into_iter().enumerate() {
+            rig.time(write(zone as u64, 0, units * 128));
+        }
+        rig.settle();
+        (0..3).for_each(|zone| rig.submit(of_zone(Op::ZoneReset, zone)));
+        let start = rig.now;
+        rig.run();
+        let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| (*end - start).0).collect();
+        let time = written.map(|units| 1_000_000 + u64::from(units) * 65_536 + 250_000);
+        let first = 2_000 + time[0];
+        let second = first + 1_000_000 + time[1];
+        assert_eq!(ends, [first, second, second + blocks * 1_000_000 + time[2]], "{units} units");
+    }
+}
+
+#[test]
+fn estimate_of_random_reads_is_what_a_read_takes() {
+    for read_link_rate in [0, 200_000_000].map(Bytes) {
+        let mut rig = Rig::new(&ZnsConfig { read_link_rate, ..small() });
+        rig.time(write(0, 0, 128));
+        rig.settle();
+        let read = rig.time(Bio::read(Sector(0), 8, 0));
+        let estimates = rig.device.estimates();
+        let reads = estimates.iter().find(|estimate| estimate.load == EstimatedLoad::RandomReads);
+        let expected = 1e9 / reads.expect("it has one").value;
+        assert!((read as f64 - expected).abs() < 1.0, "{read} {expected}");
+    }
 }
 
 #[test]
@@ -832,4 +853,28 @@ fn zone_that_becomes_read_only_keeps_no_room_in_the_buffer() {
     rig.settle();
     rig.time(of_zone(Op::ZoneOpen, 2));
     assert_eq!(rig.device.buffered(), Bytes(0), "whole units go to the flash");
+}
+
+#[test]
+fn append_of_a_part_of_a_page_holds_the_controller_no_longer_than_a_write() {
+    let config = ZnsConfig {
+        lba: 512,
+        partial_time: Nanos(30_000),
+        zone_rate: Bytes(0),
+        zone_switch: Nanos(0),
+        ..small()
+    };
+    let append = || Bio::new(Op::ZoneAppend, Sector(0), 8, 0);
+    let one = |bio: Bio| Rig::new(&config).time(bio);
+    let extra = 2_000;
+    assert_eq!(one(append()), one(write(0, 0, 8)) + extra, "one by one");
+    let last = |bios: Vec<Bio>| {
+        let mut rig = Rig::with(&config, ZoneWrite::Off, 1);
+        bios.into_iter().for_each(|bio| rig.submit(bio));
+        rig.run();
+        rig.ends.last().expect("they have ended").1.0
+    };
+    let appends = last((0..4).map(|_| append()).collect());
+    let writes = last((0..4).map(|at| write(0, at * 8, 8)).collect());
+    assert_eq!(appends, writes + extra, "together");
 }

@@ -19,7 +19,7 @@ use crate::control::DeviceControl;
 pub use help::help;
 pub use kinds::{kinds, profile_names, profile_text, profiles};
 use parser::Parser;
-pub use parser::{CALIBRATED, option_unit, parse_profile};
+pub use parser::{CALIBRATED, option_info, parse_profile};
 use std::any::Any;
 use std::io;
 use std::sync::Arc;

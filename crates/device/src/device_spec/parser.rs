@@ -2,7 +2,7 @@
 //! where they concern one, the line.
 use super::kinds::{kind, profile_text};
 use super::{DeviceSpec, SpecError};
-use crate::config::{DeviceConfig, Scope, Unit};
+use crate::config::{DeviceConfig, OptionInfo, Scope};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -148,7 +148,7 @@ fn check_calibrated(device: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Sp
     let names = value.get_ref().as_array().ok_or_else(|| bad(value.get_ref().type_str()))?;
     for name in names {
         let name = name.get_ref().as_str().ok_or_else(|| bad(name.get_ref().type_str()))?;
-        option_unit(device, name).ok_or_else(|| bad(name))?;
+        option_info(device, name).ok_or_else(|| bad(name))?;
     }
     Ok(())
 }
@@ -172,11 +172,11 @@ fn line_of(text: &str, position: usize) -> usize {
     before.filter(|&&byte| byte == b'\n').count() + 1
 }
 
-/// The name and unit of an option of a kind of device or of the device of a built-in profile.
-pub fn option_unit(device: &str, name: &str) -> Option<(&'static str, Unit)> {
+/// An option of a kind of device or of the device of a built-in profile.
+pub fn option_info(device: &str, name: &str) -> Option<&'static OptionInfo> {
     let kind = match kind(device) {
         Some(kind) => kind,
         None => parse_profile(device, profile_text(device)?).ok()?.0.kind(),
     };
-    kind.option(name).map(|option| (option.name, option.unit))
+    kind.option(name)
 }

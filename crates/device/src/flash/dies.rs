@@ -135,9 +135,10 @@ pub(crate) struct Flash {
     channels: Vec<Nanos>,
     unit: Bytes,
     planes: u64,
+    cell_pages: u64,
     channel_rate: Bytes,
     page_read: Nanos,
-    /// Time to sense each third page.
+    /// Time to sense the last page of a cell, in all planes.
     slow_page_read: Nanos,
     /// Time of a transfer from a die, besides that of its data.
     transfer: Nanos,
@@ -202,6 +203,7 @@ impl Flash {
             channels: vec![Nanos(0); nand.channels as usize],
             unit: nand.unit(),
             planes: nand.planes.into(),
+            cell_pages: nand.cell_pages.into(),
             channel_rate: nand.channel_rate,
             page_read: nand.page_read,
             slow_page_read: Nanos(nand.page_read.0 * u64::from(100 + nand.page_spread) / 100),
@@ -297,9 +299,11 @@ impl Flash {
         None
     }
 
-    /// How long a die senses pages, those of all planes together.
+    /// How long a die senses pages, those of all planes together. Of a cell with one page, none is slow.
     fn sensing(&self, first: u64, last: u64) -> Nanos {
-        let each = if first % 3 == 2 { self.slow_page_read } else { self.page_read };
+        let of_cell = first / self.planes % self.cell_pages;
+        let is_slow = self.cell_pages > 1 && of_cell == self.cell_pages - 1;
+        let each = if is_slow { self.slow_page_read } else { self.page_read };
         let times = if self.cache_read { 1 } else { last / self.planes - first / self.planes + 1 };
         Nanos(each.0.saturating_mul(times))
     }

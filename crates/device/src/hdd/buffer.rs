@@ -288,17 +288,20 @@ impl Segments {
     }
 
     /// Adds a range that was read for a command: it extends the segment that it begins in or follows,
-    /// or begins a new one.
-    pub(super) fn fill(&mut self, start: u64, end: u64) {
+    /// or begins a new one. Returns whether it continues the last read of a segment.
+    pub(super) fn fill(&mut self, start: u64, end: u64) -> bool {
         let meets = |segment: &Segment| segment.start <= start && start <= segment.end;
         if let Some(at) = self.segments.iter().rposition(meets) {
+            let continues = self.segments[at].read_end == start;
             self.segments[at].end = end.max(self.segments[at].end);
-            return self.touch(at, start, end);
+            self.touch(at, start, end);
+            return continues;
         }
         if self.segments.len() == self.max {
             self.segments.remove(0);
         }
         self.segments.push(Segment { start, end, read_end: end });
+        false
     }
 
     /// Extends the most recently used segment to `end` by read-ahead.

@@ -93,9 +93,13 @@ device_options! {
             "buffer kept free for each command that waits behind the first";
         Any order: Order = Words("satf"),
             "the drive takes the oldest first, or the shortest access time";
-        Any max_age: Nanos = Time("10s"), "what has waited so long goes first";
-        Any read_ahead: Bytes = Size("256K"),
-            "data after a read that is read when there is nothing else to do";
+        /// As in firmware: no read waits for seconds.
+        Any max_age: Nanos = Time("1s"), "a read that has waited so long goes first";
+        Any write_age: Nanos = Time("10s"), "buffered data that have waited so long go first";
+        Any read_ahead: Bytes = Size("1M"),
+            "data after a read that are read when there is nothing else to do";
+        Any min_ahead: Bytes = Size("512K"),
+            "data that are read ahead of a sequential stream before the head leaves it";
         Any segments: u32 = Count("16") in 1..=1024, "ranges that the drive remembers having read";
         Any reset: Nanos = Time("100us") in 0..=MAX_TIME, "what a zone reset takes";
         Any finish: Nanos = Time("100us") in 0..=MAX_TIME,

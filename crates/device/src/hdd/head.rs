@@ -1,7 +1,8 @@
 //! The head: reads what commands want, writes what the buffer holds, in an order that saves time.
 //!
-//! Reads go first, unless a command waits for the buffer to be written; then reads and writes
-//! alternate.
+//! Reads go first, unless a command waits for the buffer to be written; then reads and runs of writes
+//! alternate. A sequential stream of reads is read ahead of by some data before the head leaves it
+//! (`min_ahead`), as a run is written for some data (`min_run`).
 //!
 //! # Which run to write next
 //!
@@ -64,6 +65,8 @@ pub(super) struct Head {
     min_run: u64,
     order: Order,
     max_age: u64,
+    write_age: u64,
+    min_ahead: u64,
     error_rate: u64,
     max_retries: u64,
     rng: Rng,
@@ -78,6 +81,10 @@ pub(super) struct Head {
     /// Time and bytes spent on it without leaving it.
     spent: u64,
     run_bytes: u64,
+    /// A run has been written since the last read: it is the turn of reads.
+    owes_read: bool,
+    /// Up to here the head reads ahead whatever waits.
+    ahead_to: u64,
     /// Transfer time of the current step.
     transfer: u64,
     /// The current step ends in a read error.
@@ -98,6 +105,8 @@ impl Head {
             min_run: config.min_run.0,
             order: config.order,
             max_age: config.max_age.0,
+            write_age: config.write_age.0,
+            min_ahead: config.min_ahead.0.min(config.read_ahead.0),
             error_rate: config.error_rate.into(),
             max_retries: config.retries.into(),
             rng: Rng::new(config.seed),
@@ -108,6 +117,8 @@ impl Head {
             current: None,
             spent: 0,
             run_bytes: 0,
+            owes_read: false,
+            ahead_to: 0,
             transfer: 0,
             gave_up: false,
             trace: trace.map(Trace::new),
@@ -160,7 +171,9 @@ impl Head {
     pub(super) fn wake(&mut self, shared: &mut DiskShared, urgent: bool) {
         if self.is_idle() {
             self.begin(shared, urgent);
-        } else if let HeadStep::ReadAhead { start, end } = self.step {
+        } else if let HeadStep::ReadAhead { start, end } = self.step
+            && end > self.ahead_to
+        {
             self.end_read_ahead(shared, start, end);
         }
     }
@@ -210,7 +223,7 @@ impl Head {
                 self.spent += self.transfer;
                 self.run_bytes += len;
                 if !shared.buffer.written(id, len, &mut shared.done) {
-                    self.current = None;
+                    (self.current, self.owes_read) = (None, true);
                 }
             }
             HeadStep::Read(mut request, end) => {
@@ -223,7 +236,9 @@ impl Head {
                     return false;
                 } else {
                     let (start, end) = byte_range(&request);
-                    shared.segments.fill(start, end);
+                    if shared.segments.fill(start, end) {
+                        self.ahead_to = end + self.min_ahead;
+                    }
                     shared.responses.push_back(request);
                 }
             }
@@ -239,7 +254,10 @@ impl Head {
 
     fn begin(&mut self, shared: &mut DiskShared, urgent: bool) {
         let (reads, writes) = (!shared.reads.is_empty(), !shared.buffer.is_empty());
-        if reads && !(writes && urgent) {
+        if self.ahead_to > 0 && self.reads_on(shared) {
+            return;
+        }
+        if reads && (self.owes_read || !(writes && urgent)) {
             return self.read_next(shared);
         }
         if !writes {
@@ -279,7 +297,7 @@ impl Head {
     fn choose_run(&self, shared: &DiskShared) -> RunId {
         let age = |&(_, run): &(RunId, &Run)| run.oldest();
         let (oldest, run) = shared.buffer.runs().min_by_key(age).expect("the buffer is not empty");
-        let aged = shared.now.saturating_sub(run.oldest()) > self.max_age;
+        let aged = shared.now.saturating_sub(run.oldest()) > self.write_age;
         if self.order == Order::Fifo || aged {
             return oldest;
         }
@@ -342,7 +360,7 @@ impl Head {
     fn read_next(&mut self, shared: &mut DiskShared) {
         let index = self.choose_read(shared).expect("there are reads");
         let (_, request) = shared.reads.remove(index);
-        self.current = None;
+        (self.current, self.owes_read) = (None, false);
         let start = missing(shared, &request);
         self.read_from(shared, request, start);
     }
@@ -350,6 +368,19 @@ impl Head {
     fn read_from(&mut self, shared: &mut DiskShared, request: Box<Request>, start: u64) {
         let end = self.access_range(shared, Access::Read, start, byte_range(&request).1);
         self.step = HeadStep::Read(request, end);
+    }
+
+    /// Reads ahead of a sequential stream as far as it does before it leaves the stream. Returns whether
+    /// there is more to read.
+    fn reads_on(&mut self, shared: &mut DiskShared) -> bool {
+        let (at, to) = (self.position.at, std::mem::take(&mut self.ahead_to).min(self.capacity));
+        if shared.segments.ahead(at).is_none_or(|limit| limit < to) || at >= to {
+            return false;
+        }
+        self.current = None;
+        let end = self.access_range(shared, Access::Read, at, to);
+        (self.step, self.ahead_to) = (HeadStep::ReadAhead { start: at, end }, to);
+        true
     }
 
     /// With nothing else to do, reads ahead of the last read.

@@ -104,6 +104,11 @@ impl SsdConfig {
         Bytes(self.block.0.saturating_mul(planes))
     }
 
+    /// The rate of the link to the host.
+    pub(super) fn host_link_rate(&self) -> Bytes {
+        if self.read_link_rate.0 == 0 { self.link_rate } else { self.read_link_rate }
+    }
+
     /// The flash.
     pub(super) fn nand(&self) -> Nand {
         Nand {

@@ -143,10 +143,7 @@ impl Drive {
             buffered: u64::from(waiting.host) * u64::from(PAGE),
             buffer: config.buffer.0 - config.gc_buffer.0,
             link: Transfers::at(config.link_rate),
-            read_link: Transfers::at(match config.read_link_rate.0 {
-                0 => config.link_rate,
-                _ => config.read_link_rate,
-            }),
+            read_link: Transfers::at(config.host_link_rate()),
             ahead: Transfers::at(config.nand().read_ahead_rate(config.dies)),
             link_out: Nanos(0),
             ahead_at: Nanos(0),

@@ -129,6 +129,11 @@ impl ZnsConfig {
         if self.write_unit.0 == 0 { self.page } else { self.write_unit }
     }
 
+    /// The rate of the link to the host.
+    pub(super) fn host_link_rate(&self) -> Bytes {
+        if self.read_link_rate.0 == 0 { self.link_rate } else { self.read_link_rate }
+    }
+
     /// The unit that a die programs: a page of each bit of a cell, in all planes.
     pub fn unit(&self) -> Bytes {
         self.nand().unit()

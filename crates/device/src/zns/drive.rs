@@ -47,6 +47,8 @@ struct Command {
     pending_ops: u32,
     /// A write's data are in the buffer.
     arrived: bool,
+    /// What an append takes longer than a write, where that does not hold the controller.
+    extra: Nanos,
     /// Blocks that are erased after a reset, by die.
     cleans: Vec<(u32, u64)>,
 }
@@ -172,10 +174,7 @@ impl Drive {
             ),
             link: Transfers::at(config.link_rate),
             zone_in: Transfers::at(config.zone_rate),
-            read_link: Transfers::at(match config.read_link_rate {
-                Bytes(0) => config.link_rate,
-                rate => rate,
-            }),
+            read_link: Transfers::at(config.host_link_rate()),
             stream_link: Transfers::at(config.stream_rate),
             write_unit: config.write_unit.0,
             ahead: Transfers::at(config.nand().read_ahead_rate(config.zone_dies)),
@@ -432,6 +431,10 @@ impl Drive {
                 let (pages, is_part) = self.partial_pages(sector, length);
                 self.takes_turns = pages > 0 || !self.second_turns.is_empty();
                 let ready = now + Nanos(self.config.partial_time.0 * pages);
+                if op == Op::ZoneAppend && pages > 0 {
+                    // The controller turns to other commands between the two turns of this one.
+                    self.command(id).extra = self.append_extra();
+                }
                 match (pages, is_part) {
                     (0, _) => {
                         let bytes = Sector(length.into()).to_bytes().0;
@@ -472,12 +475,12 @@ impl Drive {
         }
     }
 
-    /// [`Drive::take_over`] of a write.
+    /// [`Drive::take_over`] of a write or append that writes a page in part.
     fn write(&mut self, id: CommandId, now: Nanos) {
         let command = self.command(id);
         let (request, buffer_bytes) = (command.request(), command.effect.buffer_bytes);
         let bytes = Sector(request.nr_sectors().into()).to_bytes().0;
-        let what = (request.op(), request.zone());
+        let what = (Op::Write, request.zone());
         self.take_over(id, what, [bytes, buffer_bytes], now);
     }
 
@@ -555,6 +558,11 @@ impl Drive {
         }
     }
 
+    /// What an append takes longer than a write.
+    fn append_extra(&self) -> Nanos {
+        Nanos(self.config.append_time.0.saturating_sub(self.config.write_time.0))
+    }
+
     #[inline(always)]
     fn time_of_command(&self, (op, zone): (Op, ZoneNo), bytes: u64) -> Nanos {
         let write = |time: Nanos| {
@@ -567,9 +575,7 @@ impl Drive {
             Op::Write | Op::WriteZeroes if is_whole => write(unit_time),
             Op::Write | Op::WriteZeroes => write(write_time),
             // An append takes longer than a write by the same time, whatever its length.
-            Op::ZoneAppend if is_whole => {
-                write(unit_time + Nanos(append_time.0.saturating_sub(write_time.0)))
-            }
+            Op::ZoneAppend if is_whole => write(unit_time + self.append_extra()),
             Op::ZoneAppend => write(append_time),
             Op::Read => self.config.read_time,
             // The drive records where the zone ends.
@@ -600,7 +606,8 @@ impl Drive {
             moved.max(state.busy_until)
         };
         self.free_at = moved;
-        self.events.add(end + self.config.latency, Event::Complete(id));
+        let extra = self.commands[id.0 as usize].extra;
+        self.events.add(end + self.config.latency + extra, Event::Complete(id));
     }
 
     /// A flash operation of a command is done; the last one completes the command.
@@ -743,8 +750,10 @@ impl Drive {
         if self.config.reset_hold == 0 {
             return self.events.add(self.now + time, Event::Released(id));
         }
+        let most = cleans.iter().map(|&(_, units)| self.stripe.blocks(units)).max().unwrap_or(0);
+        let erase = Nanos(self.config.erase.0.saturating_mul(most));
         self.command(id).cleans = cleans;
-        self.resets.add(id, time);
+        self.resets.add(id, time, erase);
         self.prepare_resets();
     }
 
@@ -765,8 +774,7 @@ impl Drive {
     }
 
     fn begin_resets(&mut self) {
-        let Batch { ends, hold_ends } =
-            self.resets.begin(self.now, self.config.erase, self.config.reset_hold);
+        let Batch { ends, hold_ends } = self.resets.begin(self.now, self.config.reset_hold);
         self.flash.holds = true;
         self.events.add(hold_ends, Event::HoldEnds);
         for (id, end) in ends {
@@ -957,6 +965,7 @@ impl Controller for Drive {
         command.slot = Slot::Free;
         command.pending_ops = 0;
         command.arrived = false;
+        command.extra = Nanos(0);
         // Two threads may read slightly different clocks.
         let now = self.now;
         let waits = self.free_at > now || self.takes_turns || !self.stalled.is_empty();

@@ -219,7 +219,7 @@ impl DeviceControl for ZnsDevice {
     fn estimates(&self) -> Vec<Estimate> {
         let config = &self.config;
         let controller = config.read_time + config.latency + config.send_time;
-        config.nand().estimates(config.sequential_rate(), controller, config.link_rate)
+        config.nand().estimates(config.sequential_rate(), controller, config.host_link_rate())
     }
 
     fn medium(&self) -> Option<&dyn MediumAccess> {

@@ -126,3 +126,60 @@ fn reads_are_served_while_writes_fill_the_cache() {
     }
     rig.run();
 }
+
+#[test]
+fn reads_take_turns_with_runs_that_are_written_to_their_end() {
+    // No run is longer than what the head writes at least.
+    let mut rig = Rig::new(&with(PLAIN, "min_run=2M"));
+    let mut written = 0;
+    let mut write = |rig: &mut Rig| {
+        rig.submit(Bio::new(Op::Write, Sector(written * 7919 % 1000 * 100_000), 1024, 1));
+        written += 1;
+    };
+    (0..30).for_each(|_| write(&mut rig));
+    for i in 0..20 {
+        let asked = rig.now;
+        rig.submit(Bio::new(Op::Read, Sector(100_000_000 + i * 100_000), 8, 2));
+        while std::mem::take(&mut rig.ends).iter().all(|end| end.user_data != 2) {
+            assert!(rig.now < asked + 200_000_000, "read {i} waits for all writes");
+            rig.run_to(30, |_| {});
+            (0..rig.ends.iter().filter(|end| end.user_data == 1).count())
+                .for_each(|_| write(&mut rig));
+        }
+    }
+    rig.run();
+}
+
+#[test]
+fn a_sequential_stream_is_read_ahead_of_before_the_head_leaves_it() {
+    let time = |options: &str| {
+        let mut rig = Rig::new(&with(PLAIN, &format!("segments=4,read_ahead=1M,{options}")));
+        let mut next = [0, 60 << 21];
+        for stream in [0, 1] {
+            rig.submit(Bio::new(Op::Read, Sector(next[stream]), 128, stream as u64));
+        }
+        for _ in 0..200 {
+            rig.run_to(1, |_| {});
+            for end in std::mem::take(&mut rig.ends) {
+                let stream = usize::from(end.user_data == 1);
+                next[stream] += 128;
+                rig.submit(Bio::new(Op::Read, Sector(next[stream]), 128, end.user_data));
+            }
+        }
+        rig.run();
+        rig.now
+    };
+    let (one_by_one, ahead) = (time("min_ahead=0"), time("min_ahead=512K"));
+    assert!(ahead < one_by_one / 3, "{ahead} {one_by_one}");
+}
+
+#[test]
+fn small_sequential_reads_are_not_held_up_by_turns_of_the_disk() {
+    let mut rig = Rig::new(&config("hdd:size=64G,heads=2,rings=4"));
+    let reads = 10_000;
+    for at in 0..reads {
+        rig.time(Op::Read, at * 8, 8);
+    }
+    let rate = reads * 4096 * 1000 / rig.now;
+    assert!(rate > 100, "{rate} MB/s");
+}

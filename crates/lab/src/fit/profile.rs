@@ -2,8 +2,9 @@
 //! comments included.
 use super::search::STEP;
 use anyhow::{Context, Result, bail, ensure};
+use std::ops::RangeInclusive;
 use toml_edit::{DocumentMut, Item, value};
-use zonal_device::device_spec::{self, DeviceSpec, Unit};
+use zonal_device::device_spec::{self, DeviceSpec, OptionInfo, Unit};
 
 /// The coordinate of the usual value of an option that is 0 to begin with: 0 itself is off.
 const ON: f64 = 1e-9;
@@ -39,6 +40,8 @@ struct FreeParameter {
     name: &'static str,
     unit: Unit,
     start: u64,
+    /// The values that it may have.
+    range: &'static RangeInclusive<u64>,
 }
 
 impl FreeParameter {
@@ -84,7 +87,7 @@ impl Profile {
         }
         for document in [&self.document].into_iter().chain(&self.bases) {
             for (key, item) in document.iter() {
-                let unit = device_spec::option_unit(device, key).map(|(_, unit)| unit);
+                let unit = device_spec::option_info(device, key).map(|option| option.unit);
                 let may_be_off = matches!(unit, Some(Unit::Time | Unit::Rate));
                 let is_off = || unit.is_some_and(|unit| number_of(item, unit) == Some(0));
                 if may_be_off && is_off() && !names.iter().any(|name| name == key) {
@@ -94,7 +97,7 @@ impl Profile {
         }
         // An option that a nearer profile turns on is not off.
         names.retain(|name| {
-            let unit = device_spec::option_unit(device, name).map(|(_, unit)| unit);
+            let unit = device_spec::option_info(device, name).map(|option| option.unit);
             let zero = unit.and_then(|unit| number_of(self.get(name)?, unit)) == Some(0);
             calibrated.contains(name) || zero
         });
@@ -124,17 +127,17 @@ impl Profile {
                 free.iter().all(|other| other.name != option),
                 "option `{option}` is given twice, expected once"
             );
-            let known = device_spec::option_unit(&device, option);
-            let (option, unit) =
+            let known = device_spec::option_info(&device, option);
+            let OptionInfo { name: option, unit, range, .. } =
                 known.with_context(|| format!("the device `{device}` has no option `{option}`"))?;
             ensure!(
-                matches!(unit, Unit::Count | Unit::Size | Unit::Time | Unit::Rate),
+                matches!(*unit, Unit::Count | Unit::Size | Unit::Time | Unit::Rate),
                 "option `{option}` is not a number"
             );
-            let given = self.get(option).and_then(|item| number_of(item, unit));
+            let given = self.get(option).and_then(|item| number_of(item, *unit));
             let start = given
                 .with_context(|| format!("{name} has no value of `{option}` to begin with"))?;
-            free.push(FreeParameter { name: option, unit, start });
+            free.push(FreeParameter { name: option, unit: *unit, start, range });
         }
         self.free = free;
         Ok(self)
@@ -147,12 +150,15 @@ impl Profile {
 
     /// Large steps of an option that are worth a try, direction by direction, outward.
     pub(super) fn rungs(&self, option: usize) -> Vec<Vec<f64>> {
-        let FreeParameter { unit, start, .. } = self.free[option];
+        let free = &self.free[option];
+        let FreeParameter { unit, start, range, .. } = *free;
+        let in_range = |x: &f64| range.contains(&((free.scale() * x.exp()).round() as u64));
         let factors = |powers: &[i32]| -> Vec<f64> {
             let two = std::f64::consts::LN_2;
             powers
                 .iter()
                 .map(|&power| if power == 0 { ON } else { two * f64::from(power) })
+                .filter(in_range)
                 .collect()
         };
         match (unit, start) {
@@ -229,7 +235,8 @@ impl Profile {
             if free.unit.parse(&text) == Ok(free.start) {
                 continue;
             }
-            let decor = document[free.name].as_value().map(|value| value.decor().clone());
+            let given = document.get(free.name).and_then(Item::as_value);
+            let decor = given.map(|value| value.decor().clone());
             document[free.name] = match text.parse::<i64>() {
                 Ok(number) => value(number),
                 Err(_) => value(text),
@@ -332,6 +339,10 @@ mod tests {
         assert!(names.ends_with(&["suspend_time"]), "what is off comes last: {names:?}");
         let start = vec![0.0; names.len()];
         assert_eq!(profile.format(&start)[..2], ["9us", "3200ns"]);
+        let mut point = start;
+        point[1] = 2.0_f64.ln();
+        let text = profile.text(&point);
+        assert!(text.ends_with("\nwrite_time = \"6400ns\"\n"), "it is added: {text}");
         let on = of_text("device = \"zn540\"\nzone_switch = \"2us\"\n");
         assert!(!on.names().contains(&"zone_switch"), "it is on");
     }
@@ -353,7 +364,7 @@ mod tests {
         };
         assert_eq!(values("zone_switch"), ["500ns", "1us", "2us", "4us", "8us", "16us"]);
         assert_eq!(values("zone_rate"), ["8GB/s", "4GB/s", "2GB/s", "1GB/s", "500MB/s", "250MB/s"]);
-        assert_eq!(values("reset_hold"), ["150", "300", "600", "38", "19", "9"]);
+        assert_eq!(values("reset_hold"), ["38", "19", "9"], "it is at most 100");
         assert!(values("page_read").is_empty());
     }
 

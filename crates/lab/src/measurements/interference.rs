@@ -6,18 +6,19 @@
 //! 5ddc937e04,reset-on-write,write,8k,1,1,1,,813z,91z,53909.64,441.6,17.87,15.42,18.82,us
 //! ```
 //!
-//! The lines with one value of `load` ran side by side. `docs/models.md` describes the columns. Zones
-//! are laid out so that no job waits for a zone of another:
+//! The lines with one value of `load` ran side by side. `docs/models.md` describes the columns. The zones
+//! are those of the device, laid out so that no job waits for a zone of another:
 //!
 //! ```text
-//!   0 .. 299                      300 .. 903
+//!   the first third               the others
 //!   reset, finished or padded     written and read by the others
 //! ```
 use super::{Cell, Cells, Load, Metric};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fmt;
-use zonal_device::device_spec::WrittenZones;
+use zonal_blk::ZoneNo;
+use zonal_device::device_spec::{self, DeviceSpec, WrittenZones};
 use zonal_fio::options::parse_size;
 
 /// The columns, in order.
@@ -28,20 +29,58 @@ const COLUMNS: [&str; 16] = [
 
 /// The host of these loads.
 const DRIVER: &str = "io_uring_cmd";
-/// The first zone of jobs that write, append and read; those before are managed.
-const FIRST_ZONE: u32 = 300;
-/// Zones of the drive.
-const ZONES: u32 = 904;
-/// Distance of zones, in bytes.
-const ZONE_SIZE: f64 = (2_u64 << 30) as f64;
-/// Capacity of a zone, in bytes.
-pub(super) const ZONE_CAPACITY: f64 = (1077_u64 << 20) as f64;
 /// The block with which a host pads a zone, which the file does not say.
 const PADDING: u64 = 64 << 10;
 /// Bytes that a job that finishes zones writes to each first.
 const FIRST_WRITE: u64 = 4096;
 /// In `softfinish`, a job with a lower figure than this, a second, pads zones; any other writes blocks.
 const MOST_ZONES: f64 = 10.0;
+
+/// The zones of the device that loads run on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DriveZones {
+    zones: u32,
+    /// Distance of zones, in bytes.
+    size: u64,
+    /// Capacity of a zone, in bytes.
+    capacity: u64,
+    /// Zones that may be open; 0 for no limit.
+    max_open: u32,
+}
+
+impl DriveZones {
+    /// Those of a device.
+    pub(super) fn of(spec: &DeviceSpec) -> Result<Self> {
+        let device = device_spec::build(spec)?;
+        let limits = device.limits();
+        let mut first = Vec::new();
+        if limits.nr_zones > 0 {
+            device.report_zones(ZoneNo(0), 1, &mut first).context("the first zone")?;
+        }
+        let [zone] = &first[..] else { bail!("these loads need zones, the device has none") };
+        Ok(DriveZones {
+            zones: limits.nr_zones,
+            size: limits.zone_size.to_bytes().0,
+            capacity: zone.capacity.to_bytes().0,
+            max_open: limits.max_open_zones,
+        })
+    }
+
+    /// Capacity of a zone, in bytes.
+    pub(super) fn capacity(&self) -> f64 {
+        self.capacity as f64
+    }
+
+    /// The first zone of jobs that write, append and read; those before are managed.
+    fn first(&self) -> u32 {
+        self.zones / 3
+    }
+
+    /// The first zone that is read: jobs that write beside reads have zones of their own.
+    fn first_read(&self) -> u32 {
+        (self.first() + self.zones) / 2
+    }
+}
 
 /// Whether a file with this first line has these columns.
 pub(super) fn is_header(line: &str) -> bool {
@@ -80,7 +119,8 @@ pub struct SideJob {
     pub(super) block: u64,
     pub(super) jobs: u32,
     pub(super) depth: u32,
-    /// Limit for all of them together, in bytes a second, or in zones a second that are managed.
+    /// Limit for all of them together: of resets and padding in zones a second, else in bytes a second,
+    /// which for a finish count the capacity of the zone.
     pub(super) limit: Option<f64>,
     /// It disturbs the others.
     disturbs: bool,
@@ -142,51 +182,50 @@ impl SideLoad {
     }
 
     /// Zones that are written before the jobs run.
-    pub(super) fn written(&self) -> WrittenZones {
+    pub(super) fn written(&self, drive: DriveZones) -> WrittenZones {
         let has = |action| self.jobs.iter().any(|job| job.action == action);
         let mut ranges = Vec::new();
         if has(Action::Reset) {
-            ranges.push(0..=FIRST_ZONE - 1);
+            ranges.push(0..=drive.first() - 1);
         }
         if has(Action::Read) {
-            ranges.push(self.first_read()..=ZONES - 1);
+            ranges.push(drive.first_read()..=drive.zones - 1);
         }
         WrittenZones::zones_in(ranges)
     }
 
-    /// The first zone that is read: jobs that write beside reads have zones of their own.
-    fn first_read(&self) -> u32 {
-        (FIRST_ZONE + ZONES) / 2
-    }
-
     /// The jobs, as options of `zonal run`; the jobs of a line are named by its number.
-    pub(super) fn options(&self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// The device has fewer zones than jobs need.
+    pub(super) fn options(&self, drive: DriveZones) -> Result<Vec<String>> {
         let mut options = Vec::new();
-        let mut first = FIRST_ZONE;
+        let mut first = drive.first();
         let lines = self.jobs.iter().filter(|job| job.action != Action::Read).count() as u32;
         for (line, job) in self.jobs.iter().enumerate() {
             let (from, zones) = match job.action {
-                Action::Reset | Action::Finish | Action::Pad => (0, FIRST_ZONE),
-                Action::Read => (self.first_read(), ZONES - self.first_read()),
+                Action::Reset | Action::Finish | Action::Pad => (0, drive.first()),
+                Action::Read => (drive.first_read(), drive.zones - drive.first_read()),
                 Action::Write | Action::Append => {
-                    let share = (self.first_read() - FIRST_ZONE) / lines;
+                    let share = (drive.first_read() - drive.first()) / lines;
                     first += share;
                     (first - share, share)
                 }
             };
-            options.extend(job.options(line, from, zones));
+            ensure!(job.jobs <= zones, "{} jobs need a zone each, there are {zones}", job.jobs);
+            options.extend(job.options(line, from, zones, drive));
         }
-        options
+        Ok(options)
     }
 }
 
 impl SideJob {
-    fn options(&self, line: usize, from: u32, zones: u32) -> Vec<String> {
+    fn options(&self, line: usize, from: u32, zones: u32, drive: DriveZones) -> Vec<String> {
         let each = zones / self.jobs;
         let (rw, block) = match self.action {
             Action::Write | Action::Append => ("write", self.block),
             Action::Read => ("randread", self.block),
-            Action::Reset => ("randtrim", ZONE_SIZE as u64),
+            Action::Reset => ("randtrim", drive.size),
             Action::Finish => ("write", FIRST_WRITE),
             Action::Pad => ("write", PADDING),
         };
@@ -202,7 +241,7 @@ impl SideJob {
             format!("--size={size}z"),
             format!("--offset_increment={increment}z"),
             "--zonemode=zbd".to_owned(),
-            "--max_open_zones=14".to_owned(),
+            format!("--max_open_zones={}", drive.max_open),
         ];
         let own = match self.action {
             Action::Read => Some("--norandommap=1"),
@@ -213,9 +252,9 @@ impl SideJob {
         options.extend(own.map(str::to_owned));
         if let Some(limit) = self.limit {
             let bytes = match self.action {
-                Action::Reset => limit * ZONE_SIZE,
-                Action::Finish => limit * FIRST_WRITE as f64,
-                Action::Pad => limit * ZONE_CAPACITY,
+                Action::Reset => limit * drive.size as f64,
+                Action::Finish => limit / drive.capacity() * FIRST_WRITE as f64,
+                Action::Pad => limit * drive.capacity(),
                 _ => limit,
             };
             let bytes = (bytes / f64::from(self.jobs)).max(1.0).round();
@@ -227,6 +266,12 @@ impl SideJob {
             options.push(format!("--rate={commas}{bytes}"));
         }
         options
+    }
+
+    /// The most zones a second that it manages.
+    pub(super) fn most_zones(&self, drive: DriveZones) -> Option<f64> {
+        let each = if self.action == Action::Finish { drive.capacity() } else { 1.0 };
+        self.limit.map(|limit| limit / each)
     }
 
     /// Whether the model is told the measured rate of a line, which is then not compared.
@@ -309,7 +354,6 @@ impl<'a> Line<'a> {
         let as_measured = pads || action == Action::Reset && disturbs && rate.is_none();
         let limit = match action {
             _ if as_measured => measured,
-            Action::Finish => rate.map(|bytes| bytes / ZONE_CAPACITY),
             // The rate is that of the other line, which writes.
             Action::Reset => None,
             _ => rate,
@@ -323,11 +367,6 @@ impl<'a> Line<'a> {
         };
         let depth =
             if matches!(action, Action::Reset | Action::Finish | Action::Pad) { 1 } else { depth };
-        ensure!(
-            jobs <= ZONES - FIRST_ZONE - 302,
-            "jobs: found {jobs}, expected at most {}",
-            ZONES - FIRST_ZONE - 302
-        );
         Ok(SideJob { action, block, jobs, depth, limit, disturbs, as_measured })
     }
 }
@@ -337,7 +376,7 @@ pub(super) fn parse(text: &str) -> Result<Cells> {
     let (mut reader, header, line) = super::csv_table(text)?;
     if !header.iter().eq(COLUMNS) {
         let found = header.iter().collect::<Vec<_>>().join(",");
-        anyhow::bail!("line {line}: found the columns {found}, expected {}", COLUMNS.join(","));
+        bail!("line {line}: found the columns {found}, expected {}", COLUMNS.join(","));
     }
     let records = reader.records().collect::<Result<Vec<_>, _>>()?;
     let mut loads: BTreeMap<&str, Vec<Line<'_>>> = BTreeMap::new();
@@ -427,6 +466,27 @@ mod tests {
         }
     }
 
+    fn drive() -> DriveZones {
+        DriveZones::of(&zonal_backend::load("zn540").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn layout_follows_the_zones_of_the_device() {
+        let of = |spec: &str| DriveZones::of(&zonal_backend::load(spec).unwrap());
+        let DriveZones { zones, size, capacity, max_open } = of("zn540:zones=90").unwrap();
+        assert_eq!((zones, size, capacity, max_open), (90, 2 << 30, 1077 << 20, 14));
+        let small = of("zn540:zones=90,zone_size=64M,zone_capacity=48M").unwrap();
+        let cells = parsed(&[WRITES, RESETS]);
+        let options = side(&cells).options(small).unwrap().join(" ");
+        assert!(options.contains("--bs=67108864"), "{options}");
+        assert!(options.contains("--numjobs=3 --offset=30z --size=5z"), "{options}");
+        let error = of("ssd").unwrap_err().to_string();
+        assert_eq!(error, "these loads need zones, the device has none");
+        let many = parsed(&[&WRITES.replace(",3,1,3,", ",31,1,31,"), RESETS]);
+        let error = side(&many).options(small).unwrap_err().to_string();
+        assert_eq!(error, "31 jobs need a zone each, there are 15");
+    }
+
     const WRITES: &str =
         "a,reset-on-write,write,8k,3,1,3,,,30z,93402.44,765.2,31.22,16.51,49.41,us";
     const RESETS: &str = "a,reset-on-write,reset,zone,3,1,3,,,30z,30.07,64576.4,21456.48,,,us";
@@ -443,10 +503,10 @@ mod tests {
             [Metric::Iops, Metric::LatMean, Metric::LatP50, Metric::LatP99].map(|m| (Some(0), m));
         assert_eq!(metrics, [&of_writes[..], &[(Some(1), Metric::LatMean)]].concat());
         assert_eq!(cells.given, 1, "the rate of the resets is what the model is told");
-        let options = load.options().join(" ");
+        let options = load.options(drive()).unwrap().join(" ");
         assert!(options.contains("--rw=randtrim --bs=2147483648"), "{options}");
         assert!(options.contains("--rate=,,64574833295"), "{options}");
-        assert!(options.contains("--numjobs=3 --offset=300z --size=50z"), "{options}");
+        assert!(options.contains("--numjobs=3 --offset=301z --size=50z"), "{options}");
     }
 
     #[test]
@@ -454,7 +514,8 @@ mod tests {
         let finishes = "b,finish-on-write,finish,zone,1,1,5,\",307715627.00,\",,300z,0.18,198.5,183,118,659,us";
         let cells = parsed(&[finishes, &WRITES.replace("a,reset", "b,finish")]);
         let [finish, write] = &side(&cells).jobs[..] else { panic!("two rows") };
-        assert!((finish.limit.unwrap() - 0.2725).abs() < 0.001, "zones a second: {finish:?}");
+        let zones = finish.most_zones(drive()).unwrap();
+        assert!((zones - 0.2725).abs() < 0.001, "zones a second: {finish:?}");
         assert_eq!((write.limit, cells.given), (None, 0));
         let beside = "c,write-on-reset-with-concurrent-resets,reset,zone,1,1,5,\",60866692.40\",813z,22z,55.4,1,85995,,,us";
         let cells = parsed(&[beside]);

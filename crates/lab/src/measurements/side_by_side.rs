@@ -3,7 +3,7 @@
 //! Zone management is rare: a load runs for long enough that some of it completes, and its rate is
 //! computed from its latency, not from a handful of completions.
 use super::figures::{Figures, Predicted};
-use super::interference::{Action, SideJob, SideLoad, ZONE_CAPACITY};
+use super::interference::{Action, DriveZones, SideJob, SideLoad};
 use crate::devices::DeviceOptions;
 use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
@@ -31,18 +31,20 @@ pub(super) fn run(
     times: [Option<f64>; 2],
     executor: &mut Executor,
 ) -> Result<Predicted> {
+    let drive = DriveZones::of(spec)?;
     let device_options = DeviceOptions {
-        spec: Some(spec.clone().with_written(&load.written())?),
+        spec: Some(spec.clone().with_written(&load.written(drive))?),
         queue: QueueOptions { zone_write: Some(ZoneWrite::Off), ..QueueOptions::default() },
         scheduler: Some("none".to_owned()),
         ..options
     };
     let [ramp, measured] = times;
     let length = RunLength { ramp: ramp.unwrap_or(RAMP), measured: seconds(load, measured) };
-    let by_job = experiment::stats_by_job(&load.options(), &device_options, length, executor)?;
+    let by_job =
+        experiment::stats_by_job(&load.options(drive)?, &device_options, length, executor)?;
     let figures = |(line, job): (usize, &SideJob)| {
         let stats = by_job.get(&line.to_string()).context("a job has no results")?;
-        Ok(of_job(job, stats))
+        Ok(of_job(job, stats, drive))
     };
     let jobs = load.jobs.iter().enumerate().map(figures).collect::<Result<_>>()?;
     Ok(Predicted { jobs, ..Predicted::default() })
@@ -60,16 +62,16 @@ fn seconds(load: &SideLoad, asked: Option<f64>) -> f64 {
 }
 
 /// The figures of the jobs of a line.
-fn of_job(job: &SideJob, stats: &IoStats) -> Figures {
+fn of_job(job: &SideJob, stats: &IoStats, drive: DriveZones) -> Figures {
     let of = |dir| Figures::of(stats, dir);
     let write = of(DataDir::Write);
     // Each job manages one zone after the other.
     let by_latency = |micros: f64| {
-        let most = job.limit.unwrap_or(f64::INFINITY);
+        let most = job.most_zones(drive).unwrap_or(f64::INFINITY);
         if micros > 0.0 {
             most.min(f64::from(job.jobs) * 1e6 / micros)
         } else {
-            job.limit.unwrap_or(0.0)
+            job.most_zones(drive).unwrap_or(0.0)
         }
     };
     match job.action {
@@ -80,7 +82,7 @@ fn of_job(job: &SideJob, stats: &IoStats) -> Figures {
             Figures { iops: by_latency(reset.mean), ..reset }
         }
         Action::Finish => Figures { iops: by_latency(of(DataDir::Trim).mean), ..write },
-        Action::Pad => Figures { iops: write.bytes / ZONE_CAPACITY, ..write },
+        Action::Pad => Figures { iops: write.bytes / drive.capacity(), ..write },
     }
 }
 

@@ -61,7 +61,7 @@ pub fn random() -> Table {
         ],
     });
     let baseline = ["1", "4", "8", "32"].map(|zones| ("6.19-rc7", zones));
-    let calibrated = [&baseline[..], &[(QD1, "32")]].concat();
+    let calibrated = [&baseline[..], &[(QD1, "4"), (QD1, "32")]].concat();
     let table = Table::of_model(
         "smr-rnd-zones",
         "writes to random zones of a 30 TB SMR disk by their number, without and with QD=1 writes",
