@@ -21,9 +21,16 @@ fn job_options_of_the_manual_are_those_of_the_program() {
 #[test]
 fn picture_of_the_head_is_what_the_program_draws() {
     let dir = TestDir::new();
+    // The picture does not depend on how long the cells beside it are measured.
     let args = ["reproduce", "smr-seq-qd", "--time", "1", "--rounds", "1", "--plot", "plots"];
     dir.zonal(&args).expect_ok();
     let name = "smr-seq-qd-head.svg";
+    let readme = std::fs::read_to_string(repository("README.md")).expect("the front page");
+    let caption = "`zonal reproduce smr-seq-qd --plot DIR` draws this";
+    assert!(
+        readme.contains(&format!("](docs/images/{name})")) && readme.contains(caption),
+        "{readme}"
+    );
     let drawn = dir.read(&format!("plots/{name}"));
     let shown = std::fs::read_to_string(repository(&format!("docs/images/{name}")));
     assert!(drawn == shown.expect("the picture"), "docs/images/{name}: draw it anew");

@@ -11,7 +11,7 @@ use crate::experiment::{self, RunLength};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use zonal_backend::Stack;
-use zonal_blk::{Nanos, QueueOptions};
+use zonal_blk::{Nanos, QueueOptions, ZoneWrite};
 use zonal_device::hdd::{HddDevice, HeadActivity, TraceEntry};
 use zonal_fio::jobfile::{self, SystemEnvironment};
 
@@ -30,26 +30,35 @@ const AFTER: f64 = 400.0;
 pub fn chart(measured: &MeasuredTable) -> Result<Chart> {
     let table = &measured.table;
     let mut series = Vec::new();
-    for (colour, &at) in table.crossings.iter().enumerate() {
+    for (colour, &at) in table.crossings.cells.iter().enumerate() {
         let cell = &table.cells[at];
         let (trace, border) = trace(cell, &measured.settings)?;
         let points = around(&trace, border)
             .with_context(|| format!("{}: no zone border is crossed", table.name_of(at)))?;
-        let name = table.name_of(at);
+        let name = caption(cell.setup.zone_write);
         let marks = Marks::Line { dashed: false, points: false };
         series.push(Series { name, colour, slot: (0, 1), marks, points });
     }
     Ok(Chart {
-        title: format!("{}: the head at a zone border", table.name),
+        title: table.crossings.title.to_owned(),
         x: Axis {
-            label: "ms from the first access beyond the border".to_owned(),
+            label: "milliseconds from the first access beyond the border".to_owned(),
             steps: None,
             scale: Scale::Linear,
         },
-        y_label: "MiB from the border".to_owned(),
+        y_label: "MiB from the zone border".to_owned(),
         scale: Scale::Linear,
         series,
     })
+}
+
+/// What a policy does with the writes in flight.
+fn caption(zone_write: Option<ZoneWrite>) -> String {
+    match zone_write {
+        Some(ZoneWrite::Qd1) => "the disk has one write at a time".to_owned(),
+        Some(ZoneWrite::Plug) => "the disk has one write of each zone".to_owned(),
+        policy => policy.map_or("no zones", ZoneWrite::name).to_owned(),
+    }
 }
 
 /// Runs a cell's jobs on a disk that traces its head. Returns the trace and the first byte of the
@@ -98,12 +107,11 @@ fn around(trace: &[TraceEntry], border: u64) -> Option<Vec<(f64, f64)>> {
 mod tests {
     use super::*;
     use crate::reproduce::tables::smr;
-    use zonal_blk::ZoneWrite;
 
     /// The longest distance in MiB that the head moves back from one activity to the next.
     fn longest_move_back(zone_write: ZoneWrite) -> f64 {
         let table = smr::sequential();
-        let mut cells = table.crossings.iter().map(|&at| &table.cells[at]);
+        let mut cells = table.crossings.cells.iter().map(|&at| &table.cells[at]);
         let cell = cells.find(|cell| cell.setup.zone_write == Some(zone_write));
         let cell = cell.expect("both policies are shown");
         let settings = MeasureSettings::virtual_time(1, Some(1.0));

@@ -33,8 +33,8 @@ pub use published::{Figure, Key, Source};
 pub use results::{PERCENTILES, Results, Rounds, Sample};
 pub use settings::{ANY_MACHINE, MeasureSettings};
 pub use table::{
-    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind,
-    Published, Setup, Table,
+    Base, Cell, Comparability, Comparison, Crossings, FigureUse, FreeParameters, Layout,
+    PercentKind, Published, Setup, Table,
 };
 pub use tables::all as tables;
 pub use text::{overview, table as text};
@@ -43,6 +43,16 @@ pub use text::{overview, table as text};
 pub fn list() -> String {
     let line = |table: &Table| format!("  {:20} {}", table.name, table.about);
     tables().iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The names of the tables that are measured on a device of this profile.
+pub fn tables_of(profile: &str) -> Vec<&'static str> {
+    let is_its = |option: &String| {
+        let device = option.strip_prefix("--filename=");
+        device.and_then(|device| device.split(':').next()) == Some(profile)
+    };
+    let is_on = |table: &&Table| table.cells.iter().any(|cell| cell.setup.jobs.iter().any(is_its));
+    tables().iter().filter(is_on).map(|table| table.name).collect()
 }
 
 /// The commands that measure each cell by itself, for as long as a round.

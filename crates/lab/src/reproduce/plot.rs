@@ -51,7 +51,7 @@ pub fn plots(measured: &MeasuredTable) -> Result<Vec<Plot>> {
         (Layout::Curves { axis }, _) => vec![curves(measured, axis), latencies(measured, axis)],
         (Layout::List, _) => Vec::new(),
     };
-    if !measured.table.crossings.is_empty() {
+    if !measured.table.crossings.cells.is_empty() {
         charts.push(("head", head::chart(measured)?));
     }
     let draw =

@@ -22,12 +22,21 @@ pub struct Table {
     pub comparisons: &'static [Comparison],
     /// The cells in the order in which they are printed.
     pub cells: Vec<Cell>,
-    /// Cells of rotating disks whose head is plotted while it crosses a zone border.
-    pub crossings: Vec<usize>,
+    /// The picture of a disk's head at a zone border.
+    pub crossings: Crossings,
     /// The parameters of the models that were adjusted to published figures.
     pub parameters: FreeParameters,
     /// Remarks that are computed from the results and the published values of cells.
     pub remarks: fn(&Table, &Results, &Published) -> Vec<String>,
+}
+
+/// Cells of rotating disks whose head is plotted while it crosses a zone border.
+#[derive(Clone, Debug, Default)]
+pub struct Crossings {
+    /// The title of the picture.
+    pub title: &'static str,
+    /// The cells, one curve each; none if there is no such picture.
+    pub cells: Vec<usize>,
 }
 
 /// The published value of a cell, if there is one that is not withheld.
@@ -212,7 +221,7 @@ impl Table {
             settings,
             comparisons: &[],
             cells,
-            crossings: Vec::new(),
+            crossings: Crossings::default(),
             parameters: FreeParameters::default(),
             remarks: |_, _, _| Vec::new(),
         }
@@ -237,7 +246,7 @@ impl Table {
         for base in self.cells.iter_mut().flat_map(|cell| &mut cell.bases) {
             *base = base.and_then(|base| Some(Base { cell: moved(base.cell)?, ..base }));
         }
-        self.crossings = self.crossings.iter().filter_map(|&at| moved(at)).collect();
+        self.crossings.cells = self.crossings.cells.iter().filter_map(|&at| moved(at)).collect();
         let cells = self.cells.into_iter().enumerate().filter(|&(at, _)| is_kept(at));
         self.cells = cells.map(|(_, cell)| cell).collect();
         self

@@ -90,7 +90,7 @@ fn small(layout: Layout, comparability: Comparability, columns: &[&str]) -> Tabl
         settings: MeasureSettings::virtual_time(3, Some(3.0)),
         comparisons: &[Comparison { heading: "against old", kind: PercentKind::Change }],
         cells: old.chain(new).collect(),
-        crossings: Vec::new(),
+        crossings: Crossings::default(),
         parameters: FreeParameters::default(),
         remarks: |_, results, _| vec![format!("The first is {}.", results.figure(0))],
     }

@@ -8,8 +8,8 @@ use crate::reproduce::published::Key;
 use crate::reproduce::results::Results;
 use crate::reproduce::settings::MeasureSettings;
 use crate::reproduce::table::{
-    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind,
-    Published, Setup, Table,
+    Base, Cell, Comparability, Comparison, Crossings, FigureUse, FreeParameters, Layout,
+    PercentKind, Published, Setup, Table,
 };
 
 /// The load of a row.
@@ -123,7 +123,7 @@ pub fn table() -> Table {
             Comparison { heading: "of none", kind: PercentKind::Share },
         ],
         cells,
-        crossings: Vec::new(),
+        crossings: Crossings::default(),
         parameters: FreeParameters::default(),
         remarks,
     }

@@ -4,7 +4,7 @@
 use crate::experiment::Unit;
 use crate::reproduce::published::Key;
 use crate::reproduce::settings::MeasureSettings;
-use crate::reproduce::table::{Cell, FigureUse, FreeParameters, Layout, Setup, Table};
+use crate::reproduce::table::{Cell, Crossings, FigureUse, FreeParameters, Layout, Setup, Table};
 use zonal_blk::ZoneWrite;
 
 /// The publication's name for the disk.
@@ -37,7 +37,10 @@ pub fn sequential() -> Table {
         options: vec!["--rw=write".to_owned(), format!("--iodepth={depth}")],
     });
     let deepest = |(at, cell): (usize, &Cell)| (cell.column == "128").then_some(at);
-    let crossings = cells.iter().enumerate().filter_map(deepest).collect();
+    let crossings = Crossings {
+        title: "30 TB SMR disk, 128 writes in flight: head position",
+        cells: cells.iter().enumerate().filter_map(deepest).collect(),
+    };
     let table = Table::of_model(
         "smr-seq-qd",
         "sequential writes to a 30 TB SMR disk by queue depth, without and with QD=1 writes",

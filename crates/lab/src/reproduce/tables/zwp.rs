@@ -6,8 +6,8 @@ use crate::reproduce::published::Key;
 use crate::reproduce::results::Results;
 use crate::reproduce::settings::MeasureSettings;
 use crate::reproduce::table::{
-    Base, Cell, Comparability, Comparison, FigureUse, FreeParameters, Layout, PercentKind,
-    Published, Setup, Table,
+    Base, Cell, Comparability, Comparison, Crossings, FigureUse, FreeParameters, Layout,
+    PercentKind, Published, Setup, Table,
 };
 use zonal_blk::ZoneWrite;
 use zonal_sim::CostModel;
@@ -50,7 +50,7 @@ pub fn null_blk() -> Table {
             kind: PercentKind::Change,
         }],
         cells,
-        crossings: Vec::new(),
+        crossings: Crossings::default(),
         parameters: FreeParameters::default(),
         remarks: none_against_locking,
     }
