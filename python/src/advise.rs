@@ -20,6 +20,7 @@ pub struct Options {
     seeds: u32,
     seed: u64,
     io_cost: String,
+    kernel: String,
 }
 
 impl Options {
@@ -59,6 +60,7 @@ impl Options {
             goal,
             seed: self.seed,
             seeds: self.seeds,
+            kernel: self.kernel.parse().context("--kernel")?,
             io_cost: self.io_cost.parse().map_err(anyhow::Error::from).context("--io-cost")?,
         })
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
 use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_lab::advise::{self, AdviseOptions};
+use zonal_lab::measurements::Kernel;
 use zonal_lab::page;
 use zonal_sim::CostModel;
 
@@ -55,6 +56,9 @@ pub struct AdviseArgs {
     /// it cost the machine of the published tables, by scheduler and length
     #[arg(long, value_name = "NS|published", default_value = "1000")]
     pub io_cost: CostModel,
+    /// The version of Linux whose default scheduler and policy the advice is compared with
+    #[arg(long, value_name = "VERSION", default_value_t = Kernel::STABLE)]
+    pub kernel: Kernel,
 }
 
 /// `--goal`
@@ -105,6 +109,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         seed: args.seed,
         seeds: args.seeds,
         io_cost: args.io_cost,
+        kernel: args.kernel,
     };
     let bar = StepBar::new("[{bar:24}] {pos}/{len} measurements eta {eta}");
     let stop = Arc::default();

@@ -30,7 +30,7 @@ pub struct MeasuredArgs {
     #[arg(long, value_name = "NAME")]
     pub scheduler: Option<String>,
     /// The host's version of Linux, such as 6.8, for both: zone write locking by mq-deadline before
-    /// 6.10, zone write plugging since, with one write at a time to disks since 7.0
+    /// 6.10, zone write plugging since, with one write at a time to disks since 7.1
     #[arg(long, value_name = "VERSION")]
     pub kernel: Option<Kernel>,
     /// Random seed of the jobs and of the device

@@ -29,6 +29,8 @@ impl Estimate {
         let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
         let margin =
             (count > 1).then(|| t(count - 1) * (squares / ((count - 1) * count) as f64).sqrt());
+        // The rounding of the mean of equal samples is no difference.
+        let margin = margin.map(|margin| if margin <= mean.abs() * 1e-9 { 0.0 } else { margin });
         Some(Estimate { mean, margin })
     }
 
@@ -45,11 +47,16 @@ impl Estimate {
 }
 
 impl fmt::Display for Estimate {
-    /// `246.1 ±0.3`, with the precision that the caller gives, else one decimal.
+    /// `246.1 ±0.3`, with the precision that the caller gives, else one decimal; `246.1` if the
+    /// margin is 0 at that precision: the seeds make no difference.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = f.precision().unwrap_or(1);
         write!(f, "{:.decimals$}", self.mean)?;
-        self.margin.map_or(Ok(()), |margin| write!(f, " ±{margin:.decimals$}"))
+        let margin = self.margin.map(|margin| format!("{margin:.decimals$}"));
+        match margin.filter(|margin| margin.contains(|digit| ('1'..='9').contains(&digit))) {
+            Some(margin) => write!(f, " ±{margin}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -72,6 +79,15 @@ mod tests {
         assert!((estimate.margin.unwrap() - 2.4843).abs() < 1e-3);
         assert_eq!(estimate.to_string(), "2.0 ±2.5");
         assert_eq!(format!("{:.2}", estimate.times(10.0)), "20.00 ±24.84");
+    }
+
+    #[test]
+    fn a_margin_of_nothing_is_not_shown() {
+        let same = Estimate::of(&[0.1, 0.1, 0.1]).unwrap();
+        assert_eq!((same.margin, same.to_string().as_str()), (Some(0.0), "0.1"));
+        let near = Estimate::of(&[5.0, 5.001]).unwrap();
+        assert_eq!(near.to_string(), "5.0");
+        assert_eq!(format!("{near:.3}"), "5.000 ±0.006");
     }
 
     #[test]

@@ -216,6 +216,10 @@ class Advice:
         self.report: dict[str, Any] = json.loads(report)
         #: A dict for each configuration: ``rank``, ``scheduler``, ``zone_write``, ``iodepth``, figures.
         self.tried: list[dict[str, Any]] = self.report["tried"]
+        #: The recommendation in one sentence.
+        self.answer: str | None = self.report["answer"]
+        #: The lines that apply it: sysfs, udev, the program.
+        self.apply: list[str] = self.report["apply"]
         #: The recommendation and its reasons, in sentences.
         self.conclusion: list[str] = self.report["conclusion"]
         self._text = text
@@ -259,11 +263,13 @@ def advise(
     seeds: int = 3,
     seed: int = 0,
     io_cost: int | str = 1000,
+    kernel: str = "6.12",
     progress: Report = None,
 ) -> Advice:
     """Which scheduler, zone-write policy and queue depth suit jobs on a model, as ``zonal advise``.
 
-    Each configuration runs for ``time`` virtual seconds with each of ``seeds`` seeds.
+    Each configuration runs for ``time`` virtual seconds with each of ``seeds`` seeds. ``kernel`` is the
+    version of Linux whose defaults the advice is compared with.
     """
     arguments = {
         "device": device,
@@ -275,6 +281,7 @@ def advise(
         "seeds": seeds,
         "seed": seed,
         "io_cost": str(io_cost),
+        "kernel": kernel,
     }
     with reporting(progress, "advise") as report:
         found, text, html, notices = _zonal.advise(raw(jobs), arguments, report)

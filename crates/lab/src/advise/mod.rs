@@ -3,6 +3,7 @@
 //! Each configuration is measured in virtual time with several seeds, each on a device of its own, so
 //! the same options give the same advice. Configurations that the measurements cannot tell apart share
 //! a rank; among them the lower tail latency goes first.
+mod answer;
 mod mechanisms;
 mod rank;
 mod render;
@@ -10,8 +11,10 @@ mod render;
 use crate::devices::DeviceOptions;
 use crate::estimate::Estimate;
 use crate::executor::Executor;
-use crate::experiment::{self, Outcome, RunLength, available_cpus, parallel_map};
+use crate::experiment::{self, Outcome, PREPARATION, RunLength, available_cpus, parallel_map};
+use crate::measurements::Kernel;
 use crate::progress::StepProgress;
+pub use answer::Load;
 use anyhow::{Context, Result, bail};
 pub use mechanisms::{Mechanisms, differences};
 pub use render::{conclusion, html, json, text};
@@ -57,6 +60,8 @@ pub struct AdviseOptions {
     pub seeds: u32,
     /// The cost of an I/O for the thread that submits it.
     pub io_cost: CostModel,
+    /// The version of Linux that the advice is compared with.
+    pub kernel: Kernel,
 }
 
 /// A configuration that jobs can run with.
@@ -90,6 +95,14 @@ pub struct Advice {
     pub goal: Goal,
     /// How often each configuration was measured.
     pub seeds: u32,
+    /// How long each configuration was measured each time.
+    pub length: RunLength,
+    /// What the jobs do.
+    pub load: Load,
+    /// The version of Linux that the advice is compared with.
+    pub kernel: Kernel,
+    /// What that version does unless told otherwise, with the queue depth of the jobs.
+    pub stock: Configuration,
     /// The configurations that were measured, best first.
     pub trials: Vec<Trial>,
     /// Of interrupted advice, how many configurations there are in all.
@@ -139,18 +152,49 @@ pub fn advise(
         description: spec.describe(),
         goal: options.goal,
         seeds: options.seeds,
+        length: RunLength::of(options.seconds),
+        load: load(jobs, model.limits())?,
+        kernel: options.kernel,
+        stock: stock(jobs, model.limits(), options.kernel),
         trials: rank::ranked(trials, options.goal),
         interrupted: (!is_whole).then_some(configurations.len()),
     })
 }
 
+/// How many clones the jobs have, and whether the regions of two of them overlap.
+fn load(jobs: &[Job], limits: &Limits) -> Result<Load> {
+    let phases = experiment::phases(jobs.to_vec(), None)?;
+    let measured = phases.iter().flatten().filter(|task| task.job.name != PREPARATION);
+    let regions: Vec<_> = measured.map(|task| task.region(limits)).collect();
+    let mut known: Vec<_> = regions.iter().flatten().collect();
+    known.sort_by_key(|region| region.start);
+    let share_zones = known.windows(2).any(|pair| pair[1].start < pair[0].end);
+    Ok(Load { clones: regions.len(), share_zones })
+}
+
+/// What Linux does unless told otherwise.
+fn stock(jobs: &[Job], limits: &Limits, kernel: Kernel) -> Configuration {
+    let (policy, scheduler) = kernel.stock(limits.rotational);
+    let own = jobs.first().map(|job| job.iodepth);
+    let alike = jobs.iter().all(|job| Some(job.iodepth) == own && job.fs.kind.is_none());
+    Configuration {
+        scheduler: scheduler.to_owned(),
+        zone_write: (limits.nr_zones > 0).then_some(policy),
+        depth: own.filter(|_| alike),
+    }
+}
+
 impl Configuration {
     /// Its name, such as `none, plug, depth 4`.
     pub fn name(&self) -> String {
-        let policy = self.zone_write.map(|policy| policy.name().to_owned());
-        let depth = self.depth.map(|depth| format!("depth {depth}"));
-        let parts = [Some(self.scheduler.clone()), policy, depth];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        self.scheduler.clone() + &self.rest()
+    }
+
+    /// The name without the scheduler: `, plug, depth 4`.
+    fn rest(&self) -> String {
+        let policy = self.zone_write.map(|policy| format!(", {}", policy.name()));
+        let depth = self.depth.map(|depth| format!(", depth {depth}"));
+        policy.unwrap_or_default() + &depth.unwrap_or_default()
     }
 }
 

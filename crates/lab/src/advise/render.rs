@@ -4,33 +4,51 @@ use super::{Advice, Configuration, Goal, Mechanisms, Trial, differences};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
+use crate::experiment::RunLength;
 use crate::page::{self, escaped};
 use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use zonal_blk::ZoneWrite;
 
 /// The recommendation and its reasons, in sentences.
 pub fn conclusion(advice: &Advice) -> Vec<String> {
     let mut lines = interrupted(advice);
+    lines.extend(answers(advice));
+    lines.extend(advice.apply().into_iter().map(|line| format!("  {line}")));
+    lines.extend(explanation(advice));
+    lines
+}
+
+/// The answer, the one for the queue depth of the jobs, and how it is today.
+fn answers(advice: &Advice) -> impl Iterator<Item = String> {
+    [advice.answer(), advice.at_own_depth(), advice.against_today()].into_iter().flatten()
+}
+
+/// Why the best configuration is the best, and what else may be worth having.
+fn explanation(advice: &Advice) -> Vec<String> {
+    let mut lines = Vec::new();
     let [best, others @ ..] = &advice.trials[..] else { return lines };
-    let (name, rate, p99) = (best.configuration.name(), best.throughput(), best.p99());
-    lines.push(format!("Best: {name} ({rate} MB/s, 99% within {p99:.2} ms)."));
     let tied: Vec<&Trial> = others.iter().filter(|trial| trial.rank == best.rank).collect();
     if !tied.is_empty() {
-        let reason = match advice.goal {
-            Goal::Throughput => "Of those with no lower throughput it has the lowest tail latency",
-            Goal::Latency => "Of those with no higher tail latency it has the highest throughput",
-        };
-        let names: Vec<String> = tied.iter().map(|trial| trial.configuration.name()).collect();
-        lines.push(format!("{reason}; the others: {}.", names.join("; ")));
+        lines.push(match advice.goal {
+            Goal::Throughput => format!(
+                "Of the {} with no lower throughput it has the lowest tail latency.",
+                tied.len() + 1
+            ),
+            Goal::Latency => format!(
+                "Of the {} with no higher tail latency it has the highest throughput.",
+                tied.len() + 1
+            ),
+        });
     }
-    // The best trial of each other policy, or the last trial if there is no other policy.
+    // What Linux has today, then the best trial of each other policy; the last trial if there are none.
     let mut seen = vec![best.configuration.zone_write];
     seen.extend(tied.iter().map(|trial| trial.configuration.zone_write));
-    let mut rivals: Vec<&Trial> = Vec::new();
+    let mut rivals: Vec<&Trial> = advice.today().into_iter().collect();
+    seen.extend(rivals.iter().map(|trial| trial.configuration.zone_write));
     for trial in others {
         if !seen.contains(&trial.configuration.zone_write) {
             seen.push(trial.configuration.zone_write);
@@ -53,6 +71,7 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
             format!("  {rate} MB/s, 99% within {p99:.2} ms: {}", trial.configuration.name())
         }));
     }
+    lines.extend(advice.error_of_model());
     lines
 }
 
@@ -83,7 +102,7 @@ fn reasons(better: &Trial, worse: &Trial) -> Vec<String> {
 
 impl Advice {
     /// How many times as good the best trial is.
-    fn times(&self, trial: &Trial) -> f64 {
+    pub(super) fn times(&self, trial: &Trial) -> f64 {
         let best = &self.trials[0];
         match self.goal {
             Goal::Throughput => best.throughput().mean / trial.throughput().mean,
@@ -103,10 +122,18 @@ fn table(advice: &Advice) -> Table {
         "99% ms",
         "what drive and plugs did",
     ];
+    Table::new(headings, rows(advice))
+}
+
+/// The rows of the table. Trials that differ in the scheduler alone, and in no figure that is shown, are
+/// one row.
+fn rows(advice: &Advice) -> Vec<Vec<String>> {
+    let schedulers: BTreeSet<&str> =
+        advice.trials.iter().map(|trial| trial.configuration.scheduler.as_str()).collect();
     let row = |trial: &Trial| {
         vec![
             trial.rank.to_string(),
-            trial.configuration.name(),
+            trial.configuration.rest(),
             trial.throughput().to_string(),
             format!("{:.0}", trial.iops()),
             format!("{:.2}", trial.median()),
@@ -114,21 +141,61 @@ fn table(advice: &Advice) -> Table {
             Mechanisms::of(trial).line(),
         ]
     };
-    Table::new(headings, advice.trials.iter().map(row))
+    let mut rows: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
+    for trial in &advice.trials {
+        let (name, row) = (trial.configuration.scheduler.as_str(), row(trial));
+        match rows.iter_mut().find(|(_, known)| *known == row) {
+            Some((names, _)) => names.push(name),
+            None => rows.push((vec![name], row)),
+        }
+    }
+    let named = |(names, mut row): (Vec<&str>, Vec<String>)| {
+        let all = names.len() > 1 && names.len() == schedulers.len();
+        let scheduler = if all { "any scheduler".to_owned() } else { names.join(" or ") };
+        row[1] = scheduler + &row[1];
+        row
+    };
+    rows.into_iter().map(named).collect()
 }
 
-/// How the figures came about, in one line.
-fn settings(advice: &Advice) -> String {
-    match advice.seeds {
+/// How the figures came about, in two lines.
+fn settings(advice: &Advice) -> [String; 2] {
+    let RunLength { ramp, measured } = advice.length;
+    let is_same = |estimate: Estimate| estimate.margin == Some(0.0);
+    let all_same = |trial: &Trial| is_same(trial.throughput()) && is_same(trial.p99());
+    let seeds = match advice.seeds {
         1 => "one seed".to_owned(),
-        seeds => format!("{seeds} seeds, ± 95% confidence interval of the mean"),
-    }
+        seeds if advice.trials.iter().all(all_same) => {
+            format!("{seeds} seeds, which make no difference")
+        }
+        seeds => format!(
+            "{seeds} seeds, ± 95% confidence interval of the mean where they make a difference"
+        ),
+    };
+    let seconds = |time: f64| (time * 1e6).round() / 1e6;
+    let (measured, ramp) = (seconds(measured), seconds(ramp));
+    let time = format!("each for {measured} s after {ramp} s that are left out, in virtual time");
+    [format!("measured: {}", advice.load.line()), format!("{time}; {seeds}")]
 }
 
 /// A ranked table and the conclusion as text.
 pub fn text(advice: &Advice) -> String {
-    let mut text = format!("{}: {}\n{}\n\n", advice.device, advice.description, settings(advice));
-    let mechanisms = advice.trials.iter().map(|trial| Mechanisms::of(trial).line());
+    let mut text = String::new();
+    let mut paragraph = |lines: Vec<String>| {
+        for line in lines {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text.push('\n');
+    };
+    paragraph(interrupted(advice).into_iter().chain(answers(advice)).collect());
+    if !advice.trials.is_empty() {
+        let apply = advice.apply().into_iter().map(|line| format!("  {line}"));
+        paragraph(std::iter::once("To apply it:".to_owned()).chain(apply).collect());
+    }
+    let [load, time] = settings(advice);
+    paragraph(vec![format!("{}: {}", advice.device, advice.description), load, time]);
+    let mechanisms = rows(advice).into_iter().filter_map(|row| row.into_iter().next_back());
     let lines = table(advice).without_last().text(&[1]);
     for (line, what) in lines.iter().zip(std::iter::once(String::new()).chain(mechanisms)) {
         text.push_str(line);
@@ -138,7 +205,7 @@ pub fn text(advice: &Advice) -> String {
         }
     }
     text.push('\n');
-    for line in conclusion(advice) {
+    for line in explanation(advice) {
         text.push_str(&line);
         text.push('\n');
     }
@@ -184,6 +251,13 @@ pub fn json(advice: &Advice) -> String {
         "goal": format!("{:?}", advice.goal).to_lowercase(),
         "seeds": advice.seeds,
         "interrupted": advice.interrupted.is_some(),
+        "answer": advice.answer(),
+        "at_own_depth": advice.at_own_depth(),
+        "apply": advice.apply(),
+        "today": advice.today().map(|trial| trial.configuration.name()),
+        "jobs": advice.load.clones,
+        "share_zones": advice.load.share_zones,
+        "seconds": { "left_out": advice.length.ramp, "measured": advice.length.measured },
         "tried": trials.collect::<Vec<_>>(),
         "trade_off": front,
         "conclusion": conclusion(advice),
@@ -197,9 +271,9 @@ pub fn json(advice: &Advice) -> String {
 /// A plot cannot be drawn.
 pub fn html(advice: &Advice) -> Result<String> {
     let mut out = page::begin(&format!("Advice for {}", advice.device));
-    writeln!(out, "<p>{}</p>", escaped(&advice.description))?;
-    writeln!(out, "<p>{}</p>", escaped(&settings(advice)))?;
-    for line in conclusion(advice) {
+    let [load, time] = settings(advice);
+    let about = [advice.description.clone(), load, time];
+    for line in conclusion(advice).into_iter().chain(about) {
         writeln!(out, "<p>{}</p>", escaped(line.trim()))?;
     }
     let charts = if advice.trials.is_empty() { Vec::new() } else { charts(advice) };

@@ -1,6 +1,7 @@
 //! Facts that reports leave out: in which order the host kept writes to a zone, and the I/O scheduler.
 use super::JobLoad;
 use anyhow::{Context, Result, ensure};
+use std::fmt;
 use std::str::FromStr;
 use zonal_blk::ZoneWrite;
 use zonal_device::device_spec::DeviceSpec;
@@ -13,8 +14,32 @@ pub struct Kernel(u32, u32);
 const ZONED: Kernel = Kernel(4, 10);
 /// The first version with zone write plugging.
 const PLUGGING: Kernel = Kernel(6, 10);
-/// The first version after 6.19, against which `zoned_qd1_writes` was posted.
-const QD1: Kernel = Kernel(7, 0);
+/// The first version with `zoned_qd1_writes`, which was posted in the merge window of 7.0.
+const QD1: Kernel = Kernel(7, 1);
+
+impl Kernel {
+    /// The version of Debian's stable release, 13.
+    pub const STABLE: Kernel = Kernel(6, 12);
+
+    /// What the kernel does unless told otherwise: zone write locking by mq-deadline, which zoned devices
+    /// had to have, before 6.10; zone write plugging since, with mq-deadline for disks; one write at a
+    /// time to disks since 7.1.
+    pub fn stock(self, rotational: bool) -> (ZoneWrite, &'static str) {
+        let policy = match rotational {
+            true if self >= QD1 => ZoneWrite::Qd1,
+            _ if self >= PLUGGING => ZoneWrite::Plug,
+            _ => ZoneWrite::Lock,
+        };
+        let scheduled = rotational || policy == ZoneWrite::Lock;
+        (policy, if scheduled { "mq-deadline" } else { "none" })
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
 
 impl FromStr for Kernel {
     type Err = anyhow::Error;
@@ -57,18 +82,10 @@ impl Assume {
         Assume { rotational: spec.is_rotational(), ..Assume::default() }
     }
 
-    /// The behaviour of the kernel: zone write locking by mq-deadline, which zoned devices had to have,
-    /// before 6.10; zone write plugging since, with mq-deadline for disks; one write at a time to
-    /// disks since 7.0. There is no such kernel between SPDK and its drive.
+    /// The behaviour of the kernel. There is none between SPDK and its drive.
     fn of_kernel(&self, driver: &str) -> Option<(ZoneWrite, &'static str)> {
         let kernel = self.kernel.filter(|_| driver != "spdk")?;
-        let policy = match self.rotational {
-            true if kernel >= QD1 => ZoneWrite::Qd1,
-            _ if kernel >= PLUGGING => ZoneWrite::Plug,
-            _ => ZoneWrite::Lock,
-        };
-        let scheduled = self.rotational || policy == ZoneWrite::Lock;
-        Some((policy, if scheduled { "mq-deadline" } else { "none" }))
+        Some(kernel.stock(self.rotational))
     }
 
     /// Completes a load. `names_scheduler` says whether its jobs name one. Returns what was assumed,
@@ -117,7 +134,8 @@ mod tests {
             ("v6.9.12", true, "libaio", Some(ZoneWrite::Lock), "mq-deadline"),
             ("6.10-rc3", false, "io_uring", Some(ZoneWrite::Plug), "none"),
             ("6.12", true, "libaio", Some(ZoneWrite::Plug), "mq-deadline"),
-            ("7.0", true, "libaio", Some(ZoneWrite::Qd1), "mq-deadline"),
+            ("7.0", true, "libaio", Some(ZoneWrite::Plug), "mq-deadline"),
+            ("7.1", true, "libaio", Some(ZoneWrite::Qd1), "mq-deadline"),
             ("7.1", false, "libaio", Some(ZoneWrite::Plug), "none"),
             ("5.17", false, "spdk", None, "none"),
         ] {

@@ -46,9 +46,24 @@ pub(super) fn settings(sweep: &Sweep) -> String {
     };
     let seeds = match seeds {
         1 => format!("seed {seed}"),
-        _ => format!("{seeds} seeds from {seed}, ± 95% confidence interval of the mean"),
+        _ if seeds_make_no_difference(sweep) => {
+            format!("{seeds} seeds from {seed}, which make no difference")
+        }
+        _ => format!(
+            "{seeds} seeds from {seed}, ± 95% confidence interval of the mean where they make a difference"
+        ),
     };
     format!("{clock}, {length}, {seeds}")
+}
+
+/// Whether each point has the same figures for all seeds.
+fn seeds_make_no_difference(sweep: &Sweep) -> bool {
+    let is_same = |estimate: Option<Estimate>| estimate.is_some_and(|it| it.margin == Some(0.0));
+    let all_same = |point: &Point| {
+        let latencies = point.samples.first().map_or(0, |sample| sample.latencies.len());
+        is_same(point.throughput()) && (0..latencies).all(|at| is_same(point.latency(at)))
+    };
+    sweep.points.iter().all(all_same)
 }
 
 /// The best point by the metric, in a line.

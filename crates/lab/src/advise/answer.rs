@@ -1,0 +1,326 @@
+//! The advice in a sentence, and the lines that apply it.
+use super::{Advice, Configuration, Goal, Trial, rank};
+use crate::reproduce;
+use std::collections::BTreeSet;
+use zonal_blk::ZoneWrite;
+
+/// What jobs do, as far as it decides what their figures mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// The jobs, each clone counted.
+    pub clones: usize,
+    /// Whether two of them may write the same zones.
+    pub share_zones: bool,
+}
+
+impl Load {
+    /// One line: how many jobs there are, whose zones they write, what a queue depth is in all.
+    pub fn line(self) -> String {
+        match self.clones {
+            0 | 1 => "one job: its queue depth is what is in flight in all".to_owned(),
+            clones => {
+                let zones = if self.share_zones { "shared zones" } else { "zones of their own" };
+                format!(
+                    "{clones} jobs, {zones}, each with its own queue depth: in all {clones} times as many"
+                )
+            }
+        }
+    }
+}
+
+impl Advice {
+    /// The recommendation in one sentence; `None` if nothing was measured.
+    pub fn answer(&self) -> Option<String> {
+        let best = self.trials.first()?;
+        let depth = match best.configuration.depth {
+            Some(depth) => format!("queue depth {depth}"),
+            None => "the jobs' own queue depths".to_owned(),
+        };
+        let parts = [Some(self.scheduler_part(best)), self.policy_part(best), Some(depth)];
+        Some(format!(
+            "{}: {}.",
+            parts.into_iter().flatten().collect::<Vec<_>>().join("; "),
+            figures(best)
+        ))
+    }
+
+    /// The recommendation for who keeps the queue depth of the jobs; `None` if that is the best one, or was
+    /// not tried.
+    pub fn at_own_depth(&self) -> Option<String> {
+        let trial = self.best_at_own_depth()?;
+        let depth = trial.configuration.depth?;
+        let parts = [Some(self.scheduler_part(trial)), self.policy_part(trial)];
+        let parts = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        Some(format!("If the queue depth stays {depth}: {parts}: {}.", figures(trial)))
+    }
+
+    fn best_at_own_depth(&self) -> Option<&Trial> {
+        let own = self.stock.depth?;
+        let best = self.trials.first().filter(|best| best.configuration.depth != Some(own))?;
+        self.trials
+            .iter()
+            .find(|trial| trial.configuration.depth == Some(own) && trial.rank >= best.rank)
+    }
+
+    fn scheduler_part(&self, best: &Trial) -> String {
+        let same = |of: &Configuration| Configuration { scheduler: String::new(), ..of.clone() };
+        let good = self.as_good(best, same);
+        let good: Vec<&str> =
+            good.iter().map(|trial| trial.configuration.scheduler.as_str()).collect();
+        let tried: BTreeSet<&str> =
+            self.trials.iter().map(|trial| trial.configuration.scheduler.as_str()).collect();
+        match good.len() {
+            1 => format!("The scheduler {}", good[0]),
+            count if count == tried.len() => "Any scheduler will do".to_owned(),
+            _ => format!("The scheduler {}", good.join(" or ")),
+        }
+    }
+
+    fn compares_schedulers(&self) -> bool {
+        self.trials
+            .windows(2)
+            .any(|pair| pair[0].configuration.scheduler != pair[1].configuration.scheduler)
+    }
+
+    fn policy_part(&self, best: &Trial) -> Option<String> {
+        let policy = best.configuration.zone_write?;
+        if self.any_policy(best) {
+            return Some("any zone-write policy".to_owned());
+        }
+        let what = match policy {
+            ZoneWrite::Plug => "one write in flight in each zone",
+            ZoneWrite::Qd1 => "one write in flight on the whole disk",
+            ZoneWrite::Lock => "zones locked by the scheduler",
+            ZoneWrite::Off => "no order among the writes of a zone",
+        };
+        Some(format!("{what} ({})", policy.name()))
+    }
+
+    /// Whether all policies that were tried with this scheduler and queue depth are as good.
+    fn any_policy(&self, best: &Trial) -> bool {
+        let other = |of: &Configuration| Configuration { zone_write: None, ..of.clone() };
+        let of_best = other(&best.configuration);
+        let tried = self.trials.iter().filter(|trial| other(&trial.configuration) == of_best);
+        let tried = tried.count();
+        tried > 1 && self.as_good(best, other).len() == tried
+    }
+
+    /// The trials that differ from `best` only in what `without` leaves out, and are as good: of the same
+    /// rank, with a tail latency and a throughput that are not notably different.
+    fn as_good(
+        &self,
+        best: &Trial,
+        without: impl Fn(&Configuration) -> Configuration,
+    ) -> Vec<&Trial> {
+        let near = |a: f64, b: f64| (a - b).abs() <= rank::TIE * a.abs().max(b.abs());
+        let alike = |trial: &&Trial| {
+            without(&trial.configuration) == without(&best.configuration)
+                && trial.rank == best.rank
+                && near(trial.p99().mean, best.p99().mean)
+                && near(trial.throughput().mean, best.throughput().mean)
+        };
+        self.trials.iter().filter(alike).collect()
+    }
+
+    /// Where the error of the model is known: the published tables that were measured on the drive; `None`
+    /// if there are none.
+    pub fn error_of_model(&self) -> Option<String> {
+        let profile = self.device.split(':').next().unwrap_or_default();
+        let tables = reproduce::tables_of(profile);
+        (!tables.is_empty()).then(|| {
+            format!(
+                "How far off the model of {profile} is, beside published figures: zonal reproduce {}",
+                tables.join(" ")
+            )
+        })
+    }
+
+    /// The trial of what Linux does unless told otherwise, with the queue depth of the jobs; `None` if it
+    /// was not tried.
+    pub fn today(&self) -> Option<&Trial> {
+        let is_today = |trial: &&Trial| trial.configuration == self.stock;
+        self.trials.iter().find(is_today)
+    }
+
+    /// How the advice differs from what Linux does unless told otherwise; `None` if that was not tried.
+    pub fn against_today(&self) -> Option<String> {
+        let (best, today) = (self.trials.first()?, self.today()?);
+        if best.configuration == today.configuration {
+            return Some(format!("Linux {} does that unless told otherwise.", self.kernel));
+        }
+        let name = today.configuration.name();
+        let better = match (today.rank == best.rank, self.goal) {
+            (false, Goal::Throughput) => {
+                format!("the advice has {:.2} times the throughput", self.times(today))
+            }
+            (false, Goal::Latency) => {
+                format!("the advice has 1/{:.1} of the tail latency", self.times(today))
+            }
+            (true, Goal::Throughput) => {
+                let share = best.p99().mean / today.p99().mean.max(f64::MIN_POSITIVE) * 100.0;
+                format!("the same throughput; the advice has {share:.0} % of the tail latency")
+            }
+            (true, Goal::Latency) => {
+                let times = best.throughput().mean / today.throughput().mean;
+                format!("the same tail latency; the advice has {times:.2} times the throughput")
+            }
+        };
+        Some(format!("Today (Linux {}: {name}): {}; {better}.", self.kernel, figures(today)))
+    }
+
+    /// The lines that apply the advice, each with what it is for: in the program, in sysfs, as a rule of
+    /// udev.
+    pub fn apply(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let Some(best) = self.trials.first() else { return lines };
+        if let Some(depth) = best.configuration.depth {
+            lines.push(format!("your program: iodepth={depth}, as fio calls it"));
+        }
+        // For the queue depth of the jobs, if that is not the best and needs another setting.
+        let own = self.best_at_own_depth().filter(|_| self.settings(best).is_empty());
+        for Setting { what, attribute, value } in self.settings(own.unwrap_or(best)) {
+            lines.push(format!("{what}: echo {value} > /sys/block/DISK/queue/{attribute}"));
+        }
+        let of = own.unwrap_or(best);
+        if of.configuration.zone_write == Some(ZoneWrite::Lock) && !self.any_policy(of) {
+            lines.push("lock: Linux up to 6.9, by the scheduler mq-deadline".to_owned());
+        }
+        let rule =
+            |Setting { attribute, value, .. }| format!("ATTR{{queue/{attribute}}}=\"{value}\"");
+        let rules: Vec<String> = self.settings(of).into_iter().map(rule).collect();
+        if !rules.is_empty() {
+            let zoned =
+                of.configuration.zone_write.map(|_| "ATTR{queue/zoned}==\"host-managed\", ");
+            lines.push(format!(
+                "for good, in /etc/udev/rules.d/60-zoned.rules: ACTION==\"add|change\", \
+                 SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", {}{}",
+                zoned.unwrap_or_default(),
+                rules.join(", ")
+            ));
+        }
+        lines
+    }
+
+    /// The attributes of a queue of Linux that a configuration needs.
+    fn settings<'a>(&self, trial: &'a Trial) -> Vec<Setting<'a>> {
+        let Configuration { scheduler, zone_write, .. } = &trial.configuration;
+        let mut settings = Vec::new();
+        if self.compares_schedulers() && !self.scheduler_part(trial).starts_with("Any") {
+            settings.push(Setting { what: "Linux", attribute: "scheduler", value: scheduler });
+        }
+        let (what, value) = match zone_write {
+            Some(ZoneWrite::Qd1) => (
+                "qd1, Linux 7.1 and later, where rotating disks have it unless told otherwise",
+                "1",
+            ),
+            Some(ZoneWrite::Plug) => {
+                ("plug, Linux 6.10 and later, from 7.1 on for rotating disks only if told so", "0")
+            }
+            _ => return settings,
+        };
+        if !self.any_policy(trial) {
+            settings.push(Setting { what, attribute: "zoned_qd1_writes", value });
+        }
+        settings
+    }
+}
+
+/// An attribute of a queue in sysfs.
+struct Setting<'a> {
+    what: &'static str,
+    attribute: &'static str,
+    value: &'a str,
+}
+
+/// Throughput and tail latency.
+fn figures(trial: &Trial) -> String {
+    format!("{} MB/s, 99% within {:.2} ms", trial.throughput(), trial.p99())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Outcome, RunLength};
+    use crate::measurements::Kernel;
+    use zonal_fio::stats::Histogram;
+
+    /// A trial with this throughput in MB/s and tail latency in ms.
+    fn trial(name: &str, rank: usize, rate: f64, millis: u64) -> Trial {
+        let mut parts = name.split(' ');
+        let scheduler = parts.next().expect("a scheduler").to_owned();
+        let zone_write = parts.next().and_then(|name| name.parse().ok());
+        let depth = parts.next().and_then(|depth| depth.parse().ok());
+        let mut latencies = Histogram::new();
+        latencies.record(millis * 1_000_000, 1);
+        let outcome = Outcome { ios: rate, bytes: rate * 1e6, latencies, devices: Vec::new() };
+        let configuration = Configuration { scheduler, zone_write, depth };
+        Trial { configuration, outcomes: vec![outcome], rank }
+    }
+
+    fn advice(trials: Vec<Trial>) -> Advice {
+        let stock = trial("mq-deadline plug 32", 0, 1.0, 1).configuration;
+        Advice {
+            device: "smr-30t:lba=4096".to_owned(),
+            description: String::new(),
+            goal: Goal::Throughput,
+            seeds: 1,
+            length: RunLength::of(10.0),
+            load: Load { clones: 4, share_zones: true },
+            kernel: Kernel::STABLE,
+            stock,
+            trials,
+            interrupted: None,
+        }
+    }
+
+    #[test]
+    fn what_makes_no_difference_is_not_advised() {
+        let all = advice(vec![
+            trial("none plug 1", 1, 100.0, 5),
+            trial("none qd1 1", 1, 100.0, 5),
+            trial("mq-deadline plug 1", 1, 100.0, 5),
+        ]);
+        let answer =
+            "Any scheduler will do; any zone-write policy; queue depth 1: 100.0 MB/s, 99% within";
+        assert!(all.answer().is_some_and(|it| it.starts_with(answer)), "{:?}", all.answer());
+        assert_eq!(all.apply(), ["your program: iodepth=1, as fio calls it"]);
+        assert_eq!((all.at_own_depth(), all.against_today()), (None, None));
+    }
+
+    #[test]
+    fn what_makes_a_difference_has_the_lines_that_apply_it() {
+        let some = advice(vec![
+            trial("none qd1 1", 1, 100.0, 5),
+            trial("kyber qd1 32", 1, 100.0, 200),
+            trial("none plug 1", 2, 90.0, 5),
+            trial("kyber qd1 1", 2, 90.0, 5),
+            trial("mq-deadline plug 32", 3, 50.0, 400),
+        ]);
+        let own = some.at_own_depth().expect("another depth is better");
+        assert!(
+            own.starts_with("If the queue depth stays 32: The scheduler kyber; one write"),
+            "{own}"
+        );
+        let today = some.against_today().expect("it was tried");
+        assert!(
+            today.starts_with("Today (Linux 6.12: mq-deadline, plug, depth 32): 50.0"),
+            "{today}"
+        );
+        assert!(today.ends_with("the advice has 2.00 times the throughput."), "{today}");
+        let apply = some.apply();
+        assert!(apply[1].ends_with("echo none > /sys/block/DISK/queue/scheduler"), "{apply:?}");
+        assert!(apply[2].ends_with("echo 1 > /sys/block/DISK/queue/zoned_qd1_writes"), "{apply:?}");
+        let rule = "ATTR{queue/zoned}==\"host-managed\", ATTR{queue/scheduler}=\"none\", \
+                    ATTR{queue/zoned_qd1_writes}=\"1\"";
+        assert!(apply[3].ends_with(rule), "{apply:?}");
+        let error = some.error_of_model().expect("smr-30t was published");
+        assert!(error.contains("zonal reproduce smr-seq-qd"), "{error}");
+    }
+
+    #[test]
+    fn without_measurements_there_is_no_answer() {
+        let none = advice(Vec::new());
+        assert_eq!((none.answer(), none.at_own_depth(), none.against_today()), (None, None, None));
+        assert_eq!(none.apply(), [""; 0]);
+    }
+}
