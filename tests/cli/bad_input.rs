@@ -225,7 +225,10 @@ fn bad_device_option_is_reported_with_its_value_and_rule() {
         ("null:zones=8,zones=9", "option `zones` is given twice, expected once"),
         ("null:zone-size=1M", "unknown option `zone-size`, did you mean `zone_size`?"),
         ("null:zoned", "found `zoned`, expected `option=value`"),
-        ("null:size=1G", "option `size` found with zoned=true, expected with zoned=false"),
+        (
+            "null:zoned=false,zones=4",
+            "option `zones` found with zoned=false, expected with zoned=true",
+        ),
         (
             "disk",
             "unknown device `disk`, expected `null`, `hdd`, `zns`, `ssd` or a profile (smr-30t, smr-30t-mpi3mr, \

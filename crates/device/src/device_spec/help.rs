@@ -1,5 +1,5 @@
 //! The help text on devices, which `docs/devices.md` shows.
-use super::kinds::{kinds, names, profile_names};
+use super::kinds::{kinds, names, profile_subjects};
 use crate::config::{DeviceKind, OptionInfo, Scope};
 
 /// The help text on devices: a line for each option.
@@ -12,7 +12,13 @@ pub fn help() -> String {
          MB/s, GB/s (powers of 1000).\n",
         names()
     );
-    help.push_str(&format!("Profiles: {}.\n", profile_names()));
+    help.push_str("\nProfiles:\n\n");
+    for (name, subject) in profile_subjects() {
+        help.push_str(&format!("  {name:14}  {subject}\n"));
+    }
+    help.push_str(
+        "  smr-28t         such sizes, in TB: the nearest of these with another number of zones\n",
+    );
     for kind in kinds() {
         let profile =
             if kind.profiles.is_empty() { "" } else { ", and `profile=NAME` before all others" };

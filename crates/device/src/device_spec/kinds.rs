@@ -30,6 +30,32 @@ pub fn profile_text(name: &str) -> Option<&'static str> {
     profiles().find(|(known, _)| *known == name).map(|(_, text)| text)
 }
 
+/// A shingled disk of a size that no profile has, such as `smr-28t`: the profile that is nearest in size,
+/// and the bytes that the disk has instead.
+pub(super) fn sized(name: &str) -> Option<(&'static str, u64)> {
+    let terabytes = |name: &str| {
+        name.strip_prefix("smr-")?
+            .strip_suffix('t')?
+            .parse()
+            .ok()
+            .filter(|it| (1..=200).contains(it))
+    };
+    let wanted: u64 = terabytes(name)?;
+    let sizes = profiles().filter_map(|(name, _)| Some((name, terabytes(name)?)));
+    let (nearest, _) = sizes.min_by_key(|(_, size)| size.abs_diff(wanted))?;
+    Some((nearest, wanted * 1_000_000_000_000))
+}
+
+/// The built-in profiles: name, and what it is a model of, in a sentence.
+pub fn profile_subjects() -> impl Iterator<Item = (&'static str, String)> {
+    profiles().map(|(name, text)| {
+        let comment = text.lines().map_while(|line| line.strip_prefix("# "));
+        let comment = comment.collect::<Vec<_>>().join(" ");
+        let end = comment.find(". ").unwrap_or(comment.len());
+        (name, comment[..end].trim_end_matches('.').to_owned())
+    })
+}
+
 /// The names of the built-in profiles, for messages.
 pub fn profile_names() -> String {
     profiles().map(|(name, _)| name).collect::<Vec<&str>>().join(", ")
@@ -38,6 +64,22 @@ pub fn profile_names() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_profile_says_what_it_is_a_model_of() {
+        for (name, subject) in profile_subjects() {
+            assert!((10..=130).contains(&subject.len()), "{name}: {subject}");
+        }
+    }
+
+    #[test]
+    fn a_size_without_a_profile_is_the_nearest_profile_with_that_many_bytes() {
+        assert_eq!(sized("smr-28t"), Some(("smr-30t", 28_000_000_000_000)));
+        assert_eq!(sized("smr-14t"), Some(("smr-20t", 14_000_000_000_000)));
+        for name in ["smr-0t", "smr-201t", "smr-28", "smr-t", "hdd-28t", "smr-28t-512e"] {
+            assert_eq!(sized(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn the_default_of_every_option_is_a_value_that_it_may_have() {

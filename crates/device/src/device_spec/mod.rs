@@ -17,7 +17,7 @@ use crate::config::{ConfigError, DeviceConfig, ZoneStates, rule};
 pub use crate::config::{OptionInfo, Scope, Unit, WrittenZones};
 use crate::control::DeviceControl;
 pub use help::help;
-pub use kinds::{kinds, profile_names, profile_text, profiles};
+pub use kinds::{kinds, profile_names, profile_subjects, profile_text, profiles};
 use parser::Parser;
 pub use parser::{CALIBRATED, option_info, parse_profile};
 use std::any::Any;
@@ -25,9 +25,9 @@ use std::io;
 use std::sync::Arc;
 use zonal_blk::{Bytes, ZoneCondition, ZoneNo};
 
-/// A validated device configuration.
+/// A validated device configuration, and what was assumed where no profile describes the device.
 #[derive(Debug)]
-pub struct DeviceSpec(Box<dyn DeviceConfig>);
+pub struct DeviceSpec(Box<dyn DeviceConfig>, Option<String>);
 
 impl DeviceSpec {
     /// The kind of device, as a spec names it.
@@ -103,13 +103,14 @@ impl DeviceSpec {
         if self.keeps_data() {
             parts.push("data in memory".to_owned());
         }
+        parts.extend(self.1.clone());
         parts.join(", ")
     }
 }
 
 impl Clone for DeviceSpec {
     fn clone(&self) -> Self {
-        DeviceSpec(self.0.boxed())
+        DeviceSpec(self.0.boxed(), self.1.clone())
     }
 }
 

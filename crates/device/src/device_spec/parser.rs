@@ -1,6 +1,6 @@
 //! The parser of options, from a spec or from a profile in TOML. Errors in profiles name the file and,
 //! where they concern one, the line.
-use super::kinds::{kind, profile_text};
+use super::kinds::{kind, profile_text, sized};
 use super::{DeviceSpec, SpecError};
 use crate::config::{DeviceConfig, OptionInfo, Scope};
 use toml::Spanned;
@@ -13,19 +13,25 @@ pub const CALIBRATED: &str = "calibrated";
 pub(super) struct Parser {
     config: Box<dyn DeviceConfig>,
     given: Vec<(&'static str, Scope)>,
+    /// What was assumed about a device that no profile describes.
+    assumed: Option<String>,
 }
 
 impl Parser {
     /// A parser for a kind of device or a built-in profile.
     pub(super) fn new(device: &str) -> Result<Self, SpecError> {
-        let config = match kind(device) {
-            Some(kind) => (kind.default)(),
-            None => {
-                let text = profile_text(device).ok_or_else(|| SpecError::unknown_device(device))?;
-                parse_profile(device, text)?.0
+        let (config, assumed) = match (kind(device), profile_text(device), sized(device)) {
+            (Some(kind), ..) => ((kind.default)(), None),
+            (None, Some(text), _) => (parse_profile(device, text)?.0, None),
+            (None, None, Some((nearest, bytes))) => {
+                let text = profile_text(nearest).expect("a profile has a text");
+                let mut config = parse_profile(nearest, text)?.0;
+                set_bytes(&mut *config, bytes);
+                (config, Some(format!("assumed to be {nearest} with another number of zones")))
             }
+            (None, None, None) => return Err(SpecError::unknown_device(device)),
         };
-        Ok(Parser { config, given: Vec::new() })
+        Ok(Parser { config, given: Vec::new(), assumed })
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
@@ -80,8 +86,15 @@ impl Parser {
         Ok(parse_profile(name, text)?.0)
     }
 
-    pub(super) fn finish(self) -> Result<DeviceSpec, SpecError> {
+    pub(super) fn finish(mut self) -> Result<DeviceSpec, SpecError> {
         let is_zoned = self.config.is_zoned();
+        let at = |name| self.given.iter().position(|(given, _)| *given == name);
+        if let (true, Some(size), None) = (is_zoned, at("size"), at("zones")) {
+            // The size of a device with zones is that of as many zones.
+            let bytes = self.config.get("size").expect("it was given");
+            set_bytes(&mut *self.config, bytes);
+            self.given.remove(size);
+        }
         let scopes = self.config.kind().scopes;
         let (found, expected) = (scopes[usize::from(!is_zoned)], scopes[usize::from(is_zoned)]);
         let other = if is_zoned { Scope::Regular } else { Scope::Zoned };
@@ -89,7 +102,17 @@ impl Parser {
             return Err(SpecError::WrongScope { option, found, expected });
         }
         self.config.validate()?;
-        Ok(DeviceSpec(self.config))
+        Ok(DeviceSpec(self.config, self.assumed))
+    }
+}
+
+/// Gives a device with zones as many as these bytes need.
+fn set_bytes(config: &mut dyn DeviceConfig, bytes: u64) {
+    if let Some(size) = config.get("zone_size").filter(|size| *size > 0) {
+        let zones = bytes.div_ceil(size).to_string();
+        config
+            .set("zones", &zones)
+            .expect("a number of zones is any number that a device can have");
     }
 }
 
