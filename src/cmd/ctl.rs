@@ -41,7 +41,9 @@ Commands:
   scrub start [MIB_PER_SECOND]          compare all data of an image with their checksums
   scrub [status]                        how far the scrub is, and damaged sectors
   scrub stop
-  metrics                               counters in the format of Prometheus";
+  metrics                               counters in the format of Prometheus
+  methods                               the first words of these commands, for programs: --json
+  help                                  these lines";
 
 /// Options of `zonal ctl`.
 #[derive(Args, Debug)]
@@ -65,6 +67,10 @@ pub struct CtlArgs {
 /// # Errors
 /// The command is malformed, there is no server, or the server rejects the command.
 pub fn run(args: &CtlArgs) -> Result<ExitCode> {
+    if matches!(&args.command[..], [word] if word == "help") {
+        writeln!(stdout(), "{COMMANDS}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // A malformed command is rejected without a server.
     Command::parse(&args.command)?;
     let socket = args.socket.display();

@@ -62,6 +62,14 @@ impl ControlledServer {
 
     /// The value of the first sample that starts with `prefix`.
     fn metric(&self, prefix: &str) -> f64 {
+        let text = self.metrics_page();
+        let sample = text.lines().find(|line| line.starts_with(prefix));
+        let value = sample.and_then(|line| line.rsplit(' ').next());
+        value.unwrap_or_else(|| panic!("no {prefix} in\n{text}")).parse().expect("a number")
+    }
+
+    /// The page of metrics, with its header.
+    fn metrics_page(&self) -> String {
         let address = self.metrics.strip_prefix("http://").expect("a URL");
         let (address, path) = address.split_once('/').expect("a path");
         let mut stream = TcpStream::connect(address).expect("the server listens");
@@ -70,9 +78,7 @@ impl ControlledServer {
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("UTF-8");
         assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-        let sample = text.lines().find(|line| line.starts_with(prefix));
-        let value = sample.and_then(|line| line.rsplit(' ').next());
-        value.unwrap_or_else(|| panic!("no {prefix} in\n{text}")).parse().expect("a number")
+        text
     }
 }
 
@@ -84,7 +90,7 @@ fn requests_and_zones_are_counted() {
     assert_eq!(stat["sectors_written"], 2048);
     assert_eq!(stat["failures"], 0);
     assert_eq!(server.metric("zonal_bytes_total{") as u64, 0, "nothing was read");
-    let open = format!("zonal_zones{{device=\"{SMALL}\",condition=\"ImplicitOpen\"}}");
+    let open = "zonal_zones{device=\"null\",condition=\"ImplicitOpen\"}";
     assert_eq!(server.metric(&open) as u64, 1, "768 KiB of 1 MiB are in a full zone");
     assert_eq!(server.ask("plugs").as_array().map(Vec::len), Some(1));
     assert_eq!(server.ask("status")["devices"][0]["live_plugs"], 1);
@@ -202,7 +208,7 @@ fn zones_become_read_only_and_usable_again() {
     let server = ControlledServer::start(SMALL);
     let job = server.job(&["--rw=write", "--bs=4k", "--offset=3M", "--size=1M", "--io_size=4k"]);
     let zones = |condition| {
-        server.metric(&format!("zonal_zones{{device=\"{SMALL}\",condition=\"{condition}\"}}"))
+        server.metric(&format!("zonal_zones{{device=\"null\",condition=\"{condition}\"}}"))
     };
     assert_eq!(server.ask("zone 2-3 read-only"), 2);
     assert_eq!(zones("ReadOnly") as u64, 2);
@@ -225,7 +231,7 @@ fn disk_that_loses_a_head_in_use_loses_the_zones_on_its_surface() {
     assert_eq!(server.ask("depopulate 1 offline"), 4);
     assert_eq!(server.ask("depopulate 3 read-only"), 4);
     let zones = |condition| {
-        server.metric(&format!("zonal_zones{{device=\"{DISK}\",condition=\"{condition}\"}}"))
+        server.metric(&format!("zonal_zones{{device=\"hdd\",condition=\"{condition}\"}}"))
     };
     assert_eq!((zones("Offline") as u64, zones("ReadOnly") as u64), (4, 4));
     for (zone, expected) in [(0, 0), (1, 1), (2, 0), (3, 1), (4, 0), (5, 1)] {
@@ -367,4 +373,58 @@ fn an_image_is_scrubbed_while_it_is_served() {
 fn a_device_without_checksums_is_not_scrubbed() {
     let server = ControlledServer::start(SMALL);
     assert!(server.refusal("scrub start").contains("the device has no checksums of its data"));
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_a_server_has() {
+    let server =
+        ControlledServer::start("hdd:recording=smr,zones=16,zone_size=1M,heads=4,max_open=8");
+    fine(&server.job(&["--rw=write", "--bs=4k", "--size=1M", "--io_size=64k"]));
+    let page = server.metrics_page();
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/grafana.json"))
+            .expect("the dashboard");
+    let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let is_name = |word: &&str| word.starts_with("zonal_") || word.starts_with("process_");
+    let mut names = 0;
+    for target in targets {
+        let expr = target["expr"].as_str().expect("an expression");
+        let words = expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for name in words.filter(is_name) {
+            assert!(page.contains(&format!("\n{name}")), "{name} of {expr} in {page}");
+            names += 1;
+        }
+    }
+    assert!(names >= 10, "{text}");
+}
+
+#[test]
+fn commands_say_what_there_is_and_refuse_zones_and_names_that_there_are_not() {
+    let server = ControlledServer::start(SMALL);
+    let methods = server.ask("methods");
+    let methods = methods.as_array().expect("a list");
+    assert!(methods.iter().any(|name| name == "power-cut"), "{methods:?}");
+    // Without a server.
+    let help = fine(&["ctl", "no-such-socket", "help"]);
+    for method in methods {
+        let method = method.as_str().expect("a name");
+        assert!(help.lines().any(|line| line.trim_start().starts_with(method)), "{method}: {help}");
+    }
+    for (command, refusal) in [
+        ("fault add fail=read,zone=99", "zone 99: the device has "),
+        ("fault add delay=read,time=1ms,zone=3-99", "zone 99: the device has "),
+        ("get schedular", "no attribute `schedular`, did you mean `scheduler`?"),
+        ("set nr_request 4", "no attribute `nr_request`, did you mean `nr_requests`?"),
+        ("set zone_write plgu", "expected plug, qd1, lock or off, did you mean `plug`?"),
+        ("set scheduler deadline", "mq-deadline"),
+    ] {
+        assert!(
+            server.refusal(command).contains(refusal),
+            "{command}: {}",
+            server.refusal(command)
+        );
+    }
+    assert_eq!(server.ask("fault list").as_array().map(Vec::len), Some(0));
 }

@@ -10,6 +10,7 @@
 //!  unix_socket  sockets at a path
 //!  fork         what a child process must not use
 //!  blk_zone     the kernel's zone descriptors
+//!  usage        what this process takes of its machine
 //!  uuid, cpus, memory
 //! ```
 //!
@@ -31,6 +32,7 @@ pub mod secrets;
 pub mod text_file;
 pub mod tls;
 pub mod unix_socket;
+pub mod usage;
 pub mod uuid;
 
 pub use cpus::allowed_cpus;

@@ -238,7 +238,9 @@ fn device_lines(view: &View, now: Rates) -> Vec<Line<'static>> {
         None => format!("{name} {value} of {of}"),
     });
     let counts = view.counts.iter().map(|(name, count)| format!("{name} {count}"));
-    let busy = view.busy.iter().map(|(part, time)| format!("{part} {}", format_time(*time)));
+    // The device counts the time in which it was idle when the next command comes.
+    let busy = view.busy.iter().filter(|(part, _)| part != "idle");
+    let busy = busy.map(|(part, time)| format!("{part} {}", format_time(*time)));
     head.into_iter().chain(levels).chain(counts).chain(busy).map(Line::from).collect()
 }
 

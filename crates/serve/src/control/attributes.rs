@@ -50,7 +50,10 @@ fn change(queue: &Queue, name: &str, value: &str) -> Result<Change, String> {
         "zone_write" => {
             let policies = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
             let policy = policies.into_iter().find(|policy| policy.name() == value);
-            let policy = policy.ok_or_else(|| wrong("plug, qd1, lock or off"))?;
+            let names = policies.iter().map(|policy| policy.name());
+            let policy = policy.ok_or_else(|| {
+                wrong("plug, qd1, lock or off") + &zonal_blk::did_you_mean(value, names)
+            })?;
             Box::new(move |queue| queue.set_zone_write(policy))
         }
         "zoned_qd1_writes" => {
@@ -81,8 +84,20 @@ fn change(queue: &Queue, name: &str, value: &str) -> Result<Change, String> {
         _ if all(queue).iter().any(|(known, _)| known == name) => {
             return Err(format!("{name} cannot be changed, expected {WRITABLE}"));
         }
-        _ => return Err(format!("{name}: no attribute `{name}`, expected {WRITABLE}")),
+        _ => return Err(unknown(queue, name)),
     })
+}
+
+/// Says that there is no such attribute, and which was meant or may be set.
+pub(super) fn unknown(queue: &Queue, name: &str) -> String {
+    let all = all(queue);
+    let names = all.iter().map(|(known, _)| known.as_str());
+    match zonal_blk::nearest(name, names) {
+        Some(near) => format!("no attribute `{name}`, did you mean `{near}`?"),
+        None => format!(
+            "no attribute `{name}`, expected one of those that `get` shows, to set: {WRITABLE}"
+        ),
+    }
 }
 
 /// Freezes the queue, and calls `change` when it is quiescent.

@@ -70,6 +70,8 @@ pub enum Command {
     StopScrub,
     /// Shows how far the scrub is and what it has found.
     ScrubStatus,
+    /// Shows the first words of all commands.
+    Methods,
 }
 
 /// A loss of power.
@@ -104,7 +106,7 @@ impl ZoneChange {
 }
 
 /// The first words of commands.
-const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "status",
     "stat",
     "plugs",
@@ -119,6 +121,7 @@ const NAMES: [&str; 14] = [
     "power-cut",
     "scrub",
     "metrics",
+    "methods",
 ];
 
 /// The command that was meant, if its first word is near to that of one.
@@ -132,7 +135,7 @@ pub enum CommandError {
     /// There is no such command.
     #[error(
         "command `{0}`: expected status, stat, plugs, view, get, set, zone, depopulate, fault, ana, \
-         mark, power-cut, scrub or metrics{hint}",
+         mark, power-cut, scrub, metrics or methods{hint}",
         hint = nearest_command(.0)
     )]
     Unknown(String),
@@ -206,6 +209,7 @@ impl Command {
                 None => return wrong("power-cut", POWER_CUT_ARGUMENTS),
             },
             ["metrics"] => Command::Metrics,
+            ["methods"] => Command::Methods,
             ["scrub", "start"] => Command::StartScrub { rate: DEFAULT_RATE },
             ["scrub", "start", rate] => match rate.parse() {
                 Ok(rate @ 1..) => Command::StartScrub { rate },
@@ -214,7 +218,7 @@ impl Command {
             ["scrub", "stop"] => Command::StopScrub,
             ["scrub"] | ["scrub", "status"] => Command::ScrubStatus,
             ["scrub", ..] => return wrong("scrub", SCRUB_ARGUMENTS),
-            ["status" | "stat" | "metrics", ..] => return wrong("arguments", "none"),
+            ["status" | "stat" | "metrics" | "methods", ..] => return wrong("arguments", "none"),
             _ => return Err(CommandError::Unknown(words.join(" "))),
         })
     }
@@ -307,6 +311,7 @@ mod tests {
         assert_eq!(parse("mark fsync 17 returned"), Ok(mark));
         let range = MapRange { first: 7, per_cell: 2, cells: 100 };
         assert_eq!(parse("view 7 2 100"), Ok(Command::View(range)));
+        assert_eq!(parse("methods"), Ok(Command::Methods));
         assert_eq!(parse("scrub"), Ok(Command::ScrubStatus));
         assert_eq!(parse("scrub start"), Ok(Command::StartScrub { rate: 100 }));
         assert_eq!(parse("scrub start 7"), Ok(Command::StartScrub { rate: 7 }));

@@ -1,6 +1,6 @@
 //! Executing commands on the served devices.
 use super::attributes;
-use super::command::{Command, PowerCut, ZoneChange};
+use super::command::{Command, NAMES, PowerCut, ZoneChange};
 use super::managed::{ManagedDevice, Power};
 use super::scrub::Scrubber;
 use super::snapshot::Snapshot;
@@ -85,7 +85,7 @@ impl DeviceManager {
                 let found = all.into_iter().find(|(known, _)| *known == name);
                 found
                     .map(|(_, value)| Value::from(value))
-                    .ok_or_else(|| format!("no attribute `{name}`"))
+                    .ok_or_else(|| attributes::unknown(queue, &name))
             }
             Command::Set { name, value } => {
                 attributes::set(queue, &name, &value).map(|()| Value::Null)
@@ -99,6 +99,9 @@ impl DeviceManager {
                 Ok(rules.iter().map(|(rule, hits)| format!("{rule}: {hits} commands")).collect())
             }
             Command::AddFault(rule) => {
+                if let Some(zones) = &rule.zones {
+                    managed.check_zones(*zones.end())?;
+                }
                 device.add(rule);
                 Ok(Value::Null)
             }
@@ -111,6 +114,7 @@ impl DeviceManager {
                 true => Ok(Value::Null),
                 false => Err("power-cut: found none that waits for its moment".to_owned()),
             },
+            Command::Methods => Ok(json!(NAMES)),
             Command::Metrics => Ok(Value::from(self.metrics())),
             Command::StartScrub { rate } => scrubber.start(rate).map(|()| Value::Null),
             Command::StopScrub => {
@@ -229,11 +233,19 @@ impl ManagedDevice {
 
     /// Changes the condition of zones, one after the other. A device that cannot do that refuses the
     /// first.
-    fn change_zones(&self, first: u32, last: u32, change: ZoneChange) -> Result<Value, String> {
-        let nr_zones = self.queue.limits().nr_zones;
-        if last >= nr_zones {
-            return Err(format!("zone {last}: the device has {nr_zones} zones, from 0"));
+    /// Refuses zones that the device does not have.
+    fn check_zones(&self, last: u32) -> Result<(), String> {
+        match self.queue.limits().nr_zones {
+            0 => Err(format!("zone {last}: the device has no zones")),
+            nr_zones if last >= nr_zones => {
+                Err(format!("zone {last}: the device has {nr_zones} zones, from 0"))
+            }
+            _ => Ok(()),
         }
+    }
+
+    fn change_zones(&self, first: u32, last: u32, change: ZoneChange) -> Result<Value, String> {
+        self.check_zones(last)?;
         let mut zones = Vec::new();
         let count = (last - first + 1) as usize;
         self.queue

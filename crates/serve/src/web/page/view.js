@@ -64,7 +64,9 @@ const derive = (run, frame) => {
     p50: percentile(all, 0.5), p99: percentile(all, 0.99),
   };
   const busy = before ? frame.busy.map(([name, time], at) => [name, seconds > 0 && before.busy[at] ? (time - before.busy[at][1]) / seconds / 1e9 * 100 : 0]) : [];
-  frame.d.busy = busy;
+  // The device counts the time in which it was idle when the next command comes: it is what the others leave.
+  const used = busy.reduce((sum, [name, part]) => (name === 'idle' ? sum : sum + part), 0);
+  frame.d.busy = busy.map(([name, part]) => [name, name === 'idle' ? Math.max(0, 100 - used) : part]);
 };
 const add = (run, frame) => {
   derive(run, frame);
