@@ -5,6 +5,8 @@
 //! Zonal's, everything else goes to the job parser.
 mod examples;
 
+pub use examples::of as examples_of;
+
 use crate::cmd::advise::AdviseArgs;
 use crate::cmd::config::ConfigArgs;
 use crate::cmd::crash::CrashArgs;
@@ -73,7 +75,7 @@ command, with defaults of its options:
 Then `zonal run --device archive ...` runs in virtual time on that disk.";
 
 /// Help after the commands of `zonal --help`.
-const EXIT_CODES: &str = "\
+pub const EXIT_CODES: &str = "\
 Exit codes: 0; 1 if an I/O or a check failed; 2 for input that cannot be used; 128 and the number of
 the signal after an interrupt.";
 
@@ -266,12 +268,17 @@ fn with_expected(error: clap::Error) -> clap::Error {
     Cli::command().error(ErrorKind::ValueValidation, message)
 }
 
-/// The definition of the command line, for completions and manual pages.
+/// The definition of the command line.
 pub fn definition() -> clap::Command {
+    examples::add(without_examples())
+}
+
+/// The definition without the examples of the help, for manual pages.
+pub fn without_examples() -> clap::Command {
     let config =
         Arg::new("config").long("config").value_name("FILE").value_parser(value_parser!(PathBuf));
     let help = "Read this configuration file (see `zonal config`); before the command";
-    examples::add(Cli::command().arg(config.help(help)))
+    Cli::command().arg(config.help(help))
 }
 
 /// The option of a command that is nearest to `name`, if one is near.

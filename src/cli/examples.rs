@@ -1,4 +1,4 @@
-//! Examples, which come first in the help of each command.
+//! Examples, which come after the description in the help of each command.
 use clap::Command;
 
 /// Command lines, by command.
@@ -63,16 +63,23 @@ const EXAMPLES: [(&str, &[&str]); 30] = [
     ("options", &["zonal options --markdown"]),
 ];
 
-/// Puts the examples of each command before its help.
+/// The examples of a command, by its words without `zonal`.
+pub fn of(words: &str) -> &'static [&'static str] {
+    EXAMPLES.iter().find(|(name, _)| *name == words).map_or(&[], |(_, lines)| lines)
+}
+
+/// Puts the examples of each command after its description, in `--help`; `-h` is short.
 pub fn add(command: Command) -> Command {
     add_below("", command)
 }
 
 fn add_below(words: &str, command: Command) -> Command {
-    let own = EXAMPLES.iter().find(|(name, _)| *name == words);
-    let command = match own {
-        Some((_, lines)) => command.before_help(format!("Examples:\n  {}", lines.join("\n  "))),
-        None => command,
+    let command = match (of(words), command.get_about().cloned()) {
+        ([], _) | (_, None) => command,
+        (lines, Some(about)) => {
+            let about = command.get_long_about().cloned().unwrap_or(about);
+            command.long_about(format!("{about}\n\nExamples:\n  {}", lines.join("\n  ")))
+        }
     };
     command.mut_subcommands(|below| {
         let words = format!("{words} {}", below.get_name());

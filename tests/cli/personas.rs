@@ -170,12 +170,65 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "the front page says what is not known",
         "readme_says_what_was_never_measured_and_links_what_was_published",
     ),
+    // Someone who must choose.
+    (
+        "engineer",
+        "the answer comes first, with today's setting and the lines that apply it",
+        "advice_ranks_configurations_and_gives_reasons",
+    ),
+    (
+        "engineer",
+        "what makes no difference is not advised",
+        "what_makes_no_difference_is_not_advised",
+    ),
+    ("engineer", "seeds that make no difference are said to", "a_margin_of_nothing_is_not_shown"),
+    (
+        "engineer",
+        "a disk that no profile describes is the nearest one",
+        "a_size_without_a_profile_is_the_nearest_profile_with_that_many_bytes",
+    ),
+    ("engineer", "profiles say what they are", "each_profile_says_what_it_is_a_model_of"),
+    // Someone who runs servers.
+    (
+        "operator",
+        "latencies are histograms for Prometheus",
+        "histograms_are_cumulative_and_end_with_all",
+    ),
+    ("operator", "names of devices are short", "names_of_devices_are_short_and_their_own"),
+    (
+        "operator",
+        "metrics say the version and what the server takes",
+        "the_server_says_which_version_it_is_and_what_it_takes",
+    ),
+    ("operator", "there is a dashboard", "the_dashboard_asks_for_metrics_that_a_server_has"),
+    (
+        "operator",
+        "ctl says what it can do, and refuses what is not there",
+        "commands_say_what_there_is_and_refuse_zones_and_names_that_there_are_not",
+    ),
+    // Someone at a terminal.
+    (
+        "terminal",
+        "manual pages have all their sections",
+        "pages_have_all_sections_and_tables_keep_their_lines",
+    ),
+    (
+        "terminal",
+        "the shell completes devices, schedulers and job options",
+        "completions_know_devices_schedulers_and_job_options",
+    ),
+    ("terminal", "help has headings and short lines", "help_has_headings_and_fits_the_terminal"),
+    (
+        "newcomer",
+        "the picture of the front page is drawn by the command in its caption",
+        "picture_of_the_head_is_what_the_program_draws",
+    ),
 ];
 
 /// The sources of all tests.
 fn sources() -> String {
     let mut text = String::new();
-    let mut folders = vec![repository("tests"), repository("crates")];
+    let mut folders = vec![repository("tests"), repository("crates"), repository("src")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder is read").flatten() {
             let path = entry.path();
@@ -270,4 +323,20 @@ fn readme_says_what_was_never_measured_and_links_what_was_published() {
     let sources = std::fs::read_to_string(repository("docs/reproduce.md")).expect("the page");
     let lists = sources.matches("https://lore.kernel.org/").count();
     assert!(lists >= 3 && !sources.contains("?q="), "messages are linked by their ids");
+}
+
+#[test]
+fn help_has_headings_and_fits_the_terminal() {
+    let help = zonal(&["serve", "--help"]).expect_ok();
+    for heading in
+        ["NVMe/TCP and the NVMe subsystem:", "Monitoring and control:", "Log:", "Virtual machines:"]
+    {
+        assert!(help.lines().any(|line| line == heading), "{heading}: {help}");
+    }
+    let (about, options) = help.split_once("\nUsage: ").expect("a usage");
+    assert!(about.contains("\n\nExamples:\n  zonal serve "), "{about}");
+    let longest = options.lines().skip(1).map(|line| line.chars().count()).max();
+    assert!(longest.is_some_and(|longest| longest <= 100), "{longest:?}: {options}");
+    let short = zonal(&["serve", "-h"]).expect_ok();
+    assert!(short.len() < help.len() && !short.contains("Examples:"), "{short}");
 }

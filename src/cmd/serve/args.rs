@@ -32,16 +32,6 @@ pub struct ServeArgs {
     /// others get the numbers that are left, in order
     #[arg(long, value_name = "N=DEVICE", requires = "nvme", value_parser = numbered_device)]
     pub namespace: Vec<(u32, String)>,
-    #[command(flatten)]
-    pub nvme_tcp: NvmeTcpArgs,
-    #[command(flatten)]
-    pub vfio_user: VfioUserArgs,
-    #[command(flatten)]
-    pub vhost_user: VhostUserArgs,
-    #[command(flatten)]
-    pub fuse: FuseArgs,
-    #[command(flatten)]
-    pub ublk: UblkArgs,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
     /// plug]
     #[arg(long, value_enum, value_name = "POLICY")]
@@ -67,16 +57,26 @@ pub struct ServeArgs {
     /// Give the device a volatile write cache of this size, which `zonal ctl power-cut` loses
     #[arg(long, value_name = "SIZE", requires = "ctl", conflicts_with = "record", value_parser = sectors)]
     pub write_cache: Option<u64>,
-    #[command(flatten)]
-    pub trace: TraceArgs,
-    #[command(flatten)]
-    pub control: ControlArgs,
-    #[command(flatten)]
-    pub log: LogArgs,
     /// How long an interrupt (SIGINT, SIGTERM, SIGHUP) waits for I/O in flight before it ends the
     /// server as a power loss would; a second interrupt does not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub shutdown_timeout: f64,
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    #[command(flatten)]
+    pub nvme_tcp: NvmeTcpArgs,
+    #[command(flatten)]
+    pub vfio_user: VfioUserArgs,
+    #[command(flatten)]
+    pub vhost_user: VhostUserArgs,
+    #[command(flatten)]
+    pub fuse: FuseArgs,
+    #[command(flatten)]
+    pub ublk: UblkArgs,
+    #[command(flatten)]
+    pub control: ControlArgs,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 impl ServeArgs {
@@ -122,6 +122,7 @@ fn numbered_device(text: &str) -> Result<(u32, String), String> {
 
 /// Options of the log, which goes to standard error.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// Lines of text, or JSON objects
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
@@ -170,6 +171,7 @@ impl LogArgs {
 
 /// Options of the export over NVMe/TCP, and of the subsystem, which a virtual machine may have, too.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "NVMe/TCP and the NVMe subsystem")]
 pub struct NvmeTcpArgs {
     /// Serve them over NVMe/TCP on this address, such as 127.0.0.1:4420; port 0 for any that is
     /// free. Repeated, each address is a path to the same subsystem
@@ -236,6 +238,7 @@ pub enum TlsPolicy {
 
 /// Options of the export to a virtual machine.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Virtual machines")]
 pub struct VfioUserArgs {
     /// Serve them to a virtual machine as an NVMe controller on its PCIe bus: make a socket here
     /// for QEMU (-device vfio-user-pci)
@@ -245,6 +248,7 @@ pub struct VfioUserArgs {
 
 /// Options of the export to a virtual machine as a virtio device.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Virtual machines")]
 pub struct VhostUserArgs {
     /// Serve it to a virtual machine as a virtio block device, with zones of either kind: make a
     /// socket here for QEMU (-device vhost-user-test-device-pci; without zones vhost-user-blk-pci)
@@ -257,6 +261,7 @@ pub struct VhostUserArgs {
 
 /// Options for monitoring and control.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Monitoring and control")]
 pub struct ControlArgs {
     /// Make a socket here for `zonal ctl`, which monitors and controls the devices
     #[arg(long, value_name = "SOCKET")]
@@ -282,6 +287,7 @@ impl ControlArgs {
 
 /// Options of the export as files.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Zones as files")]
 pub struct FuseArgs {
     /// Mount the zones as files on this directory, as zonefs does (needs the feature `fuse`)
     #[arg(long = "fuse", value_name = "DIR", group = "exports")]
@@ -297,6 +303,7 @@ pub struct FuseArgs {
 
 /// Options of the export as a block device.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Block device of this machine (ublk)")]
 pub struct UblkArgs {
     /// Serve it as the block device /dev/ublkbID of this machine, through the kernel's ublk driver;
     /// as root [default ID: one that is free]
