@@ -37,7 +37,7 @@ fn completed(command: Command) -> Command {
     command.mut_subcommands(|below| {
         let runs_jobs = RUN_JOBS.contains(&below.get_name());
         let below = below.mut_args(|arg| match arg.get_long() {
-            Some("device" | "profile") => {
+            Some("device" | "profile") if arg.get_default_values().is_empty() => {
                 arg.value_parser(PossibleValuesParser::new(devices.clone()))
             }
             Some("scheduler" | "schedulers") => {

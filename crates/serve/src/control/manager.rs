@@ -231,8 +231,6 @@ impl ManagedDevice {
         Value::Object(stat)
     }
 
-    /// Changes the condition of zones, one after the other. A device that cannot do that refuses the
-    /// first.
     /// Refuses zones that the device does not have.
     fn check_zones(&self, last: u32) -> Result<(), String> {
         match self.queue.limits().nr_zones {
@@ -244,6 +242,8 @@ impl ManagedDevice {
         }
     }
 
+    /// Changes the condition of zones, one after the other. A device that cannot do that refuses the
+    /// first.
     fn change_zones(&self, first: u32, last: u32, change: ZoneChange) -> Result<Value, String> {
         self.check_zones(last)?;
         let mut zones = Vec::new();
