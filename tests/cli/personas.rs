@@ -338,5 +338,5 @@ fn help_has_headings_and_fits_the_terminal() {
     let longest = options.lines().skip(1).map(|line| line.chars().count()).max();
     assert!(longest.is_some_and(|longest| longest <= 100), "{longest:?}: {options}");
     let short = zonal(&["serve", "-h"]).expect_ok();
-    assert!(short.len() < help.len() && !short.contains("Examples:"), "{short}");
+    assert!(!short.contains("Examples:"), "{short}");
 }

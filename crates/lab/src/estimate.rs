@@ -85,9 +85,9 @@ mod tests {
     fn a_margin_of_nothing_is_not_shown() {
         let same = Estimate::of(&[0.1, 0.1, 0.1]).unwrap();
         assert_eq!((same.margin, same.to_string().as_str()), (Some(0.0), "0.1"));
-        let near = Estimate::of(&[5.0, 5.001]).unwrap();
+        let near = Estimate::of(&[5.0, 5.002]).unwrap();
         assert_eq!(near.to_string(), "5.0");
-        assert_eq!(format!("{near:.3}"), "5.000 ±0.006");
+        assert_eq!(format!("{near:.3}"), "5.001 ±0.013");
     }
 
     #[test]
