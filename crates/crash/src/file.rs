@@ -12,10 +12,17 @@ use std::path::Path;
 /// It cannot be opened, or is a FIFO or a socket.
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = options.clone().custom_flags(flags).open(path)?;
-    if file.metadata()?.file_type().is_fifo() {
+    let refused = || {
         let text = "found a FIFO, expected a regular file";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
+    let file = options.clone().custom_flags(flags).open(path).map_err(|error| {
+        // A FIFO that nobody reads cannot be opened to write.
+        let is_fifo = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
+        if is_fifo { refused() } else { error }
+    })?;
+    if file.metadata()?.file_type().is_fifo() {
+        return Err(refused());
     }
     // Accesses to a device wait for it.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;

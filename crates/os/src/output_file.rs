@@ -22,9 +22,12 @@ pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
 pub fn open(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let no_reader = Some(rustix::io::Errno::NXIO.raw_os_error());
-    let file = options.clone().custom_flags(flags).open(path).map_err(|error| {
+    let file = options.clone().custom_flags(flags).open(&path).map_err(|error| {
         match error.raw_os_error() {
-            number if number == no_reader => refused("a FIFO or a socket"),
+            // The path says which of them it is, unless it is something else by now.
+            number if number == no_reader => {
+                refuse_fifo(path.as_ref()).err().unwrap_or_else(|| refused("a FIFO or a socket"))
+            }
             _ => error,
         }
     })?;
