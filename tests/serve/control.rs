@@ -91,7 +91,7 @@ fn requests_and_zones_are_counted() {
     assert_eq!(stat["failures"], 0);
     assert_eq!(server.metric("zonal_bytes_total{") as u64, 0, "nothing was read");
     let open = "zonal_zones{device=\"null\",condition=\"ImplicitOpen\"}";
-    assert_eq!(server.metric(&open) as u64, 1, "768 KiB of 1 MiB are in a full zone");
+    assert_eq!(server.metric(open) as u64, 1, "768 KiB of 1 MiB are in a full zone");
     assert_eq!(server.ask("plugs").as_array().map(Vec::len), Some(1));
     assert_eq!(server.ask("status")["devices"][0]["live_plugs"], 1);
 }
