@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(
             error("reboot now"),
             "command `reboot now`: expected status, stat, plugs, view, get, set, zone, depopulate, \
-             fault, ana, mark, power-cut, scrub or metrics"
+             fault, ana, mark, power-cut, scrub, metrics or methods"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";
