@@ -1,6 +1,6 @@
 //! Scripts from a seed. What Linux does differently on purpose (`docs/divergence.md`) is not drawn:
 //! bios for a zone after one that was misplaced while nothing was in flight there (A17).
-use crate::script::{CONVENTIONAL, MAX_OPEN, Pace, Round, Script, Step, ZONE_BLOCKS, ZONES};
+use crate::script::{BLOCK, CONVENTIONAL, MAX_OPEN, Pace, Round, Script, Step, ZONE_BLOCKS, ZONES};
 use zonal_blk::Op;
 use zonal_device::rng::Rng;
 
@@ -237,6 +237,10 @@ impl Draw {
         let bad = zones[0];
         let mut steps = vec![self.next(bad, 4).expect("there is room")];
         steps.extend(self.burst(&zones, 10));
+        // Only its writes are delayed: whether a read comes before the change is up to chance.
+        let first = u64::from(bad) * ZONE_BLOCKS * BLOCK;
+        let of_zone = |at: u64| (first..first + ZONE_BLOCKS * BLOCK).contains(&at);
+        steps.retain(|step| !matches!(*step, Step::Io { write: false, at, .. } if of_zone(at)));
         let after = self.breaks(bad);
         let round = self.round("a zone goes bad under load", Pace::Delayed, steps);
         round.before.push(format!("fault add delay=write,time=5s,zone={bad},count=1"));
