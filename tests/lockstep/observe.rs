@@ -33,7 +33,7 @@ pub fn format(rounds: &[Observed]) -> String {
 /// Reads rounds from text.
 ///
 /// # Errors
-/// The text is not one that [`format`] makes.
+/// The text is not one that [`format()`] makes.
 pub fn parse(text: &str) -> Result<Vec<Observed>> {
     let mut rounds: Vec<Observed> = Vec::new();
     for (at, line) in text.lines().enumerate() {
