@@ -100,9 +100,9 @@ pub enum Command {
     Zone(ZoneCommand),
     /// Measure the cells of a published table and print them beside the published figures
     Reproduce(ReproduceArgs),
-    /// Find the scheduler, zone-write policy and queue depth that suit jobs on a device
+    /// Find the scheduler, zone-write policy and queue depth, or the kind of flash drive, that suit jobs
     #[command(
-        override_usage = "zonal advise --device SPEC [OPTIONS] [JOBFILE]... [--name=JOB ...]",
+        override_usage = "zonal advise --device SPEC [OPTIONS] [JOBFILE]... [--name=JOB ...]\n       zonal advise --drives DRIVE,... [OPTIONS] [JOBFILE]... [--name=JOB ...]",
         after_help = "Job options are fio's; `zonal options` lists them."
     )]
     Advise(AdviseArgs),

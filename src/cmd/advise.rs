@@ -3,15 +3,17 @@ use crate::args::{ZoneWriteArg, seconds};
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, stdout};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
+use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_lab::advise::{self, AdviseOptions};
+use zonal_lab::drives::{self, Drive, DrivesOptions};
 use zonal_lab::measurements::Kernel;
 use zonal_lab::page;
 use zonal_sim::CostModel;
@@ -19,9 +21,34 @@ use zonal_sim::CostModel;
 /// Options of `zonal advise` that are not job options.
 #[derive(Args, Debug)]
 pub struct AdviseArgs {
-    /// The device: a spec (see `zonal devices`) or a TOML profile
-    #[arg(long, value_name = "SPEC", value_parser = config::device)]
-    pub device: String,
+    /// The device: a spec (see `zonal devices`) or a TOML profile. With --drives it is an ordinary flash
+    /// drive, and all have its flash [default with --drives: a small one]
+    #[arg(long, value_name = "SPEC", value_parser = config::device, required_unless_present = "drives")]
+    pub device: Option<String>,
+    /// Compares kinds of drive with the same flash, not configurations of one device
+    #[arg(
+        long,
+        value_enum,
+        value_name = "DRIVE,...",
+        value_delimiter = ',',
+        conflicts_with_all = ["schedulers", "zone_write", "depths", "goal", "kernel"]
+    )]
+    pub drives: Vec<DriveArg>,
+    /// With --drives, how much the jobs write before they are measured, in sizes of the drive
+    #[arg(long, value_name = "SIZES", default_value_t = 3.0, value_parser = sizes, requires = "drives")]
+    pub warm_up: f64,
+    /// With --drives, how much of what the jobs write is measured, in sizes of the drive
+    #[arg(long, value_name = "SIZES", default_value_t = 1.0, value_parser = sizes, requires = "drives")]
+    pub drive_writes: f64,
+    /// With --drives, how many erasures a block endures
+    #[arg(
+        long,
+        value_name = "ERASURES",
+        default_value_t = 3000,
+        value_parser = clap::value_parser!(u32).range(1..),
+        requires = "drives"
+    )]
+    pub cycles: u32,
     /// The schedulers to try
     #[arg(
         long,
@@ -37,7 +64,8 @@ pub struct AdviseArgs {
     /// only their own]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
     pub depths: Vec<u32>,
-    /// Virtual time for each configuration, in seconds
+    /// Virtual time for each configuration, in seconds; with --drives the most for warm-up and measurement
+    /// each
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     pub time: f64,
     /// What makes a configuration the best
@@ -59,6 +87,30 @@ pub struct AdviseArgs {
     /// The version of Linux whose default scheduler and policy the advice is compared with
     #[arg(long, value_name = "VERSION", default_value_t = Kernel::STABLE)]
     pub kernel: Kernel,
+}
+
+/// `--drives`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DriveArg {
+    /// With zones, which the host maps
+    Zns,
+    /// An ordinary drive, with a translation layer
+    Ssd,
+}
+
+impl From<DriveArg> for Drive {
+    fn from(drive: DriveArg) -> Self {
+        match drive {
+            DriveArg::Zns => Drive::Zns,
+            DriveArg::Ssd => Drive::Ssd,
+        }
+    }
+}
+
+/// Sizes of a drive.
+fn sizes(text: &str) -> Result<f64, String> {
+    let sizes = text.parse().ok().filter(|sizes: &f64| (0.01..=1000.0).contains(sizes));
+    sizes.ok_or_else(|| "expected a number from 0.01 to 1000".to_owned())
 }
 
 /// `--goal`
@@ -98,9 +150,12 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         tracing::warn!("{notice}");
     }
     let jobs = set.jobs;
+    if !args.drives.is_empty() {
+        return compare_drives(args, &jobs);
+    }
     let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
     let options = AdviseOptions {
-        device: args.device.clone(),
+        device: args.device.clone().context("--device: not given")?,
         schedulers: args.schedulers.iter().map(scheduler).collect::<Result<_>>()?,
         zone_write: args.zone_write.iter().copied().map(Into::into).collect(),
         depths: args.depths.clone(),
@@ -111,7 +166,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         io_cost: args.io_cost,
         kernel: args.kernel,
     };
-    let bar = StepBar::new("[{bar:24}] {pos}/{len} measurements eta {eta}");
+    let bar = progress_bar();
     let stop = Arc::default();
     set_on_interrupt(&stop)?;
     let advice = advise::advise(&jobs, &options, &stop, &bar)?;
@@ -122,5 +177,37 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     };
     stdout().write_all(text.as_bytes())?;
     let interrupted = advice.interrupted.and_then(|_| exit_code());
+    Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
+}
+
+fn progress_bar() -> StepBar {
+    StepBar::new("[{bar:24}] {pos}/{len} measurements eta {eta}")
+}
+
+/// Measures the jobs on drives of different kinds. After an interrupt those that were measured by then
+/// are printed.
+fn compare_drives(args: &AdviseArgs, jobs: &[Job]) -> Result<ExitCode> {
+    let show = match args.format {
+        AdviceFormat::Text => drives::text,
+        AdviceFormat::Json => drives::json,
+        AdviceFormat::Html => bail!("--format: found html, expected text or json with --drives"),
+    };
+    let options = DrivesOptions {
+        drives: args.drives.iter().copied().map(Into::into).collect(),
+        flash: args.device.clone(),
+        before: args.warm_up,
+        measured: args.drive_writes,
+        seconds: args.time,
+        cycles: args.cycles,
+        seed: args.seed,
+        seeds: args.seeds,
+        io_cost: args.io_cost,
+    };
+    let bar = progress_bar();
+    let stop = Arc::default();
+    set_on_interrupt(&stop)?;
+    let comparison = drives::compare(jobs, &options, &stop, &bar)?;
+    stdout().write_all(show(&comparison).as_bytes())?;
+    let interrupted = exit_code().filter(|_| comparison.interrupted);
     Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
 }

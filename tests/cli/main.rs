@@ -5,6 +5,7 @@ mod config;
 mod crash;
 mod data;
 mod documents;
+mod drives;
 mod flows;
 mod interrupts;
 mod io_trace;

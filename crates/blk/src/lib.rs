@@ -115,7 +115,7 @@ pub use outgoing::Outgoing;
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
 };
-pub use queue::{AttachError, Queue, QueueOptions, SwitchError, Watch};
+pub use queue::{AttachError, NoQueueLeft, Queue, QueueOptions, SwitchError, Watch};
 pub use request::{Request, RequestList};
 pub use slab::Slab;
 pub use status::Status;

@@ -222,6 +222,19 @@ pub struct TranslationStats {
 }
 
 impl TranslationStats {
+    /// The counts since `earlier`, and the superblocks as they are now.
+    #[must_use]
+    pub fn since(&self, earlier: &TranslationStats) -> TranslationStats {
+        TranslationStats {
+            host: self.host - earlier.host,
+            media: self.media - earlier.media,
+            discarded: self.discarded - earlier.discarded,
+            erased_superblocks: self.erased_superblocks - earlier.erased_superblocks,
+            waited: self.waited - earlier.waited,
+            ..*self
+        }
+    }
+
     /// Bytes written to the flash for each that the host wrote; 1 before the first.
     pub fn write_amplification(&self) -> f64 {
         if self.host.0 == 0 { 1.0 } else { self.media.0 as f64 / self.host.0 as f64 }

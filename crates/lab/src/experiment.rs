@@ -217,9 +217,17 @@ pub fn run_jobs(
     executor: &mut Executor,
 ) -> Result<Outcome> {
     let (finished, devices) = run_phases(jobs, device_options, length, executor)?;
-    let all = merged(&finished, &devices)?;
+    outcome(&finished, &devices)
+}
+
+/// What clones that have run came to.
+///
+/// # Errors
+/// [`LoadError`].
+pub(crate) fn outcome(finished: &[FinishedTask], devices: &Devices) -> Result<Outcome> {
+    let all = merged(finished, devices)?;
     let outcomes = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
-    summarize(&all, outcomes, || jobs_without_io(&finished, &devices))
+    summarize(&all, outcomes, || jobs_without_io(finished, devices))
 }
 
 /// As [`run`], but returns the statistics of all jobs, also of directions that did nothing.
@@ -296,7 +304,7 @@ pub fn phases(jobs: Vec<Job>, length: Option<RunLength>) -> Result<Vec<Vec<Task>
 }
 
 /// The jobs, limited to `length` if there is one.
-fn limited(mut jobs: Vec<Job>, length: Option<RunLength>) -> Vec<Arc<Job>> {
+pub(crate) fn limited(mut jobs: Vec<Job>, length: Option<RunLength>) -> Vec<Arc<Job>> {
     if let Some(RunLength { ramp, measured }) = length {
         for job in &mut jobs {
             job.ramp_time = Nanos((ramp * 1e9) as u64);

@@ -4,6 +4,7 @@
 //!  reproduce   published tables, measured again and compared with the published figures
 //!  sweep       any job over any axes
 //!  advise      which scheduler, zone-write policy and queue depth suit jobs on a device
+//!  drives      which kind of drive suits jobs, of the same flash
 //!  fit         device profiles adjusted to what was measured on a drive
 //!  validate    measured cells of a drive, predicted by a model
 //!  measurements  what was measured on a drive, for these two
@@ -33,6 +34,7 @@ pub mod crash_page;
 mod curves;
 pub mod device_check;
 pub mod devices;
+pub mod drives;
 pub mod estimate;
 pub mod executor;
 pub mod experiment;

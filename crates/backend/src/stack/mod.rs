@@ -116,7 +116,7 @@ impl Stack<Unattached> {
             keeps_data: true,
             is_persistent: true,
             uuid,
-            ..Stack::of(name, kind, description, model, channels)
+            ..Stack::of_model(name, kind, description, model, channels)
         };
         if ImageName::is_image_name(name) {
             let image::OpenImage { device, description, .. } = open_image(name, notices)?;
@@ -159,10 +159,11 @@ impl Stack<Unattached> {
         channels: usize,
     ) -> Self {
         let keeps_data = spec.keeps_data();
-        Stack { keeps_data, ..Self::of(name, spec.kind(), spec.describe(), model, channels) }
+        Stack { keeps_data, ..Self::of_model(name, spec.kind(), spec.describe(), model, channels) }
     }
 
-    fn of(
+    /// A device that keeps no data, for up to `channels` concurrent channels.
+    pub fn of_model(
         name: &str,
         kind: &'static str,
         description: String,

@@ -30,11 +30,12 @@ pub(crate) const CODEWORD: u64 = 4096;
 /// A page of the drive: the zone, and the number of the page in it.
 type PageNo = (ZoneNo, u64);
 
-/// An operation of a die.
+/// An operation of a die. For a drive without zones a superblock stands in the place of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DieOp {
-    /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding.
-    Program { zone: ZoneNo, bytes: u64, generation: u32 },
+    /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding. `mark` is
+    /// the drive's: it comes back with the operation.
+    Program { zone: ZoneNo, bytes: u64, mark: u32 },
     /// Program units of padding, one at a time.
     Pad { command: CommandId, units: u64 },
     /// Program a copy of a partial unit.
@@ -518,7 +519,7 @@ mod tests {
         })
     }
 
-    const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, generation: 0 };
+    const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0 };
 
     fn read(nr: u32) -> DieOp {
         let page = nr.into();

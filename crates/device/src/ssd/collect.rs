@@ -1,21 +1,14 @@
 //! The collection: victims are read, written elsewhere, and erased, by the same dies and channels and
 //! in a part of the same buffer as the host's data.
 //!
-//! Both keep pace with each other: of a victim with `v` valid pages of `n`, `v / (n - v)` are moved for
-//! each page that the host writes. If the host is ahead by more than [`AHEAD`] units, it waits, and the
-//! collection goes on as fast as the dies can. A victim is erased while the next one is read.
-use super::collector::{AHEAD, COLLECTS, Emptied, PARTS};
+//! If the host is ahead of the collection's pace, it waits, and the collection goes on as fast as the dies
+//! can. A victim is erased while the next one is read.
+use super::collector::{COLLECTS, Emptied};
 use super::drive::Drive;
 use super::translation::{Copied, Place};
 use crate::flash::{CommandId, DieOp};
 
 impl Drive {
-    /// Whether the host has to wait until more has been moved.
-    #[inline]
-    pub(super) fn host_is_ahead(&self) -> bool {
-        self.collector.owed > AHEAD * u64::from(self.layout.unit) * PARTS
-    }
-
     /// Goes on with the collection as far as it can without waiting.
     #[inline]
     pub(super) fn collect(&mut self) {
@@ -48,13 +41,11 @@ impl Drive {
         let victim = if wants { self.translation.begin_collection() } else { None };
         let Some(superblock) = victim else {
             // The host is not held up by a collection that does not go on.
-            (self.collector.owed, self.collector.pace) = (0, 0);
+            self.collector.pace.end();
             return false;
         };
         let pages = self.translation.shape().superblock_pages;
-        let valid = self.translation.valid(superblock);
-        let gained = u64::from((pages - valid).max(1));
-        self.collector.pace = (u64::from(valid) * PARTS).div_ceil(gained);
+        self.collector.pace.begin(self.translation.valid(superblock), pages);
         let emptied = Emptied { superblock, reads: 0, erasing: 0, moved: false };
         self.collector.emptied.push(emptied);
         true
@@ -66,7 +57,7 @@ impl Drive {
         let unit = self.layout.unit;
         loop {
             let urgent = self.host_waits() || self.translation.free() <= 1;
-            let allowed = urgent || self.collector.owed >= u64::from(unit) * PARTS;
+            let allowed = urgent || self.collector.pace.owes(unit);
             let has_room = self.collector.pages + unit <= self.collector.room;
             let victim = self.translation.collecting().expect("a superblock is being collected");
             let is_empty = self.translation.valid(victim) == 0;
@@ -91,7 +82,7 @@ impl Drive {
                 return false;
             };
             self.collector.pages += 1;
-            self.collector.owed = self.collector.owed.saturating_sub(PARTS);
+            self.collector.pace.moved();
             if !self.is_in_row(row, from) {
                 self.read_row(row);
                 row = self.collector.new_row();

@@ -1,15 +1,14 @@
-//! The state of the collection: victims that are being read or erased, reads of their rows, and how many
-//! pages it has yet to move for those that the host has written.
+//! The state of the collection: victims that are being read or erased, reads of their rows, and its
+//! pace.
+use super::pace::Pace;
 use super::page::PAGE;
 use super::translation::Place;
 use zonal_blk::Bytes;
 
 /// The numbers of reads of the collection begin here.
 pub(super) const COLLECTS: u32 = 1 << 31;
-/// Parts of a page in which the pace is counted.
-pub(super) const PARTS: u64 = 256;
 /// Units of copies by which the host may be ahead of the collection.
-pub(super) const AHEAD: u64 = 8;
+const AHEAD: u32 = 8;
 
 /// A superblock whose pages are being moved or have been, until it is erased.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +41,12 @@ pub(super) struct Collector {
     pub(super) room: u32,
     pub(super) rows: Vec<Row>,
     pub(super) free_rows: Vec<u32>,
-    /// Pages that it has yet to move for those that the host has written, and how much each page of the
-    /// host adds to them, both in [`PARTS`].
-    pub(super) owed: u64,
-    pub(super) pace: u64,
+    pub(super) pace: Pace,
 }
 
 impl Collector {
-    pub(super) fn new(buffer: Bytes, pages: u32) -> Self {
+    /// `pages` of the collection are in its part of the buffer; a program writes `unit` pages.
+    pub(super) fn new(buffer: Bytes, pages: u32, unit: u32) -> Self {
         let room = buffer.0 / u64::from(PAGE);
         Collector {
             has_begun: false,
@@ -58,8 +55,7 @@ impl Collector {
             room: u32::try_from(room).unwrap_or(u32::MAX),
             rows: Vec::new(),
             free_rows: Vec::new(),
-            owed: 0,
-            pace: 0,
+            pace: Pace::new(AHEAD * unit),
         }
     }
 
@@ -71,12 +67,6 @@ impl Collector {
     /// Pages have been programmed.
     pub(super) fn release(&mut self, pages: u32) {
         self.pages -= pages;
-    }
-
-    /// The host has written a page.
-    #[inline]
-    pub(super) fn host_wrote(&mut self) {
-        self.owed += self.pace;
     }
 
     /// A number for a read, with an empty list of pages.

@@ -125,7 +125,7 @@ impl Drive {
             layout,
             units,
             before: translation.counts(),
-            collector: Collector::new(config.gc_buffer, waiting.collected),
+            collector: Collector::new(config.gc_buffer, waiting.collected, layout.unit),
             translation,
             flash: Flash::new(&config.nand()),
             events: EventQueue::default(),
@@ -456,7 +456,7 @@ impl Drive {
 
     fn die_op_done(&mut self, op: DieOp) {
         match op {
-            DieOp::Program { zone, generation: unit, .. } => {
+            DieOp::Program { zone, mark: unit, .. } => {
                 let Pages { host, collected } = self.units.programmed(zone.0, unit);
                 self.buffered -= u64::from(host) * u64::from(PAGE);
                 self.collector.release(collected);
@@ -490,12 +490,14 @@ impl Drive {
             Unplaced::Discard(page) => {
                 self.translation.discard(page);
             }
-            Unplaced::Write(_) if self.host_is_ahead() || !self.translation.can_write(0) => {
+            Unplaced::Write(_)
+                if self.collector.pace.host_is_ahead() || !self.translation.can_write(0) =>
+            {
                 return false;
             }
             Unplaced::Write(page) => {
                 let place = self.translation.write(page, 0);
-                self.collector.host_wrote();
+                self.collector.pace.host_wrote();
                 self.arrived(place, false);
             }
         }
@@ -508,7 +510,7 @@ impl Drive {
         if self.units.add(place.superblock, unit, collected) {
             let die = self.layout.die(place.superblock, unit);
             let (zone, bytes) = (ZoneNo(place.superblock), self.config.unit().0);
-            self.enqueue(die, DieOp::Program { zone, bytes, generation: unit });
+            self.enqueue(die, DieOp::Program { zone, bytes, mark: unit });
         }
     }
 

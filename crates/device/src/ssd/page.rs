@@ -3,15 +3,15 @@ use super::translation::Page;
 use zonal_blk::Request;
 
 /// The size of a page, in bytes.
-pub(super) const PAGE: u32 = 4096;
+pub(crate) const PAGE: u32 = 4096;
 
 /// The number of a page of the drive.
-pub(super) fn page_number(page: u64) -> Page {
+pub(crate) fn page_number(page: u64) -> Page {
     Page::try_from(page).expect("the block layer has checked that it is on the device")
 }
 
 /// The pages that a request touches.
-pub(super) fn pages_of(request: &Request) -> std::ops::Range<Page> {
+pub(crate) fn pages_of(request: &Request) -> std::ops::Range<Page> {
     let page = u64::from(PAGE);
     let (from, to) = (request.sector().to_bytes().0, request.end().to_bytes().0);
     page_number(from / page)..page_number(to.div_ceil(page))

@@ -862,7 +862,7 @@ impl Drive {
 
     fn die_op_done(&mut self, die: u32, op: DieOp) {
         match op {
-            DieOp::Program { zone, bytes, generation } => {
+            DieOp::Program { zone, bytes, mark: generation } => {
                 self.buffer.programmed(die, zone, bytes, generation);
             }
             DieOp::Save => {}
@@ -906,7 +906,7 @@ impl Drive {
     fn program(&mut self, zone: ZoneNo, unit: u64, bytes: u64, generation: u32) -> u32 {
         let die = self.die_for(zone, unit);
         self.buffer.queued(die, zone, bytes);
-        self.enqueue(die, DieOp::Program { zone, bytes, generation });
+        self.enqueue(die, DieOp::Program { zone, bytes, mark: generation });
         die
     }
 

@@ -17,6 +17,7 @@ use crate::progress::StepProgress;
 pub use answer::Load;
 use anyhow::{Context, Result, bail};
 pub use mechanisms::{Mechanisms, differences};
+pub(crate) use rank::TIE;
 pub use render::{conclusion, html, json, text};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

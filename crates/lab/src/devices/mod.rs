@@ -44,6 +44,7 @@ pub struct DeviceOptions {
 }
 
 /// The devices of a run.
+#[derive(Default)]
 pub struct Devices {
     /// The name of the one device of all jobs.
     one: Option<String>,
@@ -107,6 +108,11 @@ impl Devices {
         let name = attached.name.clone();
         let by_name = BTreeMap::from([(name.clone(), vec![attached])]);
         Devices { one: Some(name), by_name, zones: Mutex::default() }
+    }
+
+    /// The name of the device of all tasks, if there is one.
+    pub(crate) fn name_of_one(&self) -> Option<&str> {
+        self.one.as_deref()
     }
 
     /// The device of a task; of a file system on several, the first.

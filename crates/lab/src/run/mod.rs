@@ -72,10 +72,29 @@ impl Run {
         if options.files {
             files::place(&mut phases, &devices)?;
         }
+        Run::checked(phases, devices, unnamed, options.seed)
+    }
+
+    /// The same on a device that has been attached.
+    ///
+    /// # Errors
+    /// As [`Run::prepare`].
+    pub fn prepare_on(jobs: &[Arc<Job>], devices: Devices, seed: u64) -> Result<Self> {
+        let mut phases = plan::phases(jobs)?;
+        traces::load(&mut phases, devices.name_of_one())?;
+        Run::checked(phases, devices, None, seed)
+    }
+
+    fn checked(
+        mut phases: Vec<Vec<Task>>,
+        devices: Devices,
+        unnamed: Option<String>,
+        seed: u64,
+    ) -> Result<Self> {
         check_regions(&phases, &devices)?;
         check_data(&phases, &devices)?;
         phases.iter().try_for_each(|phase| check_buffers(phase, &devices))?;
-        traces::fit(&mut phases, &devices, options.seed)?;
+        traces::fit(&mut phases, &devices, seed)?;
         Ok(Run {
             phases,
             devices,

@@ -193,6 +193,11 @@ impl Translation {
         numbered.filter_map(|(number, open)| Some((number, open.as_ref()?.superblock)))
     }
 
+    /// Whether a frontier has a superblock that it fills; else the next page takes it a free one.
+    pub fn is_open(&self, frontier: u16) -> bool {
+        self.frontiers[usize::from(frontier)].is_some()
+    }
+
     /// Pages that a superblock was given since it was erased; of one that is being collected, none.
     pub fn written(&self, superblock: u32) -> u32 {
         let open = self.frontiers.iter().flatten().find(|open| open.superblock == superblock);
