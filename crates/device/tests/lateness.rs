@@ -2,6 +2,7 @@
 use std::sync::Arc;
 use zonal_blk::{Bio, Channel, Nanos, Op, Queue, QueueOptions, Sector};
 use zonal_device::control::{DeviceControl, LATE_AFTER, Lateness};
+use zonal_device::device_spec::{build, parse};
 use zonal_device::hdd::{HddConfig, HddDevice};
 use zonal_device::{NullConfig, NullDevice, ZnsConfig, ZnsDevice};
 
@@ -16,6 +17,7 @@ fn models() -> Vec<Arc<dyn DeviceControl>> {
         null(100_000, 50_000),
         Arc::new(HddDevice::new(&HddConfig::default()).unwrap()),
         Arc::new(ZnsDevice::new(&ZnsConfig::default()).unwrap()),
+        build(&parse("ssd:size=1G,block=96K").unwrap()).unwrap(),
     ]
 }
 

@@ -4,13 +4,14 @@ use proptest::prelude::*;
 use zonal_blk::{Bio, BioFlags, Channel, Nanos, Op, Queue, QueueOptions, Sector, Wake, ZoneWrite};
 use zonal_device::device_spec;
 
-const SPECS: [&str; 6] = [
+const SPECS: [&str; 7] = [
     "hdd",
     "hdd:write_cache=false",
     "smr-20t:written=50%",
     "zns-1t:written=50%",
     "zn540:written=50%",
     "zn540:lba=512,written=50%",
+    "ssd:size=64M,overprovision=28%,dies=4,channels=2,block=96K,prefill=random:1",
 ];
 
 /// Commands that are submitted together when those before have completed and a time has passed.

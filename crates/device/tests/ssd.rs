@@ -207,11 +207,13 @@ fn collection_costs_throughput_and_is_seen_in_the_latencies() {
 fn host_waits_for_the_collection_and_goes_on() {
     let mut rig =
         Rig::new(&SsdConfig { prefill: Prefill::Random(1), gc_low: 2, gc_high: 2, ..small() });
-    rig.overwrite(2 * PAGES, 256, &mut Rng::new(4));
+    let latencies = rig.overwrite(2 * PAGES, 256, &mut Rng::new(4));
     rig.device.drain();
     let stats = rig.stats();
+    assert_eq!(latencies.len() as u64, 2 * PAGES, "every write completes");
     assert_eq!(stats.host, Bytes(2 * PAGES * 4096));
-    assert!(stats.free_superblocks >= 1);
+    assert!(stats.waited >= Bytes(PAGES * 4096), "{} waited", stats.waited.0);
+    assert!((1..=2).contains(&stats.free_superblocks), "{} free", stats.free_superblocks);
 }
 
 #[test]
