@@ -3,7 +3,7 @@
 mod order;
 
 use crate::generate::{FilePlace, Generator, Region, RegionError, ZbdTable};
-use crate::job::{CpusPolicy, DataDir, Distribution, Job, ZoneMode};
+use crate::job::{CpusPolicy, DataDir, Distribution, Job, Rw, ZoneMode};
 use crate::logs::{LogFiles, Logs};
 use crate::mistake::mistake;
 use crate::rng::Rng;
@@ -270,7 +270,14 @@ impl Task {
         let seeds = (rng(DATA_STREAM).next(), rng(TRIM_STREAM));
         let verifier = Verifier::new(&self.job, self.clone, seeds, zbd, zone_size);
         // Verification comes after each loop.
+        let (mut rest, all) = (None, region.io_size.saturating_mul(self.job.loops));
         let (bytes, loops) = match &verifier {
+            // As in fio the loops go through the region until all of them have done `io_size` each.
+            Some(_) if region.io_size < region.len() && self.job.rw != Rw::Mixed => {
+                let bytes = all.min(region.len());
+                rest = Some(all - bytes);
+                (bytes, self.job.loops)
+            }
             // Only the generator ends a pass: for a job that reads and writes, when either direction is at
             // the end of the region.
             Some(_) if self.ends_with_region() => (region.io_size, self.job.loops),
@@ -284,7 +291,7 @@ impl Task {
             prios: CommandPrios::new(&self.job, rng(PRIO_STREAM)),
             verifier,
         };
-        let run_state = RunState::new(&self.job, parts, (bytes, region.io_size), loops);
+        let run_state = RunState::new(&self.job, parts, (bytes, rest, region.io_size), loops);
         let job = Arc::clone(&self.job);
         let mut pace = Pace::new(&job, bytes, rng(PACE_STREAM));
         pace.start_after_up_to(job.limits.startdelay_max, &mut rng(DELAY_STREAM));

@@ -428,6 +428,19 @@ fn offsets_that_are_skipped_end_with_the_region() {
     assert!(
         plain("rw=read\nsize=1m\nfilesize=2m\nio_size=3m").into_iter().eq((0..32).chain(0..16))
     );
+    // fio 3.41 with blocks of 4 KiB of 40, 44 and 48 KiB, and what is said there of the size and the offset.
+    let skipping = |device: &str, options: &str| {
+        let rig = Rig::new(&format!("null:zoned=false,size={device}"));
+        let ios = rig.run(&format!("[a]\nbs=64k\n{options}\n")).remove(0).1;
+        ios.iter().map(|io| io.1).collect::<Vec<_>>()
+    };
+    assert_eq!(skipping("704k", "rw=read:64k"), [0, 2, 4, 6, 8, 10], "nothing is left");
+    let again = [0, 3, 6, 9, 0, 3, 6, 9, 0, 3, 6];
+    assert_eq!(skipping("704k", "rw=read:128k"), again, "less is left than is skipped");
+    assert_eq!(skipping("704k", "rw=read:64k\nsize=576k"), [0, 2, 4, 6, 8]);
+    assert_eq!(skipping("640k", "rw=read:64k\nsize=576k"), [0, 2, 4, 6, 8, 0, 2, 4, 6]);
+    let shifted = [1, 4, 7, 10, 2, 5, 8, 11];
+    assert_eq!(skipping("768k", "rw=read:128k\noffset=64k"), shifted, "the offset counts twice");
     let without_map = plain("rw=randread\nsize=1m\nio_size=2m\nloops=2\nnorandommap");
     assert_eq!(without_map.len(), 64, "no map says when a loop ends");
     let random = plain("rw=randread\nsize=1m\nfilesize=2m");
@@ -445,12 +458,67 @@ fn passes_for_io_size_count_trims_and_verification() {
         let options = format!("rw=randwrite\nio_size=16m\nverify=md5\nnumber_ios={number_ios}");
         assert_eq!(count(&options), 2 * writes, "{options}");
     }
+    for (size, options, trims) in [
+        ("640k", "number_ios=4\nio_size=1600k", 4),
+        ("640k", "number_ios=12", 10),
+        ("640k", "number_ios=14\nio_size=1600k", 20),
+        ("640k", "number_ios=6\nloops=2", 20),
+    ] {
+        for rw in ["trimwrite", "randtrimwrite"] {
+            let text = format!("rw={rw}\nsize={size}\n{options}");
+            assert_eq!(count(&text), 2 * trims, "number_ios is that of each pass: {text}");
+        }
+    }
+    for (options, writes) in [
+        ("io_size=384k\nloops=3", 18),
+        ("io_size=384k\nloops=2", 12),
+        ("io_size=384k\nloops=3\nnumber_ios=5", 10),
+        ("io_size=384k\nloops=3\nnumber_ios=9", 17),
+    ] {
+        for rw in ["write", "randwrite"] {
+            let text = format!("rw={rw}\nsize=640k\nverify=crc32c\n{options}");
+            assert_eq!(count(&text), 2 * writes, "{text}");
+        }
+    }
     for (io_size, trims) in [("512k", 8), ("1800k", 16), ("2100k", 16), ("4m", 32), ("5000k", 48)] {
         for rw in ["trimwrite", "randtrimwrite"] {
             let options = format!("rw={rw}\nio_size={io_size}");
             assert_eq!(count(&options), 2 * trims, "{options}");
         }
     }
+}
+
+#[test]
+fn a_part_of_the_size_ends_passes_of_engines_with_a_queue() {
+    // fio 3.41: `--rw=write --bs=4k --size=40k --io_size=33% --loops=2`, with --iodepth=8 and without.
+    let blocks = |options: &str| {
+        let text = format!("[a]\nrw=write\nbs=64k\nsize=640k\nio_size=33%\nloops=2\n{options}\n");
+        let ios = Rig::new("null:zoned=false,size=4M").run(&text).remove(0).1;
+        ios.iter().map(|io| io.1).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks("ioengine=psync"), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(blocks("ioengine=io_uring\niodepth=8"), [0, 1, 2, 3, 0, 1, 2]);
+}
+
+#[test]
+fn nothing_is_flushed_where_verification_begins() {
+    // fio 3.41: `--rw=write --bs=4k --size=256k --verify=crc32c --fsync=2 --verify_backlog=7`.
+    let text = "[a]\nrw=write\nbs=64k\nsize=4m\nverify=crc32c\nfsync=2\nverify_backlog=7\n";
+    let (outcome, _) = Rig::new("null:zoned=false,size=4M,memory=true").run(text).remove(0);
+    assert_eq!(outcome.stats.syncs().map_or(0, |sync| sync.lat.count()), 27);
+}
+
+#[test]
+fn a_read_that_waits_for_writes_in_flight_is_done_at_its_place() {
+    let text =
+        "[a]\nrw=rw\nrwmixread=70\nbs=64k\nzonemode=zbd\niodepth=16\nnumber_ios=24\nio_size=16m\n";
+    let (_, ios) = Rig::new("null:zones=8,zone_size=1M,max_open=2,memory=true,latency=10us")
+        .run(text)
+        .remove(0);
+    let reads: Vec<u64> = ios.iter().filter(|io| io.0 == 'r').map(|io| io.1).collect();
+    assert!(reads.len() > 4, "{ios:?}");
+    let is_next = |pair: &[u64]| pair[1] == pair[0] + 1 || pair[1] == 0;
+    assert!(reads.windows(2).all(is_next), "none is left out but where a pass ends: {reads:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::{Io, Region, op_of};
 use crate::job::{BlockSizes, DataDir, Distribution, Job, ZoneMode};
 use crate::mistake::mistake;
 use crate::rng::Rng;
+use std::ops::Range;
 use zonal_blk::BioFlags;
 
 /// Lengths to draw before the smallest is taken, where only short ones fit.
@@ -41,6 +42,8 @@ struct Direction {
     align: u64,
     percentage_random: u64,
     picker: BlockPicker,
+    /// Blocks of the map that the last I/O has visited.
+    visited: Range<u64>,
 }
 
 /// The zones of `zonemode=strided`.
@@ -96,7 +99,11 @@ impl Addresses {
             let at = dir as usize;
             let min = job.min_bs(dir);
             let align = address.align[at].unwrap_or(min);
-            let blocks = window.saturating_sub(min) / align + 1;
+            // As in fio: of another alignment than the block size, whole ones.
+            let blocks = match align > min {
+                true => (window / align).max(1),
+                false => window.saturating_sub(min) / align + 1,
+            };
             let uniform = Distribution::Uniform;
             let distribution =
                 if job.random && job.uses(dir) { &address.distribution[at] } else { &uniform };
@@ -106,6 +113,7 @@ impl Addresses {
                 align,
                 percentage_random: address.percentage_random[at].into(),
                 picker: BlockPicker::new(distribution, blocks, align, &mut rng),
+                visited: 0..0,
             }
         });
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
@@ -150,19 +158,20 @@ impl Addresses {
         let mut len = self.lengths.next(dir, ends.saturating_sub(at));
         // As in fio: what follows a random block is not in the map, and one size is never cut.
         if let Some(map) = self.map.as_mut().filter(|_| picked) {
-            let blocks = map.visit(at / self.map_unit, len.div_ceil(self.map_unit));
+            let first = at / self.map_unit;
+            let blocks = map.visit(first, len.div_ceil(self.map_unit));
+            self.dirs[dir as usize].visited = first..first + blocks;
             if blocks > 0 && self.lengths.varies(dir) {
                 len = len.min(blocks * self.map_unit);
             }
         }
         self.dirs[dir as usize].last = at;
         self.moved(dir, at + len);
-        if let Some(stride) = &mut self.stride {
-            let is_over = stride.transferred(len);
-            if is_over {
-                self.dirs.iter_mut().for_each(|dir| dir.position = 0);
-            }
-            if let Some(map) = self.map.as_mut().filter(|_| is_over || stride.is_done_again()) {
+        if let Some(stride) = &mut self.stride
+            && (stride.transferred(len) || stride.is_done_again())
+        {
+            self.dirs.iter_mut().for_each(|dir| dir.position = 0);
+            if let Some(map) = &mut self.map {
                 map.clear();
             }
         }
@@ -172,9 +181,29 @@ impl Addresses {
 
     /// The last I/O of a direction ended here, from the start of the region or of the stride's zone.
     pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
-        let window = self.stride.as_ref().map_or(self.region.len(), |stride| stride.range);
-        let skip = if self.random { 0 } else { self.modifier };
-        self.dirs[dir as usize].position = after(end, skip, window);
+        let skip = self.skip();
+        self.dirs[dir as usize].position = match &self.stride {
+            Some(stride) if end >= stride.range => 0,
+            Some(stride) => {
+                end.checked_add_signed(skip).unwrap_or(stride.range.saturating_add_signed(skip))
+            }
+            None => after(end, skip, self.region),
+        };
+    }
+
+    /// The last I/O of a direction is shorter than it was drawn: what it leaves out is still to be visited.
+    pub(super) fn shortened(&mut self, dir: DataDir, len: u64) {
+        let visited = &mut self.dirs[dir as usize].visited;
+        let end = visited.end.min(visited.start + len.div_ceil(self.map_unit));
+        if let Some(map) = &mut self.map {
+            map.forget(end..visited.end);
+        }
+        visited.end = end;
+    }
+
+    /// What sequential jobs skip after each I/O.
+    fn skip(&self) -> i64 {
+        if self.random { 0 } else { self.modifier }
     }
 
     /// Starts at the begin of the region again.
@@ -197,7 +226,8 @@ impl Addresses {
         let whole = self.region.limit - self.region.start;
         let (start, begins) = match &self.stride {
             None => (0, self.region.len()),
-            Some(stride) => (stride.start, stride.range),
+            // As in fio: what is skipped may lead out of the zone, whose first block is the next one then.
+            Some(stride) => (stride.start, stride.range.saturating_add_signed(self.skip().max(0))),
         };
         let ends = if self.lengths.varies(dir) {
             // As in fio: blocks of several sizes end in the region, whether in their zone or not.
@@ -225,9 +255,7 @@ impl Addresses {
             // No room even there: the zone begins where the region has ended.
             return (ends >= min).then_some((at, picked));
         }
-        let starts_over =
-            self.stride.is_some() && at >= begins || self.ends.are_at(start + at, fits(at));
-        let at = if starts_over { 0 } else { at };
+        let at = if self.ends.are_at(start + at, fits(at)) { 0 } else { at };
         fits(at).then_some((at, false))
     }
 

@@ -149,15 +149,23 @@ impl BlockPicker {
                 let width = libm::ceil(ranks * deviation / 100.0).min(ranks / 2.0);
                 ranked(Shape::Normal { ranks, width }, center)
             }
+            // As in fio: the start of each zone and its length are whole blocks, each rounded down.
             Distribution::Zoned(ref zones) => {
-                let blocks_of = |&(io, percent): &(u8, u8)| {
-                    // As in fio, which never comes to what is left at the end.
-                    (io, (u128::from(blocks) * u128::from(percent) / 100) as u64)
-                };
-                Self::zoned(zones.iter().map(blocks_of), blocks)
+                let part = |percent: u64| (u128::from(blocks) * u128::from(percent) / 100) as u64;
+                let places = zones.iter().scan(0, |sum, &(io, percent)| {
+                    let start = part(*sum);
+                    *sum += u64::from(percent);
+                    Some((io, start, part(percent.into())))
+                });
+                Self::zoned(places, blocks)
             }
             Distribution::ZonedAbs(ref zones) => {
-                Self::zoned(zones.iter().map(|&(io, bytes)| (io, bytes / unit)), blocks)
+                let places = zones.iter().scan(0_u64, |sum, &(io, bytes)| {
+                    let start = *sum / unit;
+                    *sum = sum.saturating_add(bytes);
+                    Some((io, start, *sum / unit - start))
+                });
+                Self::zoned(places, blocks)
             }
         }
     }
@@ -177,14 +185,14 @@ impl BlockPicker {
     }
 
     /// I/O that no zone is for goes anywhere; a zone that lies beyond the end has the last block.
-    fn zoned(parts: impl Iterator<Item = (u8, u64)>, blocks: u64) -> Self {
-        let (mut up_to, mut end) = (0, 0_u64);
-        let mut zones: Vec<AccessZone> = parts
-            .map(|(io, wanted)| {
+    fn zoned(places: impl Iterator<Item = (u8, u64, u64)>, blocks: u64) -> Self {
+        let mut up_to = 0;
+        let mut zones: Vec<AccessZone> = places
+            .map(|(io, start, wanted)| {
                 up_to += u64::from(io);
-                let start = end.min(blocks - 1);
-                end = end.saturating_add(wanted);
-                AccessZone { up_to, start, blocks: (end.min(blocks)).saturating_sub(start).max(1) }
+                let start = start.min(blocks - 1);
+                let end = start.saturating_add(wanted).min(blocks);
+                AccessZone { up_to, start, blocks: end.saturating_sub(start).max(1) }
             })
             .collect();
         zones.push(AccessZone { up_to: 100, start: 0, blocks });
@@ -335,6 +343,21 @@ mod tests {
         let shares = parts.map(|part| (part.iter().sum::<usize>() * 100).div_ceil(DRAWS));
         assert!((58..=62).contains(&shares[0]) && (28..=32).contains(&shares[1]), "{counts:?}");
         assert_eq!(shares[3], 0, "{counts:?}");
+    }
+
+    #[test]
+    fn zones_begin_and_end_at_whole_blocks() {
+        let visited = |distribution: &Distribution, blocks| {
+            let counts = counts(distribution, blocks);
+            (0..counts.len()).filter(|&at| counts[at] > 0).collect::<Vec<_>>()
+        };
+        // fio 3.41: as above, with --size=68k: no zone has the fifth block, nor the last one.
+        let percent = Distribution::Zoned(vec![(60, 10), (30, 20), (10, 70)]);
+        assert!(visited(&percent, 17).into_iter().eq((0..4).chain(5..16)));
+        // --random_distribution=zoned_abs:50/10k:30/10k:20/10k: the third zone has the blocks 5 and 6.
+        let zones = [(50, 10 << 10), (30, 10 << 10), (20, 10 << 10)];
+        let absolute = Distribution::ZonedAbs(zones.to_vec());
+        assert!(visited(&absolute, 256).into_iter().eq(0..7));
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub(super) struct Linear {
 pub(super) enum Ends {
     /// Nowhere.
     Pass,
-    /// At this position: the end of the region for a job that runs for a time, or reads and writes more than
-    /// the region; the end of the device for others that skip forwards.
+    /// At this position, the end of the region: a job that runs for a time, or reads and writes more than the
+    /// region.
     At(u64),
     /// Wherever a block does not fit: a job that skips backwards.
     Everywhere,
@@ -41,8 +41,7 @@ impl Ends {
         match job.rw_modifier {
             ..0 => Ends::Everywhere,
             _ if !zbd && !job.random && (job.time_based || repeats) => Ends::At(region.len()),
-            0 => Ends::Pass,
-            1.. => Ends::At(region.limit - region.start),
+            0.. => Ends::Pass,
         }
     }
 
@@ -94,9 +93,17 @@ impl Order {
     }
 }
 
-/// The next sequential offset. As in fio, a job that goes backwards starts over at the end.
-pub(super) fn after(end: u64, skip: i64, region: u64) -> u64 {
-    end.checked_add_signed(skip).unwrap_or_else(|| region.saturating_add_signed(skip))
+/// The next sequential offset after a block that ends at `end`, from the start of the region. As in fio, a
+/// job that goes backwards starts over at the end of the region. One that skips what is left of the device
+/// starts over where the region's offset, counted from the start of the region, is; it is at its end if
+/// nothing is left.
+pub(super) fn after(end: u64, skip: i64, region: Region) -> u64 {
+    let device = region.limit;
+    match end.checked_add_signed(skip) {
+        None => region.len().saturating_add_signed(skip),
+        Some(next) if skip > 0 && next >= device && region.start + end < device => region.start,
+        Some(next) => next,
+    }
 }
 
 impl Linear {
@@ -142,7 +149,7 @@ impl Linear {
             self.run = if self.run == 0 { self.modifier.max(1) } else { self.run } - 1;
         }
         let skip = if self.random { 0 } else { self.modifier };
-        self.position[dir as usize] = after(at + len, skip, self.region.len());
+        self.position[dir as usize] = after(at + len, skip, self.region);
         let offset = self.region.start + at;
         Some(Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE })
     }
@@ -166,7 +173,7 @@ impl Linear {
     /// The last I/O of a direction was moved and ended here, from the region's start.
     pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
         let skip = if self.random { 0 } else { self.modifier };
-        self.position[dir as usize] = after(end, skip, self.region.len());
+        self.position[dir as usize] = after(end, skip, self.region);
     }
 
     /// Starts at the begin of the region again.

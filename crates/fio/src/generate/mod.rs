@@ -20,7 +20,7 @@ pub(crate) use region::file_bytes;
 pub use region::{FilePlace, Region, RegionError};
 pub use zbd::ZbdTable;
 
-use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
+use crate::job::{DataDir, Extent, Job, PatternProgram, Rw, ZoneMode};
 use crate::mistake::mistake;
 use crate::rng::Rng;
 use crate::trace::TraceSlice;
@@ -130,13 +130,19 @@ struct Pass {
 
 impl Pass {
     fn new(job: &Job, region: Region) -> Option<Self> {
+        let is_part = matches!(job.io_size, Some(Extent::Percent(_)));
         let ends_early = match job.zonemode {
             ZoneMode::Zbd => false,
+            _ if is_part => true,
             ZoneMode::Strided => true,
             ZoneMode::None => !job.random && job.rw == Rw::Mixed,
         };
         let repeats = job.rw == Rw::Mixed && !job.random;
-        let bytes = if repeats { region.len().max(region.io_size) } else { region.len() };
+        let bytes = match is_part {
+            true => region.io_size,
+            false if repeats => region.len().max(region.io_size),
+            false => region.len(),
+        };
         let has_passes =
             ends_early && job.address.restarts && !job.time_based && job.fs.kind.is_none();
         has_passes.then_some(Pass { bytes, left: bytes })
@@ -183,7 +189,9 @@ impl Generator {
             }
         };
         let has_passes = matches!(pattern, Pattern::Linear(_) | Pattern::Addresses(_));
+        let pass = Pass::new(job, region).filter(|_| has_passes);
         let only = match job.rw {
+            _ if pass.is_some() => None,
             Rw::Read => Some(DataDir::Read),
             Rw::Write => Some(DataDir::Write),
             Rw::Trim => Some(DataDir::Trim),
@@ -202,7 +210,7 @@ impl Generator {
             pattern,
             deferred: None,
             trimmed: (job.rw == Rw::TrimWrite).then(|| Box::new(Trimmed::new(job, region))),
-            pass: Pass::new(job, region).filter(|_| has_passes),
+            pass,
         }
     }
 

@@ -1,6 +1,8 @@
 //! Which blocks of a region have been visited: fio's random map, for I/Os of several lengths. (For
 //! those of one length a permutation needs no memory.)
 
+use std::ops::Range;
+
 /// A bitmap with summaries: each bit of a level says that 64 bits of the one below are set.
 pub(super) struct RandomMap {
     blocks: u64,
@@ -74,6 +76,16 @@ impl RandomMap {
         at - from
     }
 
+    /// Marks visited blocks as not visited.
+    pub(super) fn forget(&mut self, blocks: Range<u64>) {
+        for mut at in blocks {
+            for level in &mut self.levels {
+                level[(at / 64) as usize] &= !(1 << (at % 64));
+                at /= 64;
+            }
+        }
+    }
+
     fn set(&mut self, mut at: u64) {
         for level in &mut self.levels {
             let word = &mut level[(at / 64) as usize];
@@ -107,6 +119,11 @@ mod tests {
                 let run: Vec<u64> = run.collect();
                 assert_eq!(map.visit(at, count), run.len() as u64);
                 run.iter().for_each(|&it| flags[it as usize] = true);
+                if run.len() > 1 && rng.below(2) == 0 {
+                    let last = at + run.len() as u64 - 1;
+                    map.forget(last..last + 1);
+                    flags[last as usize] = false;
+                }
             }
             assert_eq!(map.next_free(0), None);
             map.clear();

@@ -263,8 +263,9 @@ impl Region {
             // does.
             end -= end % unit;
         }
-        let largest = job.bs.into_iter().max().expect("three block sizes");
-        if start >= end || largest > end - start {
+        let used = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+        let smallest = used.map(|dir| job.min_bs(dir)).min().expect("a direction");
+        if start >= end || smallest > end - start {
             let what = if zbd { "one whole zone" } else { "one block" };
             return fail("size", format!("the region does not hold {what}"));
         }
@@ -274,6 +275,10 @@ impl Region {
         let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount, zone)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
         };
+        if io_size < smallest_block(job) && matches!(job.io_size, Some(Extent::Percent(_))) {
+            let problem = format!("{io_size} bytes of {amount}, less than a block");
+            return fail("io_size", problem);
+        }
         Ok(Region { start, end, io_size, lba, limit: if zbd { end } else { device } })
     }
 
@@ -316,6 +321,25 @@ mod tests {
             Region::new(&job, 0, &zones).expect("it fits").len() >> 20
         };
         assert_eq!([25, 30, 50, 100].map(zoned), [2, 2, 4, 8]);
+    }
+
+    #[test]
+    fn a_region_holds_the_smallest_block_of_a_direction_and_a_part_of_it_one_of_any() {
+        let limits = Limits::regular(Bytes(10 << 20).to_sectors());
+        let job = |size: u64, io_size| Job {
+            rw: crate::job::Rw::Mixed,
+            bs: [4096, 8192, 8192],
+            size: Some(Extent::Bytes(size)),
+            io_size: Some(io_size),
+            ..Job::default()
+        };
+        let all = Extent::Percent(100);
+        assert!(Region::new(&job(4096, all), 0, &limits).is_ok());
+        assert_eq!(Region::new(&job(2048, all), 0, &limits).unwrap_err().option, "size");
+        // As fio 3.41: "blocksize is larger than data set range".
+        let error = Region::new(&job(40_960, Extent::Percent(9)), 0, &limits).unwrap_err();
+        assert_eq!(error.option, "io_size");
+        assert!(Region::new(&job(40_960, Extent::Bytes(3686)), 0, &limits).is_ok());
     }
 
     #[test]

@@ -287,6 +287,9 @@ impl Pace {
             };
         if !again {
             self.bytes_left = 0;
+        } else if self.trims_besides && !region.time_based {
+            // As in fio, where `number_ios` is the number of each pass of such a job.
+            self.ios_left = self.ios;
         }
         again
     }

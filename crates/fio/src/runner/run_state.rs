@@ -65,6 +65,8 @@ pub(crate) struct RunState {
     loops: u64,
     /// Bytes of one loop.
     bytes: u64,
+    /// Bytes of further loops, where they are fewer than what these loops could do.
+    rest: Option<u64>,
     /// `io_size`, or `size` for a job that verifies: the job begins again until it has done as much,
     /// verification included, as in fio. 0 otherwise.
     amount: u64,
@@ -78,13 +80,21 @@ pub(crate) struct RunState {
 const FLUSH: Io =
     Io { op: Op::Flush, dir: DataDir::Write, offset: 0, len: 0, zone: None, flags: BioFlags::NONE };
 
+/// The bytes of the next loop, each of which has `bytes` for as long as there are as many.
+fn next_bytes(bytes: u64, rest: &mut Option<u64>) -> u64 {
+    let Some(rest) = rest else { return bytes };
+    let bytes = bytes.min(*rest);
+    *rest -= bytes;
+    bytes
+}
+
 impl RunState {
-    /// The state of a clone with `loops` of `bytes` each, and of `amount` bytes in all; `None` if it
-    /// needs none.
+    /// The state of a clone with `loops` of `bytes` each, of which the loops after the first have no more than
+    /// `rest` together, and of `amount` bytes in all; `None` if it needs none.
     pub fn new(
         job: &Job,
         parts: RunParts<'_>,
-        (bytes, amount): (u64, u64),
+        (bytes, rest, amount): (u64, Option<u64>, u64),
         loops: u64,
     ) -> Option<Box<Self>> {
         let RunParts { recording, logs, limits, prios, verifier } = parts;
@@ -115,6 +125,7 @@ impl RunState {
             time_based,
             loops,
             bytes,
+            rest,
             amount: if job.io_size.is_some() || verifies { amount } else { 0 },
             done: 0,
             largest: job.bs.into_iter().max().expect("three directions"),
@@ -136,8 +147,11 @@ impl RunState {
         let due = |every: u32| every > 0 && self.writes.is_multiple_of(every.into());
         if self.writes > self.flushed && (due(self.sync.fsync) || due(self.sync.fdatasync)) {
             self.flushed = self.writes;
-            self.flushing = true;
-            return NextIo::Manage(FLUSH);
+            // As in fio, which looks whether a flush is due after a write only.
+            self.flushing = !self.verifier.as_ref().is_some_and(Verifier::begins_batch);
+            if self.flushing {
+                return NextIo::Manage(FLUSH);
+            }
         }
         let next = |it: &mut Verifier| it.next_trim().or_else(|| it.next_of_backlog());
         let verifier = &mut self.verifier;
@@ -249,8 +263,9 @@ impl RunState {
         let did_any = done > std::mem::replace(&mut self.done, done);
         let is_left = self.amount >= done.saturating_add(self.largest);
         let has_more = did_any && is_left && self.verifier.is_some() && pace.has_ios(ios);
-        let goes_on = self.loops > 1 || has_more || self.time_based && did_any;
-        if over || !goes_on || !pace.restart(self.bytes, ios) {
+        let loops = self.loops > 1 && self.rest != Some(0);
+        let goes_on = loops || has_more || self.time_based && did_any;
+        if over || !goes_on || !pace.restart(next_bytes(self.bytes, &mut self.rest), ios) {
             return false;
         }
         self.loops = self.loops.saturating_sub(1);
@@ -266,8 +281,12 @@ impl RunState {
     pub fn dry_run(&mut self, generator: &mut Generator, pace: &mut Pace) {
         let Some(verifier) = &mut self.verifier else { return };
         let more = self.amount.saturating_sub(self.largest) / self.bytes.max(1);
-        for _ in 0..std::mem::replace(&mut self.loops, 1).max(1 + more) {
-            pace.restart(self.bytes, 0);
+        for pass in 0..std::mem::replace(&mut self.loops, 1).max(1 + more) {
+            let bytes = match pass {
+                0 => self.bytes,
+                _ => next_bytes(self.bytes, &mut self.rest),
+            };
+            pace.restart(bytes, 0);
             generator.rewind();
             while !pace.is_over(Nanos(0)) {
                 let mut io = match generator.next_io() {

@@ -188,10 +188,15 @@ impl Verifier {
         Some(io_on(record, Op::Discard, DataDir::Trim))
     }
 
+    /// Whether a batch of `verify_backlog` is to begin.
+    pub fn begins_batch(&self) -> bool {
+        self.batch_left == 0 && self.backlog > 0 && self.since_batch >= self.backlog
+    }
+
     /// The next read of a backlog batch, if one is due.
     pub fn next_of_backlog(&mut self) -> Option<Io> {
         if self.batch_left == 0 {
-            if self.backlog == 0 || self.since_batch < self.backlog {
+            if !self.begins_batch() {
                 return None;
             }
             self.since_batch = 0;

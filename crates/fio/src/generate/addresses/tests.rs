@@ -399,6 +399,36 @@ fn strides_go_on_beyond_the_region_to_the_end_of_the_device() {
 }
 
 #[test]
+fn what_is_skipped_in_a_stride_may_lead_out_of_its_zone_once() {
+    // fio 3.41 with --rw=read:4k --bs=4k --size=80k --zonemode=strided --zonesize=28k --zonerange=16k
+    // --zoneskip=12k on 160k: what is done of a zone has its range after four.
+    let skipping = |skip: i64, zonesize, range, zoneskip| {
+        let mut job = stride(1, zonesize, range, zoneskip);
+        job.rw_modifier = skip << 12;
+        move |blocks, device| {
+            let seen = pass(&mut generator(&job, on_device(blocks, device, blocks)), 100);
+            blocks_of(&seen, DataDir::Read)
+        }
+    };
+    let expected = [0, 2, 4, 0, 0, 2, 4, 7, 9, 11, 7, 7, 9, 11];
+    assert_eq!(skipping(1, 7, 4, 3)(20, 40)[..14], expected);
+    // --rw=read:8k with --zonerange=20k.
+    let expected = [0, 3, 6, 0, 3, 0, 3, 8, 11, 14, 8, 11, 8, 11];
+    assert_eq!(skipping(2, 7, 5, 3)(20, 40)[..14], expected);
+    // --rw=read:4k --zonesize=12k --zoneskip=28k on 44k: the job ends with the device.
+    assert_eq!(skipping(1, 3, 3, 7)(11, 11), [0, 2, 0, 10]);
+}
+
+#[test]
+fn random_blocks_of_a_coarser_alignment_are_whole_ones() {
+    // fio 3.41 with --rw=randwrite --bs=4k --ba=8k --size=92k --norandommap: the last block begins at 80k.
+    let address = AddressOptions { align: [Some(8192); 3], ..AddressOptions::default() };
+    let job = Job { norandommap: true, ..job(true, address) };
+    let seen = offsets(&mut addresses(&job, 23 << 12), 1000);
+    assert_eq!(seen.into_iter().max(), Some(80 << 10));
+}
+
+#[test]
 fn blocks_of_several_sizes_in_strides_end_in_the_region() {
     // fio 3.41 with --bssplit=16k/60:32k/40 --zonesize=16k --zonerange=96k --zoneskip=96k --size=128k
     // --io_size=1m: only the first zone begins in the region; with --size=300k the first two do.

@@ -44,7 +44,16 @@ impl ZbdJob {
         let block = self.smallest[dir as usize];
         let (mut start, mut readable) = self.readable(zone);
         if readable < block || !self.random && at + block > readable {
-            let Some(other) = self.other_zone(zone, block) else { return NextIo::EndOfPass };
+            // Tried again when the writes in flight have completed.
+            let waits = self.mixed && !self.random;
+            let other = match waits && self.owned.contains(zone) {
+                true => None,
+                false => self.other_zone(zone, block),
+            };
+            let Some(other) = other else {
+                self.pending[dir as usize] = waits.then_some(Target { zone, at, len });
+                return NextIo::EndOfPass;
+            };
             (zone, at) = (other, if self.random { at } else { 0 });
             (start, readable) = self.readable(zone);
         }
@@ -55,9 +64,12 @@ impl ZbdJob {
             false => at,
         };
         let room = readable - at;
-        let len = if len <= room { len } else { room / block * block };
-        self.moved(dir, zone, at + len);
-        NextIo::Io(Self::read_at(start + at, len))
+        let fits = if len <= room { len } else { room / block * block };
+        if fits < len {
+            self.source.shortened(dir, fits);
+        }
+        self.moved(dir, zone, at + fits);
+        NextIo::Io(Self::read_at(start + at, fits))
     }
 
     /// The zone to read from instead of one that holds no block, or no more: in sequential jobs one

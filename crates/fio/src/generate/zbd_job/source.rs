@@ -48,6 +48,13 @@ impl Source {
         }
     }
 
+    /// The last I/O of a direction is shorter than it was drawn.
+    pub(super) fn shortened(&mut self, dir: DataDir, len: u64) {
+        if let Source::Addresses(addresses) = self {
+            addresses.shortened(dir, len);
+        }
+    }
+
     /// The last I/O of a direction was moved and ended here, from the start of the region.
     pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
         match self {
