@@ -104,6 +104,12 @@ impl Case {
         })
     }
 
+    /// The section of a clone, which is counted among all.
+    pub fn section_of(&self, clone: usize) -> Option<&Section> {
+        let clones = self.sections.iter().flat_map(|section| vec![section; section.clones()]);
+        clones.into_iter().nth(clone)
+    }
+
     /// Whether a section has an option.
     pub fn uses(&self, name: &str) -> bool {
         self.sections.iter().any(|section| section.has(name))

@@ -10,8 +10,8 @@ use std::hash::{Hash, Hasher};
 pub enum Feature {
     /// A number, and how far apart two runs may be without a second look.
     Number(f64, f64),
-    /// A time in milliseconds.
-    Time(f64),
+    /// A time in milliseconds, and how many times as long fio's may be.
+    Time(f64, f64),
     /// Something that is the same or not.
     Text(String),
 }
@@ -19,11 +19,19 @@ pub enum Feature {
 /// The runtime of jobs that have one, in milliseconds.
 pub const RUNTIME: f64 = 200.0;
 
+/// fio's rates make up for a delay, unless it is at the end.
+const RATED: f64 = 1.4;
+/// fio's pauses do not.
+const PAUSED: f64 = 8.0;
+
 /// The end of a program that runs none of the jobs of a case, or not all.
 const REFUSES: &str = "refuses";
 
 /// Features by name.
 pub type Features = BTreeMap<String, Feature>;
+
+/// I/Os of each zone, of which chance then leaves out one in 400 cases.
+const MANY_IN_A_ZONE: u64 = 6;
 
 /// Standard deviations that a number of random I/Os may differ by.
 const SIGMAS: f64 = 4.0;
@@ -44,6 +52,7 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
         }
         // The second job of a case that is refused, after the first one has run.
         End::Code(_) if says(&["zone_reset_threshold"]) => REFUSES,
+        End::Code(_) if did_io && says(&["verify", "err=84"]) => "finds wrong data",
         End::Code(_) if did_io => "fails after I/O",
         End::Code(_) => REFUSES,
     };
@@ -66,6 +75,9 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
             // What a job finds in zones that others write at the same time depends on timing.
             if !case.shares_zones() {
                 of_clone(&prefix, section, ios, &mut found);
+            }
+            if let Some(zones) = case.geometry.zones.filter(|_| !is_timed(section)) {
+                of_zone_range(&prefix, ios, zones.size, &mut found);
             }
             if case.geometry.zones.is_none() || !section.is_zbd() {
                 of_offsets(&prefix, section, ios, case.geometry.size, &mut found);
@@ -135,7 +147,7 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
         let count = own.len() as u64;
         if is_timed(section) {
             let time = 100.0 * RUNTIME / (count as f64).max(1.0);
-            add(format!("{name}s: milliseconds for each hundred"), Feature::Time(time));
+            add(format!("{name}s: milliseconds for each hundred"), Feature::Time(time, RATED));
             continue;
         }
         if is_mixed(section) || varies_in_length(section) {
@@ -161,10 +173,27 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
             add(format!("set of {name}s"), Feature::Text(hash(&set)));
         }
     }
+    if section.has("number_ios") {
+        add("I/Os".into(), exact(ios.len()));
+    }
     let all: Vec<_> = ios.iter().map(|io| (io.dir, io.offset, io.len)).collect();
     let ordered = section.clones() == 1 || section.get("iodepth").is_none_or(|depth| depth == "1");
     if !is_random(section) && !is_timed(section) && ordered && !all.is_empty() {
         add("sequence".into(), Feature::Text(hash(&all)));
+    }
+}
+
+/// The first and last zone of each direction, where there are so many I/Os that chance leaves out none.
+fn of_zone_range(prefix: &str, ios: &[Io], zone_size: u64, found: &mut Features) {
+    for dir in Dir::ALL {
+        let own = ios.iter().filter(|io| io.dir == dir);
+        let zones: Vec<u64> = own.map(|io| io.offset / zone_size).collect();
+        let (Some(first), Some(last)) = (zones.iter().min(), zones.iter().max()) else { continue };
+        if zones.len() as u64 >= MANY_IN_A_ZONE * (last - first + 1) {
+            for (name, zone) in [("first", first), ("last", last)] {
+                found.insert(format!("{prefix}{} {name} zone", dir.name()), exact(*zone));
+            }
+        }
     }
 }
 
@@ -283,14 +312,22 @@ fn of_report(case: &Case, seen: &Observation, found: &mut Features) {
         let Some(ios) = seen.clones.get(at).filter(|_| jobs.len() == seen.clones.len()) else {
             continue;
         };
-        let flushes = job["sync"]["total_ios"].as_f64().unwrap_or(0.0);
-        found.insert(format!("report: {at} flushes"), Feature::Number(flushes, flushes / 10.0));
-        let paced = |section: &Section| section.has("rate_iops") || section.has("thinktime");
+        let is_left_to_chance =
+            |section: &Section| is_timed(section) || is_mixed(section) || varies_in_length(section);
+        if !case.section_of(at).is_some_and(is_left_to_chance) {
+            let flushes = job["sync"]["total_ios"].as_f64().unwrap_or(0.0);
+            found.insert(format!("report: {at} flushes"), Feature::Number(flushes, 0.0));
+        }
         let is_ended = |section: &Section| case.uses("exitall") && !section.has("exitall");
-        let section = section_of(case, at).filter(|section| !is_ended(section));
-        if section.is_some_and(paced) {
+        let section = case.section_of(at).filter(|section| !is_ended(section));
+        let most = match section {
+            Some(section) if section.has("thinktime") => PAUSED,
+            Some(section) if section.has("rate_iops") => RATED,
+            _ => 0.0,
+        };
+        if most > 0.0 {
             let time = job["job_runtime"].as_f64().unwrap_or(0.0);
-            found.insert(format!("report: {at} milliseconds"), Feature::Time(time));
+            found.insert(format!("report: {at} milliseconds"), Feature::Time(time, most));
         }
         for dir in Dir::ALL {
             let own = ios.iter().filter(|io| io.dir == dir);
@@ -308,10 +345,4 @@ fn of_report(case: &Case, seen: &Observation, found: &mut Features) {
 /// disk does, but not a file in memory.
 fn depends_on_ios(key: &str) -> bool {
     key.ends_with("/percentile") || key.starts_with("/disk_util")
-}
-
-/// The section of a clone, which is counted among all.
-fn section_of(case: &Case, clone: usize) -> Option<&Section> {
-    let clones = case.sections.iter().flat_map(|section| vec![section; section.clones()]);
-    clones.into_iter().nth(clone)
 }
