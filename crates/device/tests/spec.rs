@@ -78,7 +78,7 @@ fn errors_name_the_option_what_was_found_and_what_was_expected() {
         "null:append_max=2M",
         "null:memory=yes",
         "null:memory=true,zones=16777216",
-        "null:size=1T",
+        "null:size=1T,zones=4",
         "null:zoned=false,zones=4",
         "null:zoned=false,size=100",
     ]
@@ -110,7 +110,7 @@ fn errors_in_profiles_name_file_and_line() {
         "device = \"null\"\nzones = 4\nzones = 5",
         "device = \"null\"\nzone_size = \"4M\"\nzone_capacity = \"5M\"",
         "device = \"null\"\nmax_active = 8\nmax_open = 9",
-        "device = \"null\"\nsize = \"1T\"",
+        "device = \"null\"\nzones = 4\nsize = \"1T\"",
         "device = \"null\"\nzones = ",
         "device = \"null\"\ncalibrated = \"latency\"",
         "device = \"null\"\n\ncalibrated = [\"latency\", \"speed\"]",

@@ -160,7 +160,7 @@ fn pointers_outside_memory_and_malformed_lists_fail_their_command_only() {
     }
     // Longer than any transfer, and beyond the namespace.
     for (sqe, expected) in [
-        (read(0, 257), NvmeStatus::LBA_RANGE),
+        (read(0, 257), NvmeStatus::INVALID_FIELD),
         (read(1 << 40, 1), NvmeStatus::LBA_RANGE),
         (Sqe { nsid: 9.into(), ..read(0, 1) }, NvmeStatus::INVALID_NAMESPACE),
         (command(0xfd, 1), NvmeStatus::INVALID_OPCODE),

@@ -62,14 +62,14 @@ fn contradictions_are_refused_with_the_values_and_the_rule() {
         "smr-30t:rpm=0",
         "smr-30t:link_rate=1kB/s",
         "smr-30t:order=random",
-        "smr-30t:size=1T",
+        "smr-30t:size=1T,zones=4",
         "smr-30t:rate=fast",
         "smr-30t:zone_sise=1M",
         "smr-30t:cache=1M,profile=smr-20t",
         "hdd:profile=smr-40t",
         "hdd:zones=4",
         "hdd:size=1000T",
-        "smr-40t",
+        "smr-40",
     ]
     .iter()
     .map(|text| format!("{text}\n    {}", parse(text).unwrap_err()))
