@@ -79,6 +79,7 @@ fn errors_name_the_option_what_was_found_and_what_was_expected() {
         "null:memory=yes",
         "null:memory=true,zones=16777216",
         "null:size=1T,zones=4",
+        "null:size=99999T,zone_size=4K",
         "null:zoned=false,zones=4",
         "null:zoned=false,size=100",
     ]

@@ -2,7 +2,7 @@
 //! where they concern one, the line.
 use super::kinds::{kind, profile_text, sized};
 use super::{DeviceSpec, SpecError};
-use crate::config::{DeviceConfig, OptionInfo, Scope};
+use crate::config::{DeviceConfig, OptionInfo, Scope, Unit};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -26,7 +26,7 @@ impl Parser {
             (None, None, Some((nearest, bytes))) => {
                 let text = profile_text(nearest).expect("a profile has a text");
                 let mut config = parse_profile(nearest, text)?.0;
-                set_bytes(&mut *config, bytes);
+                set_bytes(&mut *config, bytes)?;
                 (config, Some(format!("assumed to be {nearest} with another number of zones")))
             }
             (None, None, None) => return Err(SpecError::unknown_device(device)),
@@ -92,7 +92,7 @@ impl Parser {
         if let (true, Some(size), None) = (is_zoned, at("size"), at("zones")) {
             // The size of a device with zones is that of as many zones.
             let bytes = self.config.get("size").expect("it was given");
-            set_bytes(&mut *self.config, bytes);
+            set_bytes(&mut *self.config, bytes)?;
             self.given.remove(size);
         }
         let scopes = self.config.kind().scopes;
@@ -107,13 +107,15 @@ impl Parser {
 }
 
 /// Gives a device with zones as many as these bytes need.
-fn set_bytes(config: &mut dyn DeviceConfig, bytes: u64) {
-    if let Some(size) = config.get("zone_size").filter(|size| *size > 0) {
-        let zones = bytes.div_ceil(size).to_string();
-        config
-            .set("zones", &zones)
-            .expect("a number of zones is any number that a device can have");
-    }
+fn set_bytes(config: &mut dyn DeviceConfig, bytes: u64) -> Result<(), SpecError> {
+    let Some(zone_size) = config.get("zone_size").filter(|size| *size > 0) else { return Ok(()) };
+    let zones = bytes.div_ceil(zone_size).to_string();
+    config.set("zones", &zones).map_err(|error| SpecError::BadValue {
+        option: "size",
+        found: crate::quantity::format_size(bytes),
+        form: Unit::Size.form(),
+        max: error.max.map(|zones| zones.saturating_mul(zone_size)),
+    })
 }
 
 /// Parses a profile: a TOML table with `device`, the options of the device as integers, booleans or
