@@ -3,10 +3,10 @@
 use super::collection::Collection;
 use crate::control::TranslationStats;
 use crate::flash::{Controller, Queues};
-use crate::ssd::page::{PAGE, page_number, pages_of};
-use crate::ssd::translation::{Counts, Page, Place, Translation};
+use crate::ssd::page::{PAGE, page_number, pages_of, stats};
+use crate::ssd::translation::{Page, Place, Translation};
 use std::collections::VecDeque;
-use zonal_blk::{Bio, Bytes, Channel, Completion, Nanos, Op, Request, Sector, Status};
+use zonal_blk::{Bio, Channel, Completion, Nanos, Op, Request, Sector, Status};
 
 /// The work that an I/O of the mapper is a part of, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,17 +120,7 @@ impl Mapper {
 
     /// Statistics of the translation layer.
     pub(super) fn stats(&self) -> TranslationStats {
-        let Counts { host, copied, discarded, erased } = self.translation.counts();
-        let bytes = |pages: u64| Bytes(pages * u64::from(PAGE));
-        TranslationStats {
-            host: bytes(host),
-            media: bytes(host + copied),
-            discarded: bytes(discarded),
-            erased_superblocks: erased,
-            waited: bytes(self.waited),
-            free_superblocks: self.translation.free(),
-            superblocks: self.translation.shape().superblocks,
-        }
+        stats(&self.translation, self.translation.counts(), self.waited)
     }
 
     /// Whether the host waits for the collection.
@@ -194,10 +184,12 @@ impl Mapper {
 
     /// The device fetches a command.
     fn begin(&mut self, id: u32) {
+        if let Some(status) = self.failed {
+            return self.end(id, status);
+        }
         let request = self.request(id);
         let (op, pages) = (request.op(), pages_of(request));
         match op {
-            _ if self.failed.is_some() => self.end(id, self.failed.expect("it was seen")),
             Op::Read => self.read(id, pages),
             Op::Write | Op::WriteZeroes | Op::Discard => {
                 self.commands[id as usize].next = pages.start;

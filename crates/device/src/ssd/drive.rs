@@ -16,7 +16,7 @@
 use super::SsdConfig;
 use super::collector::{COLLECTS, Collector};
 use super::layout::Layout;
-use super::page::{PAGE, page_number, pages_of};
+use super::page::{self, PAGE, page_number, pages_of};
 use super::translation::{Counts, Page, Place, Translation};
 use super::units::{Pages, Units};
 use crate::control::{Lateness, Level, TranslationStats};
@@ -27,7 +27,7 @@ use crate::flash::{
 use crate::storage::ModelStorage;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use zonal_blk::{Bytes, Nanos, Op, Request, Sector, Status, Tag, ZoneNo};
+use zonal_blk::{Nanos, Op, Request, Sector, Status, Tag, ZoneNo};
 
 /// The drive has no zones: for its streams of reads it is a single one.
 const ALL: ZoneNo = ZoneNo(0);
@@ -205,18 +205,7 @@ impl Drive {
 
     /// Statistics of the translation layer since the first command.
     pub(super) fn stats(&self) -> TranslationStats {
-        let Counts { host, copied, discarded, erased } =
-            self.translation.counts().since(&self.before);
-        let bytes = |pages: u64| Bytes(pages * u64::from(PAGE));
-        TranslationStats {
-            host: bytes(host),
-            media: bytes(host + copied),
-            discarded: bytes(discarded),
-            erased_superblocks: erased,
-            waited: bytes(self.waited),
-            free_superblocks: self.translation.free(),
-            superblocks: self.translation.shape().superblocks,
-        }
+        page::stats(&self.translation, self.translation.counts().since(&self.before), self.waited)
     }
 
     /// Completes all pending work immediately.
