@@ -208,6 +208,13 @@ fn zone_files(victim: &SingleVictim) -> impl Iterator<Item = PathBuf> {
     dir.flat_map(|dir| victim.zones.clone().map(move |zone| dir.join(zone.to_string())))
 }
 
+/// Lists the zones' files, and reads from some, as a program does that behaves.
+pub fn read_zones(victim: &SingleVictim) -> io::Result<()> {
+    let Some(dir) = &victim.files else { return Ok(()) };
+    fs::read_dir(dir.join("seq"))?.try_for_each(|entry| entry?.metadata().map(|_| ()))?;
+    zone_files(victim).take(4).try_for_each(|path| fs::read(path).map(|_| ()))
+}
+
 fn held_files(victim: &SingleVictim, hoard: &mut SingleHoard) -> io::Result<()> {
     // The test has few descriptors of its own.
     hoard.0.truncate(128);
