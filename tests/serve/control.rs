@@ -328,6 +328,28 @@ fn malformed_requests_do_not_disturb_other_clients() {
 }
 
 #[test]
+fn seventeenth_connection_is_told_so_and_closed() {
+    let server = ControlledServer::start(SMALL);
+    let connect = || UnixStream::connect(&server.socket).expect("the server listens");
+    let silent: Vec<_> = (0..16).map(|_| connect()).collect();
+    let mut answer = String::new();
+    connect().read_to_string(&mut answer).expect("an answer, and the end");
+    assert_eq!(answer, "{\"error\":\"more than 16 connections\"}\n");
+    drop(silent);
+    // Their threads end a moment later.
+    let asked = || {
+        let mut stream = connect();
+        stream.write_all(b"{\"command\":[\"get\",\"nr_requests\"]}\n")?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map(|_| answer)
+    };
+    while !asked().is_ok_and(|answer| answer == "{\"ok\":\"1024\"}\n") {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn an_image_is_scrubbed_while_it_is_served() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("a.img");

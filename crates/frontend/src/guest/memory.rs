@@ -321,6 +321,17 @@ mod tests {
     }
 
     #[test]
+    fn client_has_1024_regions_at_most() {
+        let mut memory = GuestMemory::default();
+        for number in 0..1024 {
+            memory.map(&request(number * PAGE, PAGE, 0), None).expect("one of 1024");
+        }
+        assert_eq!(memory.map(&request(1024 * PAGE, PAGE, 0), None), Err(Errno::NOSPC));
+        memory.unmap(0, PAGE).expect("the first");
+        memory.map(&request(1024 * PAGE, PAGE, 0), None).expect("room");
+    }
+
+    #[test]
     fn memory_that_is_truncated_reads_as_zeroes_and_is_lost() {
         let mut memory = GuestMemory::default();
         let file = memfd(4 * PAGE);

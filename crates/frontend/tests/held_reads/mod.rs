@@ -2,13 +2,15 @@
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zonal_blk::{Device, HwQueue, Limits, Nanos, Op, ReadBufs, Request, Status, Wake};
 
 /// A device around another one.
 pub struct HeldReads {
     inner: Arc<dyn Device>,
     is_released: AtomicBool,
+    /// The bytes of reads that one queue has held at the same time, at most.
+    most_held: AtomicU64,
     /// Readable once the reads are released.
     event: OwnedFd,
 }
@@ -17,7 +19,14 @@ impl HeldReads {
     /// A device that holds all reads.
     pub fn new(inner: Arc<dyn Device>) -> Arc<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
-        Arc::new(HeldReads { inner, is_released: AtomicBool::new(false), event })
+        let (is_released, most_held) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(HeldReads { inner, is_released, most_held, event })
+    }
+
+    /// The bytes of reads that one queue has held at the same time, at most.
+    #[allow(dead_code, reason = "each test binary uses a part of it")]
+    pub fn most_held(&self) -> u64 {
+        self.most_held.load(Ordering::Acquire)
     }
 
     /// Completes the reads that are held, and all others from now on.
@@ -58,6 +67,8 @@ impl HwQueue for Queue {
             return self.inner.start(now, request);
         }
         self.held.push(request);
+        let bytes = self.held.iter().map(|request| u64::from(request.nr_sectors()) * 512).sum();
+        self.device.most_held.fetch_max(bytes, Ordering::AcqRel);
         Ok(())
     }
 

@@ -6,11 +6,14 @@ use crate::client::{
     SET_VRING_KICK, SET_VRING_NUM, USER, mem_table, state, vring_addr,
 };
 use crate::guest::{Guest, MEMORY, NEXT, Request, Ring, SIZE, TABLE, WRITE};
-use crate::guest_memory::{Memory, wait_signal};
+use crate::guest_memory::{Memory, wait, wait_signal};
+use crate::held_reads::HeldReads;
 use crate::{IO_ERROR, OK, Served, zoned};
 use rustix::fs::ftruncate;
 use std::os::fd::AsFd;
-use zonal_blk::Nanos;
+use std::sync::Arc;
+use zonal_blk::{Bytes, Nanos};
+use zonal_device::{NullConfig, NullDevice};
 
 /// The server serves an honest client.
 #[track_caller]
@@ -255,13 +258,35 @@ fn data_outside_memory_and_data_without_end_are_io_errors() {
         ring.describe(1, address, len, flags | NEXT, 2);
         ring.describe(2, place + 32, 1, WRITE, 0);
         ring.offer(0);
-        let answer = crate::guest_memory::wait(|| ring.take());
+        let answer = wait(|| ring.take());
         // Of what the device may write, only the status was, which is all of it for some.
         let len = u32::from(flags == 0);
         assert_eq!((answer, guest.memory.get(place + 32, 1)[0]), ((0, len), IO_ERROR), "{kind}");
     }
     drop(guest);
     check(&served);
+}
+
+#[test]
+fn data_in_flight_of_a_ring_are_64_mib_and_a_request() {
+    const LEN: u64 = 126 << 16;
+    const DATA: u64 = 16 << 20;
+    let plain = NullConfig { zoned: false, size: Bytes(16 << 20), ..NullConfig::default() };
+    let reads = HeldReads::new(Arc::new(NullDevice::new(&plain).expect("a device")));
+    let served = Served::over(reads.clone());
+    let mut guest = Guest::with_memory(served.path(), 0, Arc::new(Memory::new(32 << 20)));
+    let mut ring = guest.ring(0, 0);
+    let place = ring.place(0);
+    ring.describe(0, place, 16, NEXT, 1);
+    ring.describe(1, DATA, LEN as u32 + 1, WRITE, 0);
+    // The same chain, which the ring of zeroes has everywhere.
+    ring.jump(16);
+    wait(|| (reads.most_held() >= 64 << 20).then_some(()));
+    reads.release();
+    for _ in 0..16 {
+        assert_eq!(wait(|| ring.take()), (0, LEN as u32 + 1));
+    }
+    assert!(reads.most_held() < (64 << 20) + LEN, "{}", reads.most_held());
 }
 
 #[test]

@@ -3,6 +3,8 @@ mod client;
 mod guest;
 #[path = "../guest_memory/mod.rs"]
 mod guest_memory;
+#[path = "../held_reads/mod.rs"]
+mod held_reads;
 mod hostile;
 mod restarts;
 
@@ -52,9 +54,9 @@ fn zoned(latency: Nanos) -> NullConfig {
     }
 }
 
-fn attach(device: Arc<NullDevice>) -> Arc<Queue> {
+fn attach(device: Arc<dyn Device>) -> Arc<Queue> {
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
-    Queue::attach(device as Arc<dyn Device>, options).expect("a queue")
+    Queue::attach(device, options).expect("a queue")
 }
 
 fn server(path: &Path, queue: &Arc<Queue>) -> Server {
@@ -72,7 +74,7 @@ impl Served {
         Served::over(Arc::new(NullDevice::new(config).expect("a device")))
     }
 
-    fn over(device: Arc<NullDevice>) -> Self {
+    fn over(device: Arc<dyn Device>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let queue = attach(device);
         let server = server(&dir.path().join("socket"), &queue);
@@ -284,7 +286,7 @@ fn driver_that_knows_nothing_of_zones_reads_and_does_not_write() {
 #[test]
 fn zones_without_a_write_pointer_report_their_end() {
     let drive = Arc::new(NullDevice::new(&zoned(Nanos(0))).expect("a device"));
-    let served = Served::over(Arc::clone(&drive));
+    let served = Served::over(drive.clone());
     let mut guest = Guest::start(served.path(), 0);
     let mut ring = guest.ring(0, 0);
     let data = pattern(1, 4096);
