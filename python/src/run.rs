@@ -101,7 +101,7 @@ fn run_jobs(
     let told = Arc::<Mutex<Vec<String>>>::default();
     let mut run = Run::prepare(&jobs, &device_options(options, clock, &told)?)?;
     notices.extend(run.warnings());
-    run.start_recording()?;
+    run.start_recording(clock)?;
     if let Some(path) = &options.trace {
         let file = Some((path.clone(), io_trace::Format::of(path)));
         run.trace_ios(io_trace::Settings { file, one_in: 1, limit: TRACE_SIZE })?;

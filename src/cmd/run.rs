@@ -24,7 +24,7 @@ use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
-use zonal_fio::report::{self, Format};
+use zonal_fio::report::{self, Format, TerseVersion};
 use zonal_fio::verify::Dump;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
@@ -174,7 +174,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let output = Arc::new(Mutex::new(open_output(args)?));
-    start_recording(&mut run, args)?;
+    start_recording(&mut run, args, clock)?;
     if formats.contains(&Format::Normal) {
         write_to(&output, &run.announcement()).with_context(|| written_to(args))?;
     }
@@ -220,12 +220,11 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
 
 /// The formats of the report.
 fn formats(args: &RunArgs) -> Result<Vec<Format>> {
-    let mut formats = Format::parse_list(&args.output_format).context("--output-format")?;
-    if args.minimal {
-        formats = vec![Format::Terse];
-    }
-    args.fio.add_formats(&mut formats);
-    Ok(formats)
+    let formats = match args.minimal {
+        true => vec![Format::Terse(TerseVersion::V3)],
+        false => Format::parse_list(&args.output_format).context("--output-format")?,
+    };
+    Ok(args.fio.formats(formats))
 }
 
 /// Tells a person what is in the report, too: a program that reads the report may take anything on
@@ -248,8 +247,8 @@ fn clock(args: &RunArgs) -> Result<ClockKind> {
 }
 
 /// Begins to record and to trace what `args` ask for.
-fn start_recording(run: &mut Run, args: &RunArgs) -> Result<()> {
-    run.start_recording()?;
+fn start_recording(run: &mut Run, args: &RunArgs, clock: ClockKind) -> Result<()> {
+    run.start_recording(clock)?;
     if let Some(file) = &args.head_trace {
         run.trace_heads(file)?;
     }

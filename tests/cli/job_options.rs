@@ -533,6 +533,53 @@ fn jobs_without_stats_run_and_are_not_reported() {
 }
 
 #[test]
+fn a_trim_of_less_than_a_zone_is_refused_with_zones() {
+    let (code, _, err) =
+        run("virtual", &["--name=a", EMPTY, "--zonemode=zbd", "--rw=randtrim", "--bs=64k"]);
+    let told = "with zonemode=zbd a trim resets a zone: expected the zone size 1048576";
+    assert!(code == 2 && err.contains(told), "{code}: {err}");
+}
+
+#[test]
+fn a_job_that_can_make_no_progress_says_what_it_waits_for_in_both_clocks() {
+    let device = "--device=null:zones=8,zone_size=1M,max_open=2,max_active=2";
+    let jobs = "[global]\nzonemode=zbd\nrw=write\n[a]\nsize=1z\nio_size=4k\nnumjobs=2\n\
+                offset_increment=1z\n[b]\nstonewall\noffset=4z\n";
+    file_in_both_clocks(device, jobs, |clock, code, json, err| {
+        assert!(code == 1 && err.contains("job b: waits to open a zone: "), "{clock}: {err}");
+        assert_eq!(count(json, 2, "write"), 0, "{clock}");
+    });
+}
+
+#[test]
+fn a_job_with_create_only_does_no_io_and_succeeds() {
+    let jobs = "[global]\nrw=randrw\nverify=md5\ntime_based\nruntime=9\n[a]\ncreate_only=1\n\
+                [b]\nstonewall\nrw=read\nruntime=0\nverify=0\n";
+    file_in_both_clocks(PLAIN, jobs, |clock, code, json, err| {
+        assert_eq!((code, err), (0, ""), "{clock}");
+        let counts = ["read", "write"].map(|dir| count(json, 0, dir));
+        assert_eq!((counts, count(json, 1, "read")), ([0, 0], 256), "{clock}");
+    });
+}
+
+#[test]
+fn the_blocks_of_a_sequence_are_read_in_its_order() {
+    let order = |options: &str| {
+        let log = "rw=randread\nnumber_ios=6\nwrite_iolog=log\nrandom_distribution=sequence:2,0,1";
+        let dir = TestDir::new().with("a.fio", &format!("[a]\n{log}\n{options}\n"));
+        dir.zonal(&["run", "--clock=virtual", PLAIN, "a.fio"]).expect_ok();
+        let offset = |line: &str| line.split(' ').nth(3)?.parse::<u64>().ok();
+        dir.read("log").lines().filter_map(offset).map(|at| at / 4096).collect::<Vec<_>>()
+    };
+    assert_eq!(order(""), [2, 0, 1, 2, 0, 1]);
+    assert_eq!(order("random_sequence_stride=1"), [2, 0, 1, 5, 3, 4]);
+    let (code, _, err) =
+        run("virtual", &["--name=a", PLAIN, "--rw=randread", "--random_sequence_stride=1"]);
+    let told = "random_sequence_stride: needs random_distribution=sequence";
+    assert!(code == 2 && err.contains(told), "{err}");
+}
+
+#[test]
 fn a_block_that_no_zone_holds_is_the_reason_why_nothing_was_done() {
     let device = "--device=null:zones=8,zone_size=1M,zone_capacity=512k";
     let args = ["--name=a", device, "--zonemode=zbd", "--rw=write", "--bs=768k"];

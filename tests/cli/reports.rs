@@ -1,6 +1,7 @@
 //! Logs and reports.
 use crate::support::{TestDir, zonal};
 use serde_json::Value;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const JOB: [&str; 11] = [
     "run",
@@ -300,6 +301,35 @@ fn a_job_has_its_start_and_all_its_options_in_json() {
         format!("{options:?}"),
         r#"[("name", String("a")), ("rw", String("randrw")), ("startdelay", String("2")), ("norandommap", String("")), ("mem", String("malloc"))]"#
     );
+}
+
+#[test]
+fn errors_are_counted_in_json_if_a_job_goes_on_after_them() {
+    let job = &json(&["--continue_on_error=all"])["jobs"][0];
+    assert_eq!([&job["total_err"], &job["first_error"]], [0, 0]);
+    assert!(json(&[])["jobs"][0].get("total_err").is_none());
+}
+
+#[test]
+fn times_in_logs_are_those_of_a_clock_if_wanted() {
+    let first = |clock: &str, option: &str| {
+        let dir = TestDir::new();
+        let args =
+            ["--startdelay=20ms", "--number_ios=3", "--write_lat_log=l", "--size=64k", option];
+        dir.zonal(&[&["run", clock], &QUICK[2..5], &args].concat()).expect_ok();
+        let log = dir.read("l_clat.1.log");
+        log.split(',').next().and_then(|time| time.parse::<u64>().ok()).expect("a time")
+    };
+    assert_eq!(first("--clock=virtual", "--log_unix_epoch=0"), 0);
+    // Virtual time begins with the run.
+    assert_eq!(first("--clock=virtual", "--log_unix_epoch=1"), 20);
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_millis();
+    let logged = first("--clock=real", "--log_alternate_epoch=1");
+    assert!(u128::from(logged) >= begun + 20, "{logged}: the time of day");
+    let args = ["--log_alternate_epoch=1", "--log_alternate_epoch_clock_id=999", "--write_bw_log"];
+    let ran = zonal(&[&["run", "--clock=real"], &QUICK[2..5], &args].concat());
+    let told = "zonal: job a: log_alternate_epoch_clock_id: 999: ";
+    assert!(ran.code == 2 && ran.err.starts_with(told), "{} {}", ran.code, ran.err);
 }
 
 #[test]

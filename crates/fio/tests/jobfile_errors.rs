@@ -114,7 +114,8 @@ fn lengths_and_offsets() {
     option(
         "random_distribution=zipf:1",
         "random_distribution: expected random, zipf:THETA (not 1), pareto:H, normal:DEVIATION, \
-         zoned:IO%/REGION%:... or zoned_abs:IO%/SIZE:... (IO% is 100 in all), found \"zipf:1\"",
+         zoned:IO%/REGION%:... or zoned_abs:IO%/SIZE:... (IO% is 100 in all), or \
+         sequence:BLOCK,BLOCK,... (up to 64), found \"zipf:1\"",
     );
     option(
         "random_distribution=zpif:1.2",

@@ -245,7 +245,7 @@ mod tests {
         let (mut phases, devices) = prepare("[a]\nfilename=null\n[b]\nfilename=null:seed=1\n");
         let dir = tempfile::tempdir().expect("a directory");
         let name = dir.path().join("lat.log").display().to_string();
-        let log = Arc::new(zonal_fio::logs::LogFile::create(&name).expect("a file"));
+        let log = Arc::new(zonal_fio::logs::LogFile::create(&name, None).expect("a file"));
         phases[0].iter_mut().for_each(|task| task.logs[0] = Some(Arc::clone(&log)));
         assert_eq!(independent_sets(&phases[0], &devices), [[0, 1]]);
     }

@@ -39,10 +39,27 @@ pub use cpus::allowed_cpus;
 pub use memory::return_freed_buffers;
 
 use quanta::{Clock as Counter, Instant};
+use std::io;
+use std::time::Duration;
 use zonal_blk::{Clock, Nanos};
 
 /// Called with messages for the user.
 pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The time of a clock of the system, by its number as in clock_gettime(2).
+///
+/// # Errors
+/// The system has no such clock.
+pub fn read_clock(id: u32) -> io::Result<Duration> {
+    let id = libc::clockid_t::try_from(id).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a timespec that lives during the call.
+    if unsafe { libc::clock_gettime(id, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Ok(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
+}
 
 /// The time since the clock was started, from the processor's time stamp counter where that is
 /// invariant, else from the system's monotonic clock.

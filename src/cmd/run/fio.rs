@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use std::sync::Arc;
 use zonal_fio::job::{Job, Rw};
 use zonal_fio::options;
-use zonal_fio::report::Format;
+use zonal_fio::report::{Format, TerseVersion};
 
 /// Options of fio's command line; hidden are those without effect here.
 #[derive(Args, Debug)]
@@ -21,9 +21,9 @@ pub struct FioArgs {
     /// Add the terse format to the output formats
     #[arg(long)]
     pub append_terse: bool,
-    /// Version of the terse format: 3 is the only one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=3))]
-    pub terse_version: Option<u8>,
+    /// Version of the terse format, 2 to 5
+    #[arg(long, value_name = "N", default_value = "3", value_parser = terse_version)]
+    pub terse_version: TerseVersion,
     /// The line of progress is one line
     #[arg(long, hide = true, value_name = "TIME", value_parser = time)]
     pub eta_newline: Option<()>,
@@ -49,17 +49,30 @@ pub enum IdleProf {
     Calibrate,
 }
 
+/// Parses the version of the terse format.
+fn terse_version(text: &str) -> Result<TerseVersion, String> {
+    let versions = [TerseVersion::V2, TerseVersion::V3, TerseVersion::V4, TerseVersion::V5];
+    let version = versions.into_iter().find(|version| (*version as u8).to_string() == text);
+    version.ok_or_else(|| "expected 2, 3, 4 or 5".to_owned())
+}
+
 /// Checks a time that has no effect.
 fn time(text: &str) -> Result<(), String> {
     options::parse_seconds(text).map(|_| ()).map_err(|error| error.to_string())
 }
 
 impl FioArgs {
-    /// Adds the formats that are wanted besides.
-    pub fn add_formats(&self, formats: &mut Vec<Format>) {
-        if self.append_terse && !formats.contains(&Format::Terse) {
-            formats.push(Format::Terse);
+    /// The formats of `--output-format`, with those of fio's other options.
+    pub fn formats(&self, mut formats: Vec<Format>) -> Vec<Format> {
+        formats.retain(|format| !self.append_terse || !matches!(format, Format::Terse(_)));
+        if self.append_terse {
+            formats.push(Format::Terse(self.terse_version));
         }
+        let with_version = |format| match format {
+            Format::Terse(_) => Format::Terse(self.terse_version),
+            other => other,
+        };
+        formats.into_iter().map(with_version).collect()
     }
 
     /// Checks that the jobs are allowed.

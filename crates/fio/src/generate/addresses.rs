@@ -112,7 +112,8 @@ impl Addresses {
                 last: 0,
                 align,
                 percentage_random: address.percentage_random[at].into(),
-                picker: BlockPicker::new(distribution, blocks, align, &mut rng),
+                picker: BlockPicker::new(distribution, blocks, align, &mut rng)
+                    .strided(address.sequence_stride),
                 visited: 0..0,
             }
         });

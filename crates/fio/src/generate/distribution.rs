@@ -14,6 +14,30 @@ pub(super) enum BlockPicker {
     Uniform(u64),
     Ranked { shape: Shape, spread: Spread },
     Zoned(Vec<AccessZone>),
+    Sequence(Sequence),
+}
+
+/// The blocks of a sequence, one after another.
+pub(super) struct Sequence {
+    order: Vec<u64>,
+    next: usize,
+    /// The block from which those of the order count.
+    from: u64,
+    /// How far a repetition is from the one before.
+    step: u64,
+    /// Of the region, after whose end it goes on at the start.
+    blocks: u64,
+}
+
+impl Sequence {
+    fn next(&mut self) -> u64 {
+        let block = (self.from + self.order[self.next] % self.blocks) % self.blocks;
+        self.next += 1;
+        if self.next == self.order.len() {
+            (self.next, self.from) = (0, (self.from + self.step) % self.blocks);
+        }
+        block
+    }
 }
 
 /// A part of the region and its part of the I/O.
@@ -135,6 +159,10 @@ impl BlockPicker {
             BlockPicker::Ranked { shape, spread }
         };
         match *distribution {
+            Distribution::Sequence(ref order) => {
+                let order = order.clone();
+                BlockPicker::Sequence(Sequence { order, next: 0, from: 0, step: 0, blocks })
+            }
             // Fewer ranks than Zipf's formula is made for.
             _ if blocks <= 2 => BlockPicker::Uniform(blocks),
             Distribution::Uniform => BlockPicker::Uniform(blocks),
@@ -184,6 +212,15 @@ impl BlockPicker {
         }
     }
 
+    /// The same, but each repetition of a sequence begins after the last block of the one before.
+    pub(super) fn strided(mut self, is_strided: bool) -> Self {
+        if let BlockPicker::Sequence(sequence) = &mut self {
+            let last = sequence.order.iter().max().expect("a sequence has a block");
+            sequence.step = if is_strided { last % sequence.blocks + 1 } else { 0 };
+        }
+        self
+    }
+
     /// I/O that no zone is for goes anywhere; a zone that lies beyond the end has the last block.
     fn zoned(places: impl Iterator<Item = (u8, u64, u64)>, blocks: u64) -> Self {
         let mut up_to = 0;
@@ -200,8 +237,9 @@ impl BlockPicker {
     }
 
     /// The next block.
-    pub(super) fn next(&self, rng: &mut Rng) -> u64 {
+    pub(super) fn next(&mut self, rng: &mut Rng) -> u64 {
         match self {
+            BlockPicker::Sequence(sequence) => sequence.next(),
             BlockPicker::Uniform(blocks) => rng.below(*blocks),
             BlockPicker::Ranked { shape, spread } => spread.block(shape.rank(rng)),
             BlockPicker::Zoned(zones) => {
@@ -221,7 +259,7 @@ mod tests {
 
     fn counts(distribution: &Distribution, blocks: u64) -> Vec<usize> {
         let mut rng = Rng::new(3, [0; 4]);
-        let picker = BlockPicker::new(distribution, blocks, 4096, &mut rng);
+        let mut picker = BlockPicker::new(distribution, blocks, 4096, &mut rng);
         let mut counts = vec![0; blocks as usize];
         (0..DRAWS).for_each(|_| counts[picker.next(&mut rng) as usize] += 1);
         counts
@@ -259,6 +297,20 @@ mod tests {
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..blocks));
         }
+    }
+
+    #[test]
+    fn sequences_repeat_at_their_place_or_one_after_another() {
+        let picked = |is_strided: bool, blocks: u64, count: usize| {
+            let mut rng = Rng::new(1, [0; 4]);
+            let sequence = Distribution::Sequence(vec![2, 0, 1]);
+            let picker = BlockPicker::new(&sequence, blocks, 4096, &mut rng);
+            let mut picker = picker.strided(is_strided);
+            (0..count).map(|_| picker.next(&mut rng)).collect::<Vec<_>>()
+        };
+        assert_eq!(picked(false, 100, 6), [2, 0, 1, 2, 0, 1]);
+        assert_eq!(picked(true, 100, 6), [2, 0, 1, 5, 3, 4]);
+        assert_eq!(picked(true, 4, 6), [2, 0, 1, 1, 3, 0], "on at the start after the end");
     }
 
     #[test]

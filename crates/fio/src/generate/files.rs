@@ -121,7 +121,7 @@ impl Files {
         let index = |number: u64| usize::try_from(number).expect("an index");
         if self.service == FileService::Random {
             self.turn = index(self.rng.below(self.open.len() as u64));
-        } else if let Some(picker) = &self.picker {
+        } else if let Some(picker) = &mut self.picker {
             let file = index(picker.next(&mut self.rng) / PARTS);
             // The next one that is open.
             self.turn = self.open.iter().position(|&open| open >= file).unwrap_or(0);

@@ -61,6 +61,8 @@ pub enum Distribution {
     Zoned(Vec<(u8, u8)>),
     /// Percentages of the I/O, each with the bytes that it goes to, one after another.
     ZonedAbs(Vec<(u8, u64)>),
+    /// These blocks, in this order, again and again.
+    Sequence(Vec<u64>),
 }
 
 /// Options for lengths and offsets.
@@ -73,6 +75,9 @@ pub struct AddressOptions {
     pub align: [Option<u64>; 3],
     /// `random_distribution=` by direction.
     pub distribution: [Distribution; 3],
+    /// `random_sequence_stride=`: each repetition of a sequence is that of the blocks after those of the
+    /// one before.
+    pub sequence_stride: bool,
     /// `percentage_random=` by direction: the part of a random job's I/O that is random; the rest
     /// follows the I/O before it.
     pub percentage_random: [u8; 3],
@@ -102,6 +107,7 @@ impl Default for AddressOptions {
             sizes: Default::default(),
             align: [None; 3],
             distribution: Default::default(),
+            sequence_stride: false,
             percentage_random: [100; 3],
             identical: false,
             offset_align: 0,

@@ -205,6 +205,11 @@ pub struct ErrorOptions {
 const NON_FATAL_ERRNOS: [i32; 2] = [5, 84];
 
 impl ErrorOptions {
+    /// Whether the job has `continue_on_error`: reports then count its errors.
+    pub fn goes_on(&self) -> bool {
+        self.continue_on_error != [false; 3]
+    }
+
     /// Whether the job continues after an error with this number.
     pub fn is_non_fatal(&self, kind: ErrorKind, errno: i32) -> bool {
         let ignored = &self.ignored[kind as usize];

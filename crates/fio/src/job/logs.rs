@@ -27,6 +27,11 @@ pub struct LogOptions {
     pub prio: bool,
     /// The priority as in ioprio_set(2); 0 if the job has none.
     pub ioprio: u16,
+    /// Times are those of a clock, not since the start of the job (`log_alternate_epoch`); that of day with
+    /// `log_unix_epoch`.
+    pub of_clock: bool,
+    /// The clock (`log_alternate_epoch_clock_id`), as in clock_gettime(2).
+    pub clock: u32,
     /// Each clone has files of its own.
     pub per_job: bool,
     /// The JSON report says what the device did (`disk_util`).
@@ -75,6 +80,8 @@ impl Default for LogOptions {
             issue_time: false,
             prio: false,
             ioprio: 0,
+            of_clock: false,
+            clock: 0,
             per_job: true,
             disk_util: true,
         }

@@ -1,9 +1,11 @@
 //! Files of logs.
+use super::NANOS_PER_MSEC;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use zonal_blk::Nanos;
 use zonal_os::output_file;
 
 /// Bytes of lines that are written at a time.
@@ -15,19 +17,22 @@ const BUFFER: usize = 32 << 10;
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
+    /// The time in milliseconds of the clock that its times are those of, when that of the run was 0.
+    clock_ms: Option<u64>,
     /// The first error.
     result: Mutex<io::Result<()>>,
 }
 
 impl LogFile {
-    /// Creates the file, or empties it.
+    /// Creates the file, or empties it. `clock_ms` is the time in milliseconds of the clock that its times
+    /// are to be those of, when that of the run is 0; without it they count from the start of the job.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn create(path: impl Into<PathBuf>) -> io::Result<Arc<Self>> {
+    pub fn create(path: impl Into<PathBuf>, clock_ms: Option<u64>) -> io::Result<Arc<Self>> {
         let path = path.into();
         output_file::create(&path)?;
-        Ok(Arc::new(LogFile { path, result: Mutex::new(Ok(())) }))
+        Ok(Arc::new(LogFile { path, clock_ms, result: Mutex::new(Ok(())) }))
     }
 
     /// Where it is.
@@ -57,11 +62,24 @@ impl LogFile {
 pub(super) struct Lines {
     file: Arc<LogFile>,
     text: String,
+    /// The time of the start of the job in the file, in milliseconds.
+    began_ms: u64,
 }
 
 impl Lines {
     pub fn new(file: Arc<LogFile>) -> Self {
-        Lines { file, text: String::new() }
+        Lines { file, text: String::new(), began_ms: 0 }
+    }
+
+    /// The measured part of the job begins, at this time of the run.
+    pub fn start(&mut self, now: Nanos) {
+        let began_ms = |clock_ms| clock_ms + now.0 / NANOS_PER_MSEC;
+        self.began_ms = self.file.clock_ms.map_or(0, began_ms);
+    }
+
+    /// The time in the file, from that since the start of the job, both in milliseconds.
+    pub fn time(&self, elapsed: u64) -> u64 {
+        self.began_ms + elapsed
     }
 
     /// Adds a line.

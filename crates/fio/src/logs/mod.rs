@@ -125,6 +125,9 @@ impl Logs {
     /// The measured part of the job begins.
     pub fn start(&mut self, now: Nanos) {
         (self.epoch, self.sampled, self.counted) = (Some(now), now, IoCounts::default());
+        let logs = self.logs.iter_mut().flatten().map(|log| &mut log.lines);
+        let histograms = self.histograms.iter_mut().map(|log| &mut log.lines);
+        logs.chain(histograms).for_each(|lines| lines.start(now));
     }
 
     /// When [`Logs::sample`] is next due, if ever.
@@ -235,9 +238,9 @@ impl Log {
 impl Lines {
     fn entry(&mut self, elapsed: u64, entry: Entry, options: &LogOptions, prio: &str) {
         let Entry { dir, value, max, bytes, offset, issued, .. } = entry;
-        let dir = dir as u8;
+        let (dir, time) = (dir as u8, self.time(elapsed));
         self.line(|text| {
-            write!(text, "{elapsed}, {value}, ")?;
+            write!(text, "{time}, {value}, ")?;
             if options.window_value == WindowValue::Both {
                 write!(text, "{max}, ")?;
             }
@@ -266,8 +269,9 @@ impl HistogramLog {
         window.start += length - length % hist_msec;
         let width = 1 << options.hist_coarseness;
         let Entry { dir, bytes, .. } = entry;
+        let time = self.lines.time(elapsed);
         self.lines.line(|text| {
-            write!(text, "{elapsed}, {}, {bytes}", dir as u8)?;
+            write!(text, "{time}, {}, {bytes}", dir as u8)?;
             let bins = histogram.counts().chunks(width).map(|bins| bins.iter().sum::<u64>());
             debug_assert_eq!(BUCKETS % width, 0);
             bins.into_iter().try_for_each(|count| write!(text, ", {count}"))

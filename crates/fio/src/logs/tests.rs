@@ -5,21 +5,21 @@ use std::path::PathBuf;
 
 const MSEC: u64 = NANOS_PER_MSEC;
 
-/// A directory of its own for each test, removed at the end.
-struct Directory(PathBuf);
+/// A directory of its own for each test, removed at the end; and the clock of the files in it.
+struct Directory(PathBuf, Option<u64>);
 
 impl Directory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("zonal-logs-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("a directory");
-        Directory(path)
+        Directory(path, None)
     }
 
     fn files(&self, kinds: &[LogKind]) -> LogFiles {
         let mut files = LogFiles::default();
         for &kind in kinds {
             let path = self.0.join(kind.word());
-            files[kind as usize] = Some(LogFile::create(path).expect("a file"));
+            files[kind as usize] = Some(LogFile::create(path, self.1).expect("a file"));
         }
         files
     }
@@ -116,6 +116,23 @@ fn lines_hold_the_time_of_issue_and_two_values_if_wanted() {
         "1, 1, 0, 1, 65536, 131072, 0, 0\n",
     ]) {
         assert_eq!(directory.text(kind), line, "{}", kind.word());
+    }
+}
+
+#[test]
+fn times_of_a_clock_begin_with_the_job_in_all_logs() {
+    let mut directory = Directory::new("clock");
+    directory.1 = Some(1_000_000);
+    let options = LogOptions { hist_msec: 5, ..LogOptions::default() };
+    let mut logs = Logs::new(&job(options), &directory.files(&ALL)).expect("logs");
+    logs.start(Nanos(500 * MSEC));
+    logs.record(Nanos(510 * MSEC), io(DataDir::Write, 50));
+    logs.record(Nanos(520 * MSEC), io(DataDir::Write, 50));
+    logs.finish(Nanos(520 * MSEC));
+    for kind in ALL {
+        let text = directory.text(kind);
+        let last = text.lines().last().and_then(|line| line.split(',').next());
+        assert_eq!(last, Some("1000520"), "{}", kind.word());
     }
 }
 
@@ -220,7 +237,7 @@ fn without_log_hist_msec_there_are_no_histograms() {
 #[test]
 fn a_log_that_cannot_be_written_keeps_the_error() {
     let directory = Directory::new("gone");
-    assert!(LogFile::create(directory.0.join("missing/bw.log")).is_err());
+    assert!(LogFile::create(directory.0.join("missing/bw.log"), None).is_err());
     let files = directory.files(&[LogKind::Clat]);
     let mut logs = Logs::new(&job(LogOptions::default()), &files).expect("logs");
     fs::remove_file(directory.0.join("clat")).expect("removed");

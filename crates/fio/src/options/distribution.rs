@@ -74,8 +74,11 @@ fn parse_prio_share(text: &str, kb_base: u32) -> Option<PrioShare> {
 }
 
 /// The names of distributions.
-pub(super) const DISTRIBUTIONS: [&str; 6] =
-    ["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"];
+pub(super) const DISTRIBUTIONS: [&str; 7] =
+    ["random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence"];
+
+/// Most blocks of a sequence, as in fio.
+const LONGEST_SEQUENCE: usize = 64;
 
 /// Parses a distribution such as `zipf:1.2` or `zoned:60/10:40/90`, by direction.
 pub(super) fn parse_distribution(text: &str, kb_base: u32) -> Option<ByDirection<Distribution>> {
@@ -108,6 +111,12 @@ pub(super) fn parse_distribution(text: &str, kb_base: u32) -> Option<ByDirection
             let (io, sizes) = parse_access(list, size)?;
             Some(Distribution::ZonedAbs(io.into_iter().zip(sizes).collect()))
         }),
+        "sequence" => {
+            let blocks = values.split(',').map(|block| block.trim().parse().ok());
+            let blocks = blocks.collect::<Option<Vec<u64>>>()?;
+            let fits = blocks.len() <= LONGEST_SEQUENCE;
+            one(Some(Distribution::Sequence(blocks))).filter(|_| fits)
+        }
         _ => None,
     }
 }
@@ -303,8 +312,14 @@ mod tests {
             of("zoned_abs:60/4k:40/1m"),
             Some(Distribution::ZonedAbs(vec![(60, 4096), (40, 1 << 20)]))
         );
+        assert_eq!(of("sequence:2, 0,1"), Some(Distribution::Sequence(vec![2, 0, 1])));
+        let too_long = format!("sequence:{}0", "1,".repeat(64));
+        assert_eq!(parse_distribution(&too_long, 1024), None, "65 blocks");
         for text in [
             "",
+            "sequence",
+            "sequence:",
+            "sequence:1,x",
             "zipf:1",
             "zipf:0",
             "zipf:-1",

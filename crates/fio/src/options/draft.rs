@@ -6,7 +6,7 @@ use super::conflict::Conflict;
 use super::engine::{check_engine, has_queue, is_synchronous};
 use super::given::Given;
 use super::rules;
-use crate::job::{BlockSizes, DataDir, Extent, FIXED_SEED, Job, Rw, ioprio};
+use crate::job::{BlockSizes, DataDir, Extent, FIXED_SEED, Job, Rw, VerifyOptions, ioprio};
 use crate::verify::header_fits;
 use zonal_blk::Prio;
 
@@ -23,6 +23,8 @@ pub struct Draft {
     pub(super) prio_class: Option<u8>,
     pub(super) prio_level: Option<u8>,
     pub(super) fill_device: bool,
+    /// `create_only`: no I/O, as devices exist, and so do the files on them.
+    pub(super) create_only: bool,
     /// `io_submit_mode=offload`: threads of their own do the I/Os of a clone.
     pub(super) offload: bool,
     /// By direction, smallest and largest block size.
@@ -44,6 +46,7 @@ impl Default for Draft {
             prio_class: None,
             prio_level: None,
             fill_device: false,
+            create_only: false,
             offload: false,
             bsrange: [None; 3],
             bssplit: Default::default(),
@@ -140,6 +143,10 @@ impl Draft {
         fit_interval(&mut job);
         rules::check(&job, &self.given)?;
         check_values(&job)?;
+        if self.create_only {
+            (job.number_ios, job.time_based) = (Some(0), false);
+            job.verify = VerifyOptions::default();
+        }
         Ok(job)
     }
 }

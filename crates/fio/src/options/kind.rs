@@ -112,7 +112,7 @@ impl ValueKind {
             }
             ValueKind::Distribution(_) => {
                 "random, zipf:THETA (not 1), pareto:H, normal:DEVIATION, zoned:IO%/REGION%:... or \
-                 zoned_abs:IO%/SIZE:... (IO% is 100 in all)"
+                 zoned_abs:IO%/SIZE:... (IO% is 100 in all), or sequence:BLOCK,BLOCK,... (up to 64)"
             }
             ValueKind::Extent(_) => "a size such as 4k, 50% or 8z",
             ValueKind::Seconds(_) | ValueKind::Micros(_) => "a time such as 30s",

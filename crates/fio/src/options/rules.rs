@@ -2,7 +2,7 @@
 use super::conflict::Conflict;
 use super::given::Given;
 use crate::job::{
-    Extent, FileService, Job, PatternProgram, RateProcess, Rw, VerifyMethod, ZoneMode,
+    Distribution, Extent, FileService, Job, PatternProgram, RateProcess, Rw, VerifyMethod, ZoneMode,
 };
 
 /// Something that a job has.
@@ -223,6 +223,14 @@ const RULES: &[Rule] = &[
     Rule::Needs(&[STRIDED], &[option("zonesize")], ""),
     Rule::Needs(&[option("zoneskip")], &[STRIDED], ""),
     // Lengths and offsets.
+    Rule::Needs(
+        &[option("random_sequence_stride")],
+        &[value("random_distribution", "random_distribution=sequence", |job| {
+            let is_sequence = |it: &Distribution| matches!(it, Distribution::Sequence(_));
+            job.address.distribution.iter().any(is_sequence)
+        })],
+        "",
+    ),
     Rule::Excludes(
         &[value("bs_is_seq_rand", "", |job| job.address.seq_rand && job.random)],
         &[
@@ -256,6 +264,7 @@ const RULES: &[Rule] = &[
         "",
     ),
     // Files.
+    Rule::Excludes(&[option("create_only")], &[FILESYSTEM, READ_IOLOG, PATTERN_FILE, PATTERN], ""),
     Rule::Excludes(
         &[
             value("file_service_type", "", |job| {

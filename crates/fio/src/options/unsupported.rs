@@ -29,7 +29,6 @@ const fn change(
 }
 
 const FILES: &str = "the job uses one device, not files";
-const LOG_TIMES: &str = "the times in logs are those since the start of the job";
 const HINTS: &str = "no device here places data by hints";
 const PLACEMENT: &str = "no device here has placement handles (FDP) or streams";
 const FLASH: &str =
@@ -45,11 +44,8 @@ const CHANGES: &[Change] = &[
     change(&["atomic"], &["0"], "the block layer has no writes with RWF_ATOMIC"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
     change(&["log_store_compressed"], &["0"], "logs are plain text"),
-    change(&["log_unix_epoch"], &["0"], LOG_TIMES),
-    change(&["log_alternate_epoch"], &["0"], LOG_TIMES),
     change(&["exec_prerun"], &[], "no command is run"),
     change(&["exec_postrun"], &[], "no command is run"),
-    change(&["create_only"], &["0"], "the job runs"),
     change(&["cgroup"], &[], "no control group is joined: use weight with the scheduler bfq"),
     change(
         &["cgroup_weight"],
@@ -69,6 +65,7 @@ const CHANGES: &[Change] = &[
     change(&["sprandom"], &["0"], FLASH),
     change(&["experimental_verify"], &["0"], LOG),
     change(&["verify_state_load"], &["0"], LOG),
+    change(&["job_start_clock_id"], &["0"], "job_start is the time of day"),
     change(&["readfua"], &["0"], "reads have no FUA in the block layer"),
 ];
 
@@ -97,8 +94,7 @@ const HARMLESS: &[(&str, &str)] = &[
         "it is a detail of an option that is refused, or has no effect itself",
         "verify_state_save read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters \
          fdp_pli fdp_pli_select plids plid_select dp_scheme deac pi_act pi_chk apptag \
-         apptag_mask spr_op spr_num_regions spr_cs log_alternate_epoch_clock_id \
-         job_start_clock_id cgroup_nodelete",
+         apptag_mask spr_op spr_num_regions spr_cs cgroup_nodelete",
     ),
     (
         "logs are plain text, written as they come",

@@ -15,6 +15,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use std::io;
+use zonal_blk::Status;
 
 /// Renders the JSON text. `bins` adds the histograms (`json+`).
 pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>, bins: bool) -> String {
@@ -76,6 +77,7 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, started_ms: u64, bins: bool) ->
             lat_ns: with_histogram(&sync.lat, Some(&sync.histogram), options, bins),
         })
     };
+    let counts_errors = head.job.errors.goes_on() || errors.first().is_some();
     let band = |labels: &[&str], counts: &[u64]| {
         shares(labels, &percents(counts, bands.total(), MIN_BAND_PERCENT))
     };
@@ -109,8 +111,8 @@ fn job(summary: &Summary<'_>, entry: &Entry<'_>, started_ms: u64, bins: bool) ->
         latency_target: head.job.limits.latency.target.0,
         latency_percentile: head.job.limits.latency.percentile,
         latency_window: head.job.limits.latency.window.0 / 1000,
-        total_err: errors.first().map(|_| errors.total()),
-        first_error: errors.first().map(|status| status.errno()),
+        total_err: counts_errors.then(|| errors.total()),
+        first_error: counts_errors.then(|| errors.first().map_or(0, Status::errno)),
         desc: Some(head.job.description.clone()).filter(|text| !text.is_empty()),
         steadystate: stats.steady().map(steady),
         zone_resets: (head.job.zonemode == ZoneMode::Zbd).then(|| stats.zone_reset_count()),

@@ -110,8 +110,22 @@ pub enum Format {
     Json,
     /// JSON with the histograms of completion latencies (`bins`).
     JsonPlus,
-    /// fio's terse format, version 3: one line of fields separated by semicolons.
-    Terse,
+    /// fio's terse format: one line of fields separated by semicolons.
+    Terse(TerseVersion),
+}
+
+/// A version of fio's terse format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TerseVersion {
+    /// Without the name of the program.
+    V2 = 2,
+    /// Without trims.
+    V3 = 3,
+    /// With reads, writes and trims.
+    V4 = 4,
+    /// Also with the samples of IOPS.
+    V5 = 5,
 }
 
 /// Not the name of an output format.
@@ -130,7 +144,7 @@ impl FromStr for Format {
             "normal" => Ok(Format::Normal),
             "json" => Ok(Format::Json),
             "json+" => Ok(Format::JsonPlus),
-            "terse" | "minimal" => Ok(Format::Terse),
+            "terse" | "minimal" => Ok(Format::Terse(TerseVersion::V3)),
             _ => Err(ParseFormatError(name.to_owned())),
         }
     }
@@ -152,8 +166,10 @@ pub fn render(report: &Report<'_>, formats: &[Format]) -> String {
     let summary = summary::Summary::of(report);
     let wants = |format| formats.contains(&format);
     let mut out = String::new();
-    if wants(Format::Terse) {
-        out += &terse::render(report, &summary);
+    for format in formats {
+        if let Format::Terse(version) = *format {
+            out += &terse::render(report, &summary, version);
+        }
     }
     if wants(Format::Json) || wants(Format::JsonPlus) {
         out += &json::render(report, &summary, wants(Format::JsonPlus));

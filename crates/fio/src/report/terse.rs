@@ -1,11 +1,12 @@
-//! fio's terse format, version 3: one line for each entry, fields separated by semicolons.
+//! fio's terse format: one line for each entry, fields separated by semicolons.
 //!
-//! The fields and their order are those of fio 3.41; times are in microseconds. Trims have no fields
-//! in this version.
+//! The fields and their order are those of fio 3.41; times are in microseconds. Trims have no fields in
+//! version 3, the number of samples and IOPS have some from version 5 on, and version 2 names neither the
+//! program nor disks.
 use super::summary::{
     DirStats, Entry, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Shown, Summary, msec, percents,
 };
-use super::{DiskUtil, JobReport, Report};
+use super::{DiskUtil, JobReport, Report, TerseVersion};
 use crate::job::{DataDir, ReportOptions};
 use crate::stats::{IoStats, LatStat};
 use std::fmt::Display;
@@ -15,8 +16,8 @@ use zonal_blk::Status;
 const PERCENTILE_FIELDS: usize = 20;
 
 /// The lines of all entries.
-pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
-    summary.entries.iter().map(|entry| line(report, summary, entry)).collect()
+pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>, version: TerseVersion) -> String {
+    summary.entries.iter().map(|entry| line(report, summary, entry, version)).collect()
 }
 
 /// The fields of a line.
@@ -40,18 +41,35 @@ impl Fields {
     }
 }
 
-fn line(report: &Report<'_>, summary: &Summary<'_>, entry: &Entry<'_>) -> String {
+fn line(
+    report: &Report<'_>,
+    summary: &Summary<'_>,
+    entry: &Entry<'_>,
+    version: TerseVersion,
+) -> String {
     let JobReport { job, groupid, .. } = entry.head;
-    let mut fields = Fields(vec!["3".to_owned(), report.version.clone(), job.name.clone()]);
+    let mut fields = Fields(vec![(version as u8).to_string()]);
+    if version != TerseVersion::V2 {
+        fields.add(&report.version);
+    }
+    fields.add(&job.name);
     fields.add(groupid);
     fields.add(entry.errno());
-    for shown in Shown::of(job).into_iter().filter(|&shown| shown != Shown::Dir(DataDir::Trim)) {
-        direction(&mut fields, summary.dir(entry, shown), &job.report);
+    let has_fields =
+        |&shown: &Shown| shown != Shown::Dir(DataDir::Trim) || version != TerseVersion::V3;
+    for shown in Shown::of(job).into_iter().filter(has_fields) {
+        let of = summary.dir(entry, shown);
+        direction(&mut fields, of, &job.report);
+        if version == TerseVersion::V5 {
+            samples(&mut fields, of);
+        }
     }
     cpu(&mut fields, entry);
     distributions(&mut fields, &entry.stats);
-    report.disk_util.iter().for_each(|disk| disk_util(&mut fields, disk));
-    if job.errors.continue_on_error != [false; 3] {
+    if version != TerseVersion::V2 {
+        report.disk_util.iter().for_each(|disk| disk_util(&mut fields, disk));
+    }
+    if job.errors.goes_on() {
         let errors = entry.stats.errors();
         fields.add(errors.total());
         fields.add(errors.first().map_or(0, Status::errno));
@@ -83,6 +101,17 @@ fn direction(fields: &mut Fields, of: DirStats<'_>, options: &ReportOptions) {
     fields.add(format_args!("{:.6}%", of.percent_of_group()));
     fields.add(format_args!("{:.6}", samples.mean()));
     fields.add(format_args!("{:.6}", samples.stddev()));
+}
+
+/// The number of samples of bandwidth, and what the samples of IOPS are.
+fn samples(fields: &mut Fields, DirStats { stats, dir, .. }: DirStats<'_>) {
+    fields.add(stats.bandwidth_samples(dir).count());
+    let iops = stats.iops_samples(dir);
+    fields.add(iops.min());
+    fields.add(iops.max());
+    fields.add(format_args!("{:.6}", iops.mean()));
+    fields.add(format_args!("{:.6}", iops.stddev()));
+    fields.add(iops.count());
 }
 
 fn cpu(fields: &mut Fields, entry: &Entry<'_>) {

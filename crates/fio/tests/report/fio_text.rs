@@ -1,6 +1,6 @@
 //! The normal and terse formats against fio's text of the same run.
 use crate::support::{FIO_NORMAL, FIO_TERSE, clone_of, fio_run, job, report};
-use zonal_fio::report::{DiskUtil, Format, Report, render};
+use zonal_fio::report::{DiskUtil, Format, Report, TerseVersion, render};
 
 fn ours(format: Format) -> String {
     let job = job("mixed");
@@ -67,7 +67,7 @@ fn kind(field: &str) -> String {
 
 #[test]
 fn terse_has_the_fields_of_fio() {
-    let ours = ours(Format::Terse);
+    let ours = ours(Format::Terse(TerseVersion::V3));
     let kinds = |line: &str| line.trim_end().split(';').map(kind).collect::<Vec<_>>();
     let mut fio = kinds(FIO_TERSE);
     fio[1] = "zonal-0.1.0".to_owned();
@@ -75,8 +75,23 @@ fn terse_has_the_fields_of_fio() {
 }
 
 #[test]
+fn terse_has_trims_and_samples_in_the_versions_of_fio_that_have_them() {
+    // fio 3.41 without disk_util; a direction has 41 fields, and in version 5 47.
+    for (version, first, fields) in [
+        (TerseVersion::V2, "2;mixed;0;", 161),
+        (TerseVersion::V3, "3;zonal-0.1.0;mixed;0;", 121),
+        (TerseVersion::V4, "4;zonal-0.1.0;mixed;0;", 162),
+        (TerseVersion::V5, "5;zonal-0.1.0;mixed;0;", 180),
+    ] {
+        let line = ours(Format::Terse(version));
+        assert!(line.starts_with(first), "{line}");
+        assert_eq!(line.split(';').count(), fields, "{line}");
+    }
+}
+
+#[test]
 fn terse_has_the_values_of_fio() {
-    let ours = ours(Format::Terse);
+    let ours = ours(Format::Terse(TerseVersion::V3));
     let fields = |line: &'static str| line.trim_end().split(';').collect::<Vec<_>>();
     let (ours, fio) = (fields(ours.leak()), fields(FIO_TERSE));
     // Version, name, group and error; then per direction: amount, rates and runtime, percentiles;
@@ -91,7 +106,10 @@ fn terse_has_the_values_of_fio() {
 fn several_formats_are_in_the_order_of_fio() {
     let job = job("mixed");
     let jobs = fio_run().map(|stats| clone_of(&job, stats));
-    let text = render(&report(jobs.into()), &[Format::Normal, Format::Json, Format::Terse]);
+    let text = render(
+        &report(jobs.into()),
+        &[Format::Normal, Format::Json, Format::Terse(TerseVersion::V3)],
+    );
     assert!(text.starts_with("3;zonal-0.1.0;mixed;0;0;"));
     let json = text.find("\n{\n").expect("JSON follows the terse line");
     let normal = text.find("\n}\n\nmixed: (groupid=0, jobs=2): err= 0: pid=1: ").expect("normal");
@@ -126,6 +144,6 @@ fn devices_are_where_fio_has_them() {
     let run = Report { disk_util: vec![disk], ..report(stats.map(|of| clone_of(&job, of)).into()) };
     let normal = render(&run, &[Format::Normal]);
     assert!(normal.contains(&format!("msec\n{DISK_STATS}\nZonal (")), "{normal}");
-    let terse = render(&run, &[Format::Terse]);
+    let terse = render(&run, &[Format::Terse(TerseVersion::V3)]);
     assert!(terse.ends_with(&format!("{TERSE_DISK};0;0;text\n")), "{terse}");
 }

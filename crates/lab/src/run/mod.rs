@@ -138,12 +138,12 @@ impl Run {
         self.unnamed.iter().cloned().chain(shared).chain(verification).collect()
     }
 
-    /// Creates the files of `write_iolog` and of logs.
+    /// Creates the files of `write_iolog` and of logs. `clock` is that of the run.
     ///
     /// # Errors
-    /// A file cannot be created, or two jobs record to the same one.
-    pub fn start_recording(&mut self) -> Result<()> {
-        self.logs = Logs::create(&mut self.phases)?;
+    /// A file cannot be created, a clock cannot be read, or two jobs record to the same one.
+    pub fn start_recording(&mut self, clock: ClockKind) -> Result<()> {
+        self.logs = Logs::create(&mut self.phases, clock)?;
         self.recordings = traces::record(&mut self.phases, &self.devices)?;
         Ok(())
     }

@@ -20,6 +20,8 @@ options! {
         ("zfs", Ok(|draft| draft.job.fs.kind = Some(FsKind::Zfs))),
     ]),
         "none", "File system model to create on the device; all clones share it. Zonal's own.";
+    "create_only": ValueKind::Bool(|draft, on| draft.create_only = on),
+        "0", "Do no I/O: devices exist, and so do the files on them.";
     "filesize": ValueKind::SizeRange(|draft, min, max| draft.job.fs.filesize = Some((min, max))),
         "",
         "File size, or a range to draw sizes from. Without filesystem a job's files lie one after \

@@ -47,8 +47,12 @@ options! {
         "random",
         "Distribution of random offsets: uniform, zipf:THETA, pareto:H or normal:DEVIATION, with \
          :CENTER for where the most likely block is (0 to 1), or percentages of the I/O with \
-         those of the region, zoned:60/10:40/90, or with sizes, zoned_abs:60/1g:40/9g. Blocks \
-         repeat unless it is uniform.";
+         those of the region, zoned:60/10:40/90, or with sizes, zoned_abs:60/1g:40/9g, or up to 64 \
+         blocks in the order given, again and again, sequence:2,0,1. Blocks repeat unless it is uniform.";
+    "random_sequence_stride": ValueKind::Bool(|draft, on| draft.job.address.sequence_stride = on),
+        "0",
+        "Each repetition of the blocks of a sequence begins after the last block of the one before; \
+         after the end of the region it goes on at its start.";
     "percentage_random": triple(0, 100, |draft, values| {
         let percentages = values.map(|value| value.map(to_u8));
         assign(&mut draft.job.address.percentage_random, percentages);

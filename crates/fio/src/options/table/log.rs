@@ -39,6 +39,15 @@ options! {
         "0",
         "Log when each I/O was issued, in nanoseconds since the start of the job, in the logs of \
          submission and completion latency; with write_lat_log and log_offset.";
+    "log_unix_epoch": ValueKind::Bool(|draft, on| draft.job.logs.of_clock |= on),
+        "0",
+        "Log times since 1970 instead of those since the start of the job; in virtual time since the \
+         start of the run.";
+    "log_alternate_epoch": ValueKind::Bool(|draft, on| draft.job.logs.of_clock |= on),
+        "0", "The same with the clock of log_alternate_epoch_clock_id.";
+    "log_alternate_epoch_clock_id":
+        number(0, ANY_U32, |draft, n| draft.job.logs.clock = to_u32(n)),
+        "0", "The clock as in clock_gettime(2): 0 for the time of day, 1 for that since the machine started.";
     "log_prio": ValueKind::Bool(|draft, on| draft.job.logs.prio = on),
         "0", "Log the priority of each I/O in hexadecimal, as in ioprio_set(2).";
     "per_job_logs": ValueKind::Bool(|draft, on| draft.job.logs.per_job = on),
