@@ -177,6 +177,8 @@ fn no_folder_is_named_as_tools_name_theirs() {
 }
 
 #[test]
-fn faults_of_linux_have_tests_or_reasons() {
-    none(links::untested_faults(&read("docs/reliability.md"), &rust_files()));
+fn faults_in_tables_have_tests_or_reasons() {
+    for table in [links::LINUX_FAULTS, links::JOB_FAULTS] {
+        none(links::untested_faults(table, &read(table.0), &rust_files()));
+    }
 }

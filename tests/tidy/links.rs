@@ -132,23 +132,36 @@ fn has_test(text: &str, name: &str) -> bool {
     })
 }
 
-/// The header of the table of Linux's faults.
-const FAULTS: &str = "| # | Fault of Linux | Kernel | Zonal: tests, or why it cannot happen |";
+/// A table of faults: its page, and its header. Each row has a number first, and the tests last.
+pub type FaultTable = (&'static str, &'static str);
 
-/// Rows of the table of Linux's faults that are out of sequence, name a test that the sources do not
-/// have, or name none and do not begin with `n/a:` and a reason.
-pub fn untested_faults(page: &str, sources: &[(String, String)]) -> Vec<String> {
+/// The faults of Linux.
+pub const LINUX_FAULTS: FaultTable = (
+    "docs/reliability.md",
+    "| # | Fault of Linux | Kernel | Zonal: tests, or why it cannot happen |",
+);
+
+/// The faults that jobs of fio had here.
+pub const JOB_FAULTS: FaultTable = ("docs/jobs.md", "| # | Fault of the job generator | Tests |");
+
+/// Rows of a table of faults that are out of sequence, name a test that the sources do not have, or
+/// name none and do not begin with `n/a:` and a reason.
+pub fn untested_faults(
+    (path, header): FaultTable,
+    page: &str,
+    sources: &[(String, String)],
+) -> Vec<String> {
     let mut faults = Vec::new();
-    let table = outside_code(page).skip_while(|(_, line)| *line != FAULTS).skip(2);
+    let table = outside_code(page).skip_while(|(_, line)| *line != header).skip(2);
     let mut number = 0;
     for (line, row) in table.take_while(|(_, line)| line.starts_with("| ")) {
-        let mut fault = |what: String| faults.push(format!("docs/reliability.md:{line}: {what}"));
+        let mut fault = |what: String| faults.push(format!("{path}:{line}: {what}"));
         number += 1;
-        let mut columns = row.split('|').skip(1).map(str::trim);
+        let mut columns = row.trim_end_matches('|').split('|').skip(1).map(str::trim);
         if columns.next() != Some(&number.to_string()) {
             fault(format!("expected row {number}"));
         }
-        let answer = columns.nth(2).unwrap_or_default();
+        let answer = columns.last().unwrap_or_default();
         let names = answer.split('`').skip(1).step_by(2);
         let tests: Vec<&str> = names.filter(|name| name.matches('_').count() > 1).collect();
         if tests.is_empty() && answer.strip_prefix("n/a: ").is_none_or(str::is_empty) {
@@ -161,7 +174,7 @@ pub fn untested_faults(page: &str, sources: &[(String, String)]) -> Vec<String> 
         }
     }
     if number == 0 {
-        faults.push(format!("docs/reliability.md: no table {FAULTS}"));
+        faults.push(format!("{path}: no table {header}"));
     }
     faults
 }
@@ -252,10 +265,12 @@ mod tests {
     #[test]
     fn fault_of_linux_without_a_test_or_a_reason_is_found() {
         let sources = [("tests/a.rs".to_owned(), "#[test]\nfn it_does_work() {}".to_owned())];
+        let table = LINUX_FAULTS;
         let check = |number: u32, answer: &str| {
+            let header = table.1;
             let page =
-                format!("{FAULTS}\n|---|---|---|---|\n| {number} | hangs | 6.10 | {answer} |\n");
-            untested_faults(&page, &sources).len()
+                format!("{header}\n|---|---|---|---|\n| {number} | hangs | 6.10 | {answer} |\n");
+            untested_faults(table, &page, &sources).len()
         };
         assert_eq!(check(1, "`it_does_work`, with `Off`"), 0);
         assert_eq!(check(1, "n/a: there is no worker"), 0);
@@ -263,6 +278,6 @@ mod tests {
             assert_eq!(check(1, bad), 1, "{bad}");
         }
         assert_eq!(check(2, "`it_does_work`"), 1, "row 1 is missing");
-        assert_eq!(untested_faults("no table", &sources).len(), 1);
+        assert_eq!(untested_faults(table, "no table", &sources).len(), 1);
     }
 }

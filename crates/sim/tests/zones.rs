@@ -192,6 +192,49 @@ fn a_trim_resets_its_zone_and_does_not_finish_it() {
 }
 
 #[test]
+fn resets_come_at_their_rate() {
+    let null = "null:zones=64,zone_size=2G,zone_capacity=1077M,latency=1ms,written=100%";
+    for spec in [null, "zn540:written=100%"] {
+        let rig = Rig::new(spec);
+        let text =
+            "[a]\nzonemode=zbd\nrw=randtrim\nbs=2147483648\nrate_iops=10\ntime_based\nruntime=3\n";
+        let (outcome, ios) = rig.run(text).remove(0);
+        assert_eq!(outcome.error, None);
+        assert!((29..=31).contains(&count(&ios, 't')), "{spec}: {} in 3 s", count(&ios, 't'));
+        let empty = rig.conditions().into_iter().filter(|&cond| cond == ZoneCondition::Empty);
+        assert_eq!(empty.count(), count(&ios, 't'), "{spec}: a reset finishes no zone");
+    }
+}
+
+#[test]
+fn writes_of_trimwrite_follow_their_trims_at_any_depth() {
+    for sizes in ["bsrange=64k-256k", "bssplit=64k/30:128k/30:192k/40", "bs=128k"] {
+        for rw in ["trimwrite", "randtrimwrite"] {
+            for depth in [1, 8] {
+                let rig = Rig::new("null:zoned=false,size=4M,memory=true,latency=20us");
+                let text = format!("[a]\nrw={rw}\n{sizes}\nsize=1m\niodepth={depth}\nverify=md5\n");
+                let (outcome, ios) = rig.run(&text).remove(0);
+                assert_eq!(outcome.error, None, "{text}: what was written is there");
+                let counts = ['t', 'w', 'r'].map(|op| count(&ios, op));
+                assert!(
+                    counts.iter().all(|&count| count == counts[0] && count > 3),
+                    "{text}{counts:?}"
+                );
+                assert!(ios.iter().all(|io| io.1 + io.2 <= 16), "{text}: in the region");
+                let mut trimmed = Vec::new();
+                for &(op, at, len) in &ios {
+                    match op {
+                        't' => trimmed.push((at, len)),
+                        'w' => assert!(trimmed.contains(&(at, len)), "{text}: {at}"),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn sequential_trims_leave_out_offline_zones() {
     let config = NullConfig { zones: 4, zone_size: Bytes(1 << 20), ..NullConfig::default() };
     let device = Arc::new(NullDevice::new(&config).expect("a device"));
