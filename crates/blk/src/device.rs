@@ -23,6 +23,14 @@ pub trait Device: Send + Sync {
     /// The limits of the device. Constant while a queue is attached.
     fn limits(&self) -> &Limits;
 
+    /// The number of zones that the device has now: the first ones of its limits, and all of them unless
+    /// it has lost some. A disk that has lost a head can be formatted with fewer zones while it is in use;
+    /// [`Queue::revalidate`](crate::Queue::revalidate) then tells the layer.
+    fn nr_zones(&self) -> u32 {
+        let all = self.limits().nr_zones;
+        self.inner().map_or(all, |inner| inner.nr_zones().min(all))
+    }
+
     /// Appends the descriptors of up to `max` zones from `first` on to `zones`. By default there are
     /// none.
     ///

@@ -81,6 +81,15 @@ impl Limits {
         Limits { nr_zones, zone_size, ..Limits::regular(capacity) }
     }
 
+    /// The limits of a device that has only its first `zones` zones left. Of a device that has no more
+    /// than these, its own.
+    pub(crate) fn with_zones(&self, zones: u32) -> Self {
+        if zones >= self.nr_zones {
+            return self.clone();
+        }
+        Limits { nr_zones: zones, capacity: self.zone_start(ZoneNo(zones)), ..self.clone() }
+    }
+
     /// The number of sectors in an LBA.
     pub const fn lba_sectors(&self) -> u32 {
         self.lba_size >> crate::units::SECTOR_SHIFT

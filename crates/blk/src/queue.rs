@@ -1,4 +1,5 @@
 //! The queue of a device: what the channels of all threads share.
+mod revalidate;
 mod settings;
 
 use crate::channel::Channel;
@@ -88,6 +89,8 @@ pub struct Queue {
     merge: bool,
     /// Change only while nothing is inside.
     settings: Mutex<Settings>,
+    /// Held while one of them is changed, zone reports and all.
+    changing: Mutex<()>,
     gate: Gate,
     /// Channels may be asleep that have room for requests of the scheduler.
     sleepers_with_room: AtomicBool,
@@ -225,6 +228,14 @@ pub enum SwitchError {
     /// The zones could not be read anew.
     #[error("the device did not report its zones: {0}")]
     Report(Status),
+    /// A zone that was read anew breaks a rule.
+    #[error("zone {zone}: {rule}")]
+    Zone {
+        /// The zone.
+        zone: u32,
+        /// The rule that is broken.
+        rule: &'static str,
+    },
 }
 
 impl SwitchError {
@@ -232,6 +243,7 @@ impl SwitchError {
     fn at_attach(self, scheduler: &Scheduler) -> AttachError {
         match self {
             SwitchError::Report(status) => AttachError::Report { zone: 0, status },
+            SwitchError::Zone { zone, rule } => AttachError::Zone { zone, rule },
             SwitchError::NotQuiescent | SwitchError::Unsuitable(_) => {
                 AttachError::Scheduler { scheduler: scheduler.name() }
             }
@@ -248,8 +260,9 @@ impl Queue {
         device: Arc<dyn Device>,
         options: QueueOptions,
     ) -> Result<Arc<Self>, AttachError> {
-        attach::check_limits(device.limits(), options.power_of_two_zones)?;
-        let mut limits = attach::normalise(device.limits(), options.emulate_append);
+        let found = device.limits().with_zones(device.nr_zones());
+        attach::check_limits(&found, options.power_of_two_zones)?;
+        let mut limits = attach::normalise(&found, options.emulate_append);
         let merge = MergeLimit { max_sectors: if options.merge { limits.max_sectors } else { 0 } };
         let plugs = if limits.nr_zones > 0 {
             let (plugs, sequential) = ZonePlugs::attach(
@@ -276,6 +289,7 @@ impl Queue {
             iostats: options.iostats,
             merge: options.merge,
             settings: Mutex::new(settings),
+            changing: Mutex::new(()),
             gate: Gate::new(),
             sleepers_with_room: AtomicBool::new(false),
             failures: Failures::default(),
@@ -288,8 +302,8 @@ impl Queue {
         }))
     }
 
-    /// The limits of the device as the layer found them; [`Queue::max_sectors`] and
-    /// [`Queue::nr_requests`] may have been lowered since.
+    /// The limits of the device as the layer found them; [`Queue::max_sectors`],
+    /// [`Queue::nr_requests`] and [`Queue::nr_zones`] may have been lowered since.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -416,6 +430,7 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the policy is then unchanged.
     pub fn set_zone_write(&self, policy: ZoneWrite) -> Result<(), SwitchError> {
+        let _alone = self.lock_changes();
         self.require_quiescent()?;
         if policy.plugs()
             && let Some(plugs) = &self.plugs
@@ -666,8 +681,8 @@ impl Queue {
     /// the device only if appends or errors made them uncertain (A47). `None` without plugs or beyond
     /// the last zone.
     pub fn cached_zone(&self, zone: ZoneNo) -> Option<(ZonePhase, Sector)> {
-        let known = zone.0 < self.limits.nr_zones;
-        self.plugs_in_use().filter(|_| known).map(|plugs| plugs.cached(zone))
+        let known = |plugs: &&ZonePlugs| zone.0 < plugs.nr_zones();
+        self.plugs_in_use().filter(known).map(|plugs| plugs.cached(zone))
     }
 
     /// The plugs in use and, with `all`, those that I/O has gone through. Empty with a policy that has
@@ -695,7 +710,7 @@ impl Queue {
         let qd1 = self.zone_write() == ZoneWrite::Qd1;
         vec![
             ("zoned", "host-managed".to_owned()),
-            ("nr_zones", limits.nr_zones.to_string()),
+            ("nr_zones", self.nr_zones().to_string()),
             ("chunk_sectors", limits.zone_size.to_string()),
             ("max_open_zones", limits.max_open_zones.to_string()),
             ("max_active_zones", limits.max_active_zones.to_string()),

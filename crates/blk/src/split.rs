@@ -119,7 +119,7 @@ pub(crate) fn is_too_fine(
     bio: &Bio,
     is_conventional: impl Fn(ZoneNo) -> bool,
 ) -> bool {
-    if limits.write_granularity == 0 || !bio.op.is_write() {
+    if limits.write_granularity == 0 || !bio.op.is_write() || mutant!(GranularityIgnored) {
         return false;
     }
     let unit = u64::from(limits.zone_write_sectors());
@@ -127,7 +127,9 @@ pub(crate) fn is_too_fine(
     let is_inside = |at: Sector, sector: Sector| {
         !at.0.is_multiple_of(unit) && !is_conventional(limits.zone_of(sector))
     };
-    is_inside(bio.sector, bio.sector) || is_inside(end, end - Sector(1))
+    let too_fine = is_inside(bio.sector, bio.sector) || is_inside(end, end - Sector(1));
+    mark!(TooFine if too_fine);
+    too_fine
 }
 
 /// The longest append in sectors: the device's own, or for an emulated one what a write may have

@@ -46,6 +46,8 @@ struct State {
     ended: Vec<Vec<Box<Request>>>,
     busy: bool,
     refuses_reports: bool,
+    /// Zones that it has left, if it has lost some.
+    zones_left: Option<u32>,
     /// The device's reaction to requests that time out: nothing by default.
     on_abort: Option<OnAbort>,
     most_per_zone: usize,
@@ -206,6 +208,11 @@ impl ScriptedDevice {
         self.state.lock().unwrap().refuses_reports = refuse;
     }
 
+    /// From now on it has its first `zones` zones, as it says in reply to [`Device::nr_zones`].
+    pub(crate) fn keep_zones(&self, zones: u32) {
+        self.state.lock().unwrap().zones_left = Some(zones);
+    }
+
     pub(crate) fn on_abort(&self, what: OnAbort) {
         self.state.lock().unwrap().on_abort = Some(what);
     }
@@ -218,6 +225,10 @@ impl ScriptedDevice {
 impl Device for ScriptedDevice {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn nr_zones(&self) -> u32 {
+        self.state.lock().unwrap().zones_left.unwrap_or(self.limits.nr_zones)
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {

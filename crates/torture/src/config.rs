@@ -100,6 +100,9 @@ pub struct Config {
     pub conventional: u32,
     /// LBA size in bytes.
     pub lba: u32,
+    /// Unit of writes to sequential zones if it is more than an LBA, else 0.
+    #[serde(default)]
+    pub granularity_lbas: u32,
     /// Limit on open zones, 0 for none.
     pub max_open: u32,
     /// Limit on active zones, 0 for none.
@@ -237,6 +240,7 @@ impl Config {
             },
             conventional: geometry.conventional,
             lba: random.weighted(&[(4, 512), (1, 4096)]),
+            granularity_lbas: 0,
             max_open: geometry.max_open,
             max_active: geometry.max_active,
             append_lbas: geometry.append_lbas,
@@ -267,7 +271,28 @@ impl Config {
             },
         };
         drive.adapt(&mut config);
+        config.draw_granularity(random);
         config
+    }
+
+    /// On some devices, writes to sequential zones take units of several LBAs, of which zones and the
+    /// longest command have whole numbers.
+    fn draw_granularity(&mut self, random: &mut Random) {
+        if self.zones == 0 || random.percent(80) {
+            return;
+        }
+        let unit = random.pick(&[2, 4, 8]);
+        self.granularity_lbas = unit;
+        self.zone_lbas = self.zone_lbas.next_multiple_of(unit);
+        for lbas in [&mut self.capacity_lbas, &mut self.last_lbas] {
+            *lbas = lbas.next_multiple_of(unit).min(self.zone_lbas);
+        }
+        self.max_io_lbas = self.max_io_lbas.max(unit);
+    }
+
+    /// Unit of writes to sequential zones in LBAs.
+    pub fn unit_lbas(&self) -> u32 {
+        self.granularity_lbas.max(1)
     }
 
     /// Sectors per LBA.
@@ -302,6 +327,7 @@ impl Config {
             last_zone: last.then(|| self.bytes(self.last_lbas).to_sectors()),
             max_write_zeroes: self.zeroes_lbas.map(|lbas| lbas.saturating_mul(self.lba_sectors())),
             rotational: self.rotational,
+            write_granularity: self.granularity_lbas.saturating_mul(self.lba),
         };
         Ok(FaultDevice::new(medium, config))
     }
@@ -399,13 +425,14 @@ impl fmt::Display for Config {
             write!(
                 f,
                 "{:?}, {} zones ({} conventional) of {} blocks of {lba} B, capacity {}, last zone {}, \
-                 open {}, active {}, append {}",
+                 written in {}, open {}, active {}, append {}",
                 self.drive,
                 self.zones,
                 self.conventional,
                 self.zone_lbas,
                 self.capacity_lbas,
                 self.last_lbas,
+                self.unit_lbas(),
                 self.max_open,
                 self.max_active,
                 self.append_lbas,

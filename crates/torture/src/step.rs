@@ -99,6 +99,11 @@ pub enum Action {
         /// The zone.
         zone: u16,
     },
+    /// The device is formatted with another number of zones while it is in use.
+    Format {
+        /// The number of zones, up to those that it was made with.
+        zones: u16,
+    },
     /// The device is removed.
     Remove,
     /// The device is back; all zones are reported again.
@@ -122,6 +127,8 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
+    /// The zones are read anew.
+    Revalidate,
     /// The zone-write policy.
     Policy(Policy),
     /// The scheduler and its attributes.
@@ -287,6 +294,7 @@ enum ActionKind {
     Busy,
     Condition,
     ExternalReset,
+    Format,
     Remove,
     Reattach,
     PowerLoss,
@@ -300,7 +308,7 @@ impl History {
         let mut random = Random::new(seed);
         let config = Config::draw(&mut random, profile);
         let weights = weights(&mut random, &config, profile);
-        let mut generator = StepGenerator::new(&mut random, &config);
+        let mut generator = StepGenerator::new(&mut random, &config, &weights);
         let count = random.skewed(16, 8192);
         let steps = (0..count).map(|_| generator.step(&mut random, &config, &weights)).collect();
         History { seed, config, steps }
@@ -349,6 +357,10 @@ fn weights(random: &mut Random, config: &Config, profile: Profile) -> Vec<(u32, 
         if zoned {
             add(random, 20, 4, ActionKind::Condition);
             add(random, 20, 3, ActionKind::ExternalReset);
+            if random.percent(20) {
+                add(random, 100, 4, ActionKind::Format);
+                add(random, 100, 8, ActionKind::Freeze);
+            }
         }
     }
     weights
@@ -362,19 +374,26 @@ struct StepGenerator {
     /// Number of zones that most I/O goes to.
     hot: u32,
     classes: bool,
+    /// Percentage of writes that are whole units of the write granularity.
+    whole_units: u32,
+    /// Percentage of changes of the queue that read its zones anew.
+    revalidations: u32,
     /// Percentage of submissions after which the channel polls.
     poll_after_submit: u32,
     poll_next: Option<u8>,
 }
 
 impl StepGenerator {
-    fn new(random: &mut Random, config: &Config) -> Self {
+    fn new(random: &mut Random, config: &Config, weights: &[(u32, ActionKind)]) -> Self {
+        let formats = weights.iter().any(|(_, kind)| matches!(kind, ActionKind::Format));
         let longest = config.max_io_lbas * random.pick(&[1, 1, 1, 3]);
         StepGenerator {
             pace: random.skewed(1, 100_000),
             longest: longest.min(config.zone_lbas.max(1) * 2),
             hot: random.range(1, config.zones.max(1)),
             classes: random.percent(25),
+            whole_units: random.pick(&[50, 90, 100]),
+            revalidations: if formats { 70 } else { 10 },
             poll_after_submit: random.pick(&[0, 0, 30, 80]),
             poll_next: None,
         }
@@ -389,6 +408,21 @@ impl StepGenerator {
         // Mostly sequential zones, which are the point of the test.
         let zone = random.range(0, zones - 1) + config.conventional * u32::from(random.percent(80));
         (zone % config.zones.max(1)) as u16
+    }
+
+    fn change(&self, random: &mut Random, config: &Config) -> Change {
+        match config.zones > 0 && random.percent(self.revalidations) {
+            true => Change::Revalidate,
+            false => change(random, config),
+        }
+    }
+
+    /// The length of a bio in LBAs.
+    fn len(&self, random: &mut Random, config: &Config, longest: u32) -> u16 {
+        let len = random.skewed(1, longest);
+        let unit = config.unit_lbas();
+        let whole = unit > 1 && random.percent(self.whole_units);
+        (if whole { len.next_multiple_of(unit) } else { len }) as u16
     }
 
     fn flags(&self, random: &mut Random, config: &Config) -> u8 {
@@ -441,14 +475,14 @@ impl StepGenerator {
                     } else {
                         0
                     },
-                    lens: (0..count).map(|_| random.skewed(1, self.longest) as u16).collect(),
+                    lens: (0..count).map(|_| self.len(random, config, self.longest)).collect(),
                     flags: if random.percent(20) { self.flags(random, config) } else { 0 },
                 }
             }
             ActionKind::Poll => Action::Poll { channel },
             ActionKind::Freeze => Action::Freeze,
             ActionKind::Thaw => {
-                let change = random.percent(40).then(|| change(random, config));
+                let change = random.percent(40).then(|| self.change(random, config));
                 Action::Thaw { change, without_drain: random.percent(10) }
             }
             ActionKind::ReplaceChannel => Action::ReplaceChannel { channel },
@@ -464,6 +498,7 @@ impl StepGenerator {
                 Action::Condition { zone, to }
             }
             ActionKind::ExternalReset => Action::ExternalReset { zone },
+            ActionKind::Format => Action::Format { zones: random.range(1, config.zones) as u16 },
             ActionKind::Remove => Action::Remove,
             ActionKind::Reattach => Action::Reattach,
             ActionKind::PowerLoss => Action::PowerLoss { draw: random.range(0, u32::MAX - 1) },
@@ -495,7 +530,7 @@ impl StepGenerator {
             op,
             zone,
             offset,
-            len: random.skewed(1, longest) as u16,
+            len: self.len(random, config, longest),
             flags: self.flags(random, config) | unaligned,
             class: if self.classes { random.range(0, 3) as u8 } else { 0 },
         }
@@ -511,7 +546,10 @@ fn change(random: &mut Random, config: &Config) -> Change {
             let (name, attributes) = draw_scheduler(random);
             Change::Scheduler(name, attributes)
         }
-        5 => Change::MaxIo(random.range(1, config.max_io_lbas)),
+        5 => {
+            let unit = config.unit_lbas();
+            Change::MaxIo(random.range(1, config.max_io_lbas / unit) * unit)
+        }
         6 => Change::Requests(random.skewed(1, config.depth.into()) as u16),
         _ => Change::Timeout(match random.percent(50) {
             true => 30_000_000_000,

@@ -3,8 +3,9 @@ use super::{Qd1, WpRecovery, ZonePlug, ZonePlugs};
 use crate::device::Device;
 use crate::lazy::LazyTable;
 use crate::limits::Limits;
+use crate::probe::mutant;
 use crate::status::Status;
-use crate::sync::AtomicU32;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 use std::sync::Arc;
@@ -104,7 +105,10 @@ pub(crate) fn normalise(limits: &Limits, emulate_append: bool) -> Limits {
     if emulate_append {
         limits.append_max_sectors = 0;
     }
-    let unit = limits.zone_write_sectors();
+    let unit = match mutant!(SplitBelowGranularity) {
+        true => limits.lba_sectors(),
+        false => limits.zone_write_sectors(),
+    };
     for longest in [
         &mut limits.max_sectors,
         &mut limits.append_max_sectors,
@@ -138,7 +142,8 @@ impl ZonePlugs {
             device,
             zone_size: limits.zone_size,
             capacity: Sector(0),
-            last_capacity: Sector(0),
+            nr_zones: AtomicU32::new(limits.nr_zones),
+            last_capacity: AtomicU64::new(0),
             merge_max_sectors: AtomicU32::new(merge_max_sectors),
             emulate_append: limits.append_max_sectors == 0,
             recovery,
@@ -207,14 +212,12 @@ impl ZonePlugs {
             // One like it has been checked.
             return Ok(());
         }
-        check_zone(limits, zone_no, zone)?;
         let sequential = zone.kind == ZoneKind::SequentialRequired;
         if sequential && self.capacity == Sector(0) {
             self.capacity = zone.capacity;
-        } else if sequential && !is_last && zone.capacity != self.capacity {
-            return Err("all sequential zones but the last must have the same capacity");
         }
-        self.last_capacity = zone.capacity;
+        self.check_zone(limits, zone_no, zone)?;
+        self.last_capacity.store(zone.capacity.0, Ordering::Relaxed);
         if !sequential || zone.cond != ZoneCondition::Empty {
             let mut plug = self.lock(ZoneNo(zone_no));
             *plug = ZonePlug::new(zone);
@@ -222,6 +225,22 @@ impl ZonePlugs {
             self.update_alive(ZoneNo(zone_no), &mut plug);
         }
         Ok(())
+    }
+
+    /// Checks a zone by itself, and that it has the capacity of the others.
+    pub(super) fn check_zone(
+        &self,
+        limits: &Limits,
+        zone_no: u32,
+        zone: &Zone,
+    ) -> Result<(), &'static str> {
+        check_zone(limits, zone_no, zone)?;
+        let is_last = zone_no + 1 == limits.nr_zones;
+        let sequential = zone.kind == ZoneKind::SequentialRequired;
+        rule(
+            is_last || !sequential || zone.capacity == self.capacity,
+            "all sequential zones but the last must have the same capacity",
+        )
     }
 
     /// An empty zone of the usual size and capacity.

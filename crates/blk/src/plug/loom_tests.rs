@@ -29,6 +29,8 @@ struct Strict {
     limits: Limits,
     zones: Mutex<Vec<Zone>>,
     writing: Vec<AtomicU32>,
+    /// Zones that it has left.
+    left: Mutex<u32>,
     /// Fails the first write, although it executes it. Its queues and its reports share this lock.
     fails: Option<loom::sync::Mutex<bool>>,
 }
@@ -36,6 +38,10 @@ struct Strict {
 impl Device for Strict {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn nr_zones(&self) -> u32 {
+        *self.left.lock().unwrap()
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
@@ -78,6 +84,7 @@ impl Strict {
         Arc::new(Strict {
             zones: Mutex::new(sequential_zones(&limits)),
             writing: (0..zones).map(|_| AtomicU32::new(0)).collect(),
+            left: Mutex::new(zones),
             limits,
             fails: None,
         })
@@ -478,6 +485,29 @@ fn loom_write_fails_while_the_queue_is_frozen() {
             assert_eq!(queue.dump_plugs(true)[0].references, 1, "a block was written");
         });
     }
+}
+
+/// Each change reads all settings and stores them with its own.
+#[test]
+fn loom_two_revalidations_and_changes_of_a_frozen_queue_come_one_after_the_other() {
+    loom::model(|| {
+        let device = Strict::new(2);
+        let options = QueueOptions { zone_write: Some(ZoneWrite::Plug), ..Default::default() };
+        let queue = Queue::attach(Arc::clone(&device) as _, options).unwrap();
+        queue.freeze();
+        *device.left.lock().unwrap() = 1;
+        let other = Arc::clone(&queue);
+        let thread = threads::spawn(move || {
+            assert_eq!(other.set_nr_requests(7), Ok(()));
+            assert_eq!(other.revalidate(), Ok(1));
+        });
+        assert_eq!(queue.revalidate(), Ok(1));
+        assert_eq!(queue.set_io_timeout(Nanos(5)), Ok(()));
+        thread.join().unwrap();
+        let found = (queue.nr_zones(), queue.nr_requests(), queue.io_timeout());
+        assert_eq!(found, (1, 7, Nanos(5)));
+        queue.unfreeze();
+    });
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub(crate) mod attach;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod qd1;
+mod revalidate;
 mod state;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -33,7 +34,7 @@ use crate::op::Op;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestList};
 use crate::status::Status;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::{Nanos, Sector, ZoneNo};
 use crate::zone::{Zone, ZoneCondition};
 pub use attach::AttachError;
@@ -154,7 +155,10 @@ pub(crate) struct ZonePlugs {
     zone_size: Sector,
     /// Writable sectors of every zone but the last.
     capacity: Sector,
-    last_capacity: Sector,
+    /// How many zones there are, the first ones of the table, and the writable sectors of the last of
+    /// them. Change only while nothing is inside.
+    nr_zones: AtomicU32,
+    last_capacity: AtomicU64,
     /// Changes only while nothing is inside.
     merge_max_sectors: AtomicU32,
     /// Whether the layer makes appends into writes (A23).
@@ -499,8 +503,13 @@ impl ZonePlugs {
     }
 
     fn zone_numbers(&self) -> impl Iterator<Item = ZoneNo> + use<> {
-        let zones = u32::try_from(self.slots.len()).expect("zones are counted in 32 bits");
-        (0..zones).map(ZoneNo)
+        (0..self.nr_zones()).map(ZoneNo)
+    }
+
+    /// The number of zones.
+    #[inline]
+    pub(crate) fn nr_zones(&self) -> u32 {
+        self.nr_zones.load(Ordering::Relaxed)
     }
 
     /// The zone as the device reports it now.
@@ -547,7 +556,11 @@ impl ZonePlugs {
     }
 
     fn capacity(&self, zone: ZoneNo) -> Sector {
-        if zone.index() + 1 == self.slots.len() { self.last_capacity } else { self.capacity }
+        if zone.0 + 1 == self.nr_zones() {
+            Sector(self.last_capacity.load(Ordering::Relaxed))
+        } else {
+            self.capacity
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::{ZoneCounters, ZonePlugs};
 use crate::status::Status;
 use crate::sync::Ordering;
 use crate::units::{Nanos, Sector, ZoneNo};
-use crate::zone::{Zone, ZoneCondition};
+use crate::zone::Zone;
 use std::fmt;
 
 /// Flags of a plug, as the kernel's debugfs shows them (A1, A45).
@@ -119,6 +119,7 @@ impl ZonePlugs {
         zones: &mut Vec<Zone>,
     ) -> Result<(), Status> {
         let before = zones.len();
+        let max = max.min(self.nr_zones().saturating_sub(first.0) as usize);
         self.device.report_zones(first, max, zones)?;
         for (zone_no, zone) in (first.0..).map(ZoneNo).zip(&zones[before..]) {
             if zone.has_zrwa() {
@@ -152,24 +153,6 @@ impl ZonePlugs {
             self.update_alive(zone, &mut plug);
         }
         (plug.phase(self.capacity(zone)), plug.wp())
-    }
-
-    /// Reads all zones anew. Nothing may be in flight.
-    pub(crate) fn resync_all(&self) -> Result<(), Status> {
-        let mut report = Vec::with_capacity(self.slots.len());
-        self.device.report_zones(ZoneNo(0), self.slots.len(), &mut report)?;
-        if report.len() < self.slots.len() {
-            return Err(Status::IoError);
-        }
-        for (zone_no, zone) in self.zone_numbers().zip(&report) {
-            if zone.cond == ZoneCondition::Empty && self.lock_used(zone_no).is_none() {
-                continue;
-            }
-            let mut plug = self.lock(zone_no);
-            plug.sync(Some(zone));
-            self.update_alive(zone_no, &mut plug);
-        }
-        Ok(())
     }
 }
 

@@ -59,6 +59,11 @@ probes! {
         SwitchLosesHeld = "a change of scheduler loses bios held during the freeze",
         SchedulerStays = "a change of scheduler or longest command leaves the old scheduler in place",
         MergeLimitKept = "waiting writes are merged up to the longest command of before a change",
+        PlugsBeyondEndKept = "plugs stay for zones that a device has lost",
+        OldPointersKept = "the write pointers of before are kept when a device was formatted",
+        CapacityKept = "bios for zones that a device has lost are sent to it",
+        GranularityIgnored = "writes to sequential zones are sent that are finer than the device takes",
+        SplitBelowGranularity = "writes are split between units of the write granularity",
     }
 }
 
@@ -104,6 +109,10 @@ probes! {
         WpAfterTimeout = "after a timeout the device was asked for the write pointer",
         SchedulerChanged = "the scheduler was changed",
         LimitsChanged = "the longest command was changed",
+        ZonesLost = "the zones were read anew, and there were fewer",
+        ZonesRestored = "the zones were read anew, and there were more",
+        PlugBeyondEndDropped = "a live plug went because its zone did",
+        TooFine = "a write that is finer than the device takes was refused",
     }
 }
 

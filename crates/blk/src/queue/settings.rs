@@ -12,6 +12,7 @@ use crate::plug::ZoneWrite;
 use crate::probe::{mark, mutant};
 use crate::sched::{ClassCounters, MergeLimit, SchedHandle, SchedInstance, Scheduler, ZoneLocks};
 use crate::split::FastPath;
+use crate::status::Status;
 use crate::sync::{MutexGuard, Ordering};
 use crate::units::{Nanos, ZoneNo};
 
@@ -20,6 +21,8 @@ pub(super) struct Settings {
     pub(super) scheduler: Scheduler,
     /// `None` for [`Scheduler::None`].
     sched: Option<SchedInstance>,
+    /// Those that the device has left.
+    pub(super) nr_zones: u32,
     max_sectors: u32,
     nr_requests: u16,
     io_timeout: Nanos,
@@ -35,6 +38,7 @@ impl Settings {
         Settings {
             scheduler: options.scheduler,
             sched: SchedInstance::new(options.scheduler, limits, merge, zones),
+            nr_zones: limits.nr_zones,
             max_sectors: limits.max_sectors,
             nr_requests: limits.queue_depth,
             io_timeout: options.io_timeout,
@@ -58,20 +62,31 @@ pub(crate) struct ChannelConfig {
 }
 
 impl Queue {
-    fn settings(&self) -> MutexGuard<'_, Settings> {
+    pub(super) fn settings(&self) -> MutexGuard<'_, Settings> {
         self.settings.lock().expect("settings lock")
+    }
+
+    /// One thread changes the queue at a time: a change reads all settings, may ask the device for its
+    /// zones, and then stores the settings.
+    pub(super) fn lock_changes(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().expect("lock of changes")
+    }
+
+    /// The limits under these settings.
+    fn limits_with(&self, settings: &Settings) -> Limits {
+        let max_sectors = settings.max_sectors;
+        Limits { max_sectors, ..self.limits.with_zones(settings.nr_zones) }
     }
 
     /// The configuration for a channel from now on.
     pub(crate) fn channel_config(&self, channel: u32) -> ChannelConfig {
         let settings = self.settings();
-        let max_sectors = settings.max_sectors;
-        let limits = Limits { max_sectors, ..self.limits.clone() };
+        let limits = self.limits_with(&settings);
         ChannelConfig {
             changes: self.gate.changes(),
             fast_path: FastPath::new(&limits),
             limits,
-            merge: self.merge_limit(max_sectors),
+            merge: self.merge_limit(settings.max_sectors),
             plugs: self.plugs_in_use().is_some(),
             sched: settings.sched.as_ref().map(|sched| sched.handle(channel)),
             nr_requests: settings.nr_requests,
@@ -122,6 +137,7 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the scheduler is then unchanged.
     pub fn set_scheduler(&self, scheduler: Scheduler) -> Result<(), SwitchError> {
+        let _alone = self.lock_changes();
         self.rebuild_scheduler(self.zone_write(), |settings| {
             mark!(SchedulerChanged if settings.scheduler != scheduler);
             settings.scheduler = scheduler;
@@ -141,6 +157,7 @@ impl Queue {
                 "the longest command is a multiple of the write granularity, up to the device's longest",
             ));
         }
+        let _alone = self.lock_changes();
         self.rebuild_scheduler(self.zone_write(), |settings| {
             mark!(LimitsChanged if settings.max_sectors != max_sectors);
             settings.max_sectors = max_sectors;
@@ -153,7 +170,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Applies a change of the settings or of the zone-write policy, and rebuilds the scheduler.
+    /// Applies a change of the settings or of the zone-write policy, and rebuilds the scheduler. The
+    /// caller has [`Queue::lock_changes`].
     pub(super) fn rebuild_scheduler(
         &self,
         policy: ZoneWrite,
@@ -162,7 +180,7 @@ impl Queue {
         self.require_quiescent()?;
         let mut next = self.settings().clone();
         change(&mut next);
-        let limits = Limits { max_sectors: next.max_sectors, ..self.limits.clone() };
+        let limits = self.limits_with(&next);
         let zones = zones_to_lock(&*self.device, &limits, policy, &next.scheduler)?;
         if !mutant!(SchedulerStays) {
             let merge = self.merge_limit(next.max_sectors);
@@ -185,6 +203,7 @@ impl Queue {
                 "requests in flight are 1 up to the device's most",
             ));
         }
+        let _alone = self.lock_changes();
         self.rebuild_scheduler(self.zone_write(), |settings| settings.nr_requests = nr_requests)
     }
 
@@ -193,6 +212,7 @@ impl Queue {
     /// # Errors
     /// [`SwitchError`] says what is missing; the timeout is then unchanged.
     pub fn set_io_timeout(&self, io_timeout: Nanos) -> Result<(), SwitchError> {
+        let _alone = self.lock_changes();
         self.rebuild_scheduler(self.zone_write(), |settings| settings.io_timeout = io_timeout)
     }
 }
@@ -214,5 +234,8 @@ pub(super) fn zones_to_lock(
     device
         .report_zones(ZoneNo(0), limits.nr_zones as usize, &mut zones)
         .map_err(SwitchError::Report)?;
+    if zones.len() < limits.nr_zones as usize {
+        return Err(SwitchError::Report(Status::IoError));
+    }
     Ok(Some(ZoneLocks::new(limits, &zones)))
 }

@@ -104,9 +104,9 @@ impl Cache {
         if zone.kind != ZoneKind::SequentialRequired || zone.cond != ZoneCondition::Closed {
             return;
         }
-        let lba = u64::from(self.limits.lba_sectors());
+        let unit = u64::from(self.limits.zone_write_sectors());
         let (safe, wp) = (self.held.durable(number).0, (zone.wp - zone.start).0);
-        let lost = rng.below(wp.saturating_sub(safe) / lba + 1) * lba;
+        let lost = rng.below(wp.saturating_sub(safe) / unit + 1) * unit;
         if lost > 0 {
             medium.rewind(number, Sector(wp - lost)).expect("a closed zone can be rewound");
         }

@@ -49,6 +49,8 @@ pub struct FaultConfig {
     pub max_write_zeroes: Option<u32>,
     /// Whether the device is rotational, which selects the default zone-write policy.
     pub rotational: bool,
+    /// Unit of writes to sequential zones in bytes; 0 for an LBA.
+    pub write_granularity: u32,
 }
 
 /// How much of a command the medium executes.
@@ -108,6 +110,8 @@ struct State {
     /// Number of starts that will be refused.
     busy: u32,
     removed: bool,
+    /// Zones at the end of the device that it does not have at present.
+    zones_lost: u32,
     /// Number of times that all commands in flight were lost.
     epoch: u32,
     opened: u16,
@@ -119,6 +123,7 @@ impl FaultDevice {
     pub fn new(inner: Arc<dyn FaultHooks>, config: FaultConfig) -> Arc<Self> {
         let mut limits = inner.limits().clone();
         limits.rotational |= config.rotational;
+        limits.write_granularity = config.write_granularity;
         // A loss of power is modelled for zones that are written in order.
         limits.zrwa = ZrwaLimits::NONE;
         if let Some(longest) = config.max_write_zeroes {
@@ -234,6 +239,20 @@ impl FaultDevice {
         Ok(())
     }
 
+    /// Formats the device with its first `zones` zones, at most those that it was made with: all that can
+    /// be reset are empty, which is returned of each. Commands in flight go on; those beyond the end
+    /// fail.
+    pub fn format(&self, zones: u32) -> Vec<ZoneNo> {
+        self.state().zones_lost = self.limits.nr_zones.saturating_sub(zones);
+        let all = (0..self.limits.nr_zones).map(ZoneNo);
+        all.filter(|&zone| self.reset_externally(zone).is_ok()).collect()
+    }
+
+    /// Whether the device has lost the zone that a command is for.
+    fn is_beyond_end(&self, request: &Request) -> bool {
+        self.limits.nr_zones > 0 && request.zone().0 >= self.nr_zones()
+    }
+
     /// Adjusts a zone report to the shorter last zone.
     fn shorten(&self, number: u32, zone: &mut Zone) {
         let Some(last) = self.config.last_zone.filter(|_| number + 1 == self.limits.nr_zones)
@@ -305,9 +324,15 @@ impl Device for FaultDevice {
         &self.limits
     }
 
+    fn nr_zones(&self) -> u32 {
+        self.limits.nr_zones - self.state().zones_lost
+    }
+
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
         let mut state = self.state();
         let from = zones.len();
+        let left = self.limits.nr_zones - state.zones_lost;
+        let max = max.min(left.saturating_sub(first.0) as usize);
         let result = if state.removed {
             Err(Status::Offline)
         } else {

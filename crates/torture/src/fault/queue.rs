@@ -56,6 +56,9 @@ impl FaultQueue {
     /// may keep it.
     fn execute(&mut self, now: Nanos, pending: Pending, done: &mut Vec<Box<Request>>) {
         let Pending { fault, mut request, .. } = pending;
+        if self.device.is_beyond_end(&request) {
+            return self.complete(request, Status::IoError, true, done);
+        }
         match fault.map_or(Effect::All, |fault| fault.effect) {
             Effect::Nothing => {
                 let status = fault.and_then(|fault| fault.status).unwrap_or(Status::IoError);
@@ -82,10 +85,11 @@ impl FaultQueue {
         }
     }
 
-    /// A torn write, without at least its last LBA.
+    /// A torn write, without at least its last LBA. It ends between two units that zones are written in.
     fn torn_write(&mut self, request: &mut Request, lbas: u32) -> Status {
         let lba = self.device.limits.lba_sectors();
         let nr_sectors = (lbas * lba).min(request.nr_sectors() - lba);
+        let nr_sectors = nr_sectors - nr_sectors % self.device.limits.zone_write_sectors();
         if nr_sectors == 0 {
             return Status::IoError;
         }

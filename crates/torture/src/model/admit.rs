@@ -97,11 +97,11 @@ impl Model {
     }
 
     fn is_plain(&self, spec: &Spec) -> bool {
-        let lba = u64::from(self.limits.lba_sectors());
+        let unit = u64::from(self.limits.zone_write_sectors());
         let (sector, len) = (spec.sector.0, u64::from(spec.nr_sectors));
         matches!(spec.op, Op::Read | Op::Write)
-            && sector.is_multiple_of(lba)
-            && len.is_multiple_of(lba)
+            && sector.is_multiple_of(unit)
+            && len.is_multiple_of(unit)
             && len > 0
             && sector + len <= self.limits.capacity.0
             && self.longest(spec, spec.sector) >= spec.nr_sectors
@@ -150,10 +150,26 @@ impl Model {
                 native => native.min(limits.max_sectors).min(zone),
             };
             let fits = op != Op::ZoneAppend || nr_sectors <= append && at_start(());
-            return (!fits).then_some(Status::IoError);
+            if !fits {
+                return Some(Status::IoError);
+            }
+            return self.is_too_fine(spec).then_some(Status::Invalid);
         }
         let starts = sector < limits.capacity && at_start(());
         (!starts).then_some(Status::Invalid)
+    }
+
+    /// Whether a bio would write a part of a unit of the write granularity in a sequential zone.
+    fn is_too_fine(&self, spec: &Spec) -> bool {
+        if self.limits.write_granularity == 0 || !spec.op.is_write() {
+            return false;
+        }
+        let unit = u64::from(self.limits.zone_write_sectors());
+        let (first, end) = (spec.sector.0, spec.sector.0 + u64::from(spec.nr_sectors));
+        let is_sequential =
+            |sector: u64| !self.is_conventional(self.limits.zone_of(Sector(sector)).index());
+        !first.is_multiple_of(unit) && is_sequential(first)
+            || !end.is_multiple_of(unit) && is_sequential(end - 1)
     }
 
     fn admit(&mut self, bio: u32) -> CheckResult {

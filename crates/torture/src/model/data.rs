@@ -156,7 +156,7 @@ impl Data {
     pub(super) fn truncate(&mut self, limits: &Limits, zone: usize, wp: u64) {
         if self.stores_data {
             let start = zone as u64 * limits.zone_size.0;
-            let end = (start + limits.zone_size.0).min(limits.capacity.0);
+            let end = (start + limits.zone_size.0).min(self.content.len() as u64);
             let index = |sector| usize::try_from(sector).expect("an index");
             self.content[index(start + wp)..index(end)].fill(0);
         }

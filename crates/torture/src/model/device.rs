@@ -114,7 +114,8 @@ impl MediumZone {
 }
 
 impl Model {
-    pub(super) fn started(&mut self, queue: u16, tag: Tag, mut command: Command) -> CheckResult {
+    /// Checks that a command is one that the device takes, made of its bios.
+    fn check_command(&self, command: &Command) -> CheckResult {
         let longest = match command.op {
             Op::Discard => u32::MAX,
             Op::WriteZeroes => self.limits.max_write_zeroes_sectors,
@@ -142,6 +143,20 @@ impl Model {
             command.nr_sectors,
             next - command.sector
         );
+        let (zone, unit) = (command.zone, u64::from(self.limits.zone_write_sectors()));
+        require!(
+            !command.op.is_write()
+                || !self.device.is_sequential(zone)
+                || (command.sector.0 | u64::from(command.nr_sectors)).is_multiple_of(unit),
+            "zone {zone}: a write of {} sectors at {}, which the device takes in units of {unit}",
+            command.nr_sectors,
+            command.sector
+        );
+        Ok(())
+    }
+
+    pub(super) fn started(&mut self, queue: u16, tag: Tag, mut command: Command) -> CheckResult {
+        self.check_command(&command)?;
         let zone = command.zone;
         let sequential = self.device.is_sequential(zone);
         let writes = matches!(command.op, Op::Write | Op::WriteZeroes);
@@ -325,7 +340,7 @@ impl Model {
             self.part_completed(part, status)?;
         }
         if command.op == Op::ZoneResetAll && self.plugs_in_use() {
-            for zone in 0..self.device.zones.len() {
+            for zone in 0..self.limits.nr_zones as usize {
                 self.end_management(zone, (command.op, status, faulty))?;
             }
         }

@@ -101,6 +101,7 @@ impl Model {
         self.limits = limits.clone();
         self.frozen = 0;
         self.plugs = Plugs::new(zones);
+        self.plugs.truncate(limits.nr_zones as usize);
         self.device.clear_queues();
     }
 
@@ -286,6 +287,19 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// The layer requested a report of all zones, and cannot use it.
+    pub(super) fn reported_in_vain(&mut self) -> CheckResult {
+        let report = self.reports.pop_front();
+        report.map(|_| ()).ok_or_else(|| "the layer requested no zone report".to_owned())
+    }
+
+    /// The layer has read the zones anew, and bios can go to the first `zones` of them.
+    pub(super) fn revalidated(&mut self, zones: u32, capacity: Sector) -> CheckResult {
+        (self.limits.nr_zones, self.limits.capacity) = (zones, capacity);
+        self.plugs.truncate(zones as usize);
+        self.reported(true)
     }
 
     /// With nothing outstanding: the device's write pointers are as expected.

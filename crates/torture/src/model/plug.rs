@@ -140,6 +140,15 @@ impl Plugs {
         self.settle(zone);
     }
 
+    /// The device has lost the zones from `count` on.
+    pub(super) fn truncate(&mut self, count: usize) {
+        for zone in count..self.zones.len() {
+            let plug = &mut self.zones[zone];
+            (plug.known, plug.wp_uncertain) = (KnownWp::At(0), false);
+            self.settle(zone);
+        }
+    }
+
     fn settle(&mut self, zone: usize) {
         let plug = &mut self.zones[zone];
         let lives = plug.lives();

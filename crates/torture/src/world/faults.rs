@@ -5,7 +5,7 @@ use crate::fault::{AbortResponse, Effect, FaultDevice, FaultSpec};
 use crate::model::{CheckResult, require};
 use crate::step::{AbortBehaviour, Change, CommandFault, FaultEffect};
 use std::sync::Arc;
-use zonal_blk::{Nanos, Status, SwitchError, ZoneNo};
+use zonal_blk::{Device, Nanos, Status, SwitchError, ZoneNo};
 
 impl World {
     pub(super) fn thaw(&mut self, change: Option<&Change>, without_drain: bool) -> CheckResult {
@@ -28,6 +28,7 @@ impl World {
         let quiescent = self.queue.is_quiescent();
         let queue = &self.queue;
         let result = match change {
+            Change::Revalidate => queue.revalidate().map(|_| ()),
             Change::Policy(policy) => queue.set_zone_write((*policy).into()),
             Change::Scheduler(name, attributes) => {
                 queue.set_scheduler(scheduler(name, attributes)?)
@@ -42,6 +43,9 @@ impl World {
             require!(rejected, "{change:?} on a queue that is not quiescent returned {result:?}");
             return self.model.no_reports_left();
         }
+        if *change == Change::Revalidate {
+            return self.revalidated(result);
+        }
         let zoned = self.config.zones > 0;
         let (policy, scheduler) = match change {
             Change::Policy(policy) => (*policy, &self.scheduler),
@@ -53,22 +57,29 @@ impl World {
             && matches!(policy, Policy::Plug | Policy::Qd1);
         let locks = zoned && policy == Policy::Lock;
         let unsuitable = locks && scheduler != "mq-deadline";
-        let removed = self.device.is_removed() && (syncs || locks);
-        if syncs || locks && !unsuitable {
-            self.model.reported(syncs)?;
+        // The device has lost zones that the layer does not know to be lost.
+        let too_few = self.device.nr_zones() < self.model.limits.nr_zones;
+        let unreadable = (self.device.is_removed() || too_few) && (syncs || locks);
+        if syncs && !unreadable {
+            self.model.reported(true)?;
+        } else if syncs || locks && !unsuitable {
+            self.model.reported_in_vain()?;
         }
         match result {
             Ok(()) => {
-                require!(!unsuitable && !removed, "{change:?} was accepted, expected an error")
+                require!(!unsuitable && !unreadable, "{change:?} was accepted, expected an error")
             }
             Err(SwitchError::Unsuitable(_)) => {
                 require!(unsuitable, "{change:?} was rejected as unsuitable")
             }
-            Err(SwitchError::Report(_)) => require!(removed, "{change:?}: the zone report failed"),
-            Err(error @ SwitchError::NotQuiescent) => return Err(error.to_string()),
+            Err(SwitchError::Report(_)) => {
+                require!(unreadable, "{change:?}: the zone report failed")
+            }
+            Err(error) => return Err(error.to_string()),
         }
         if result.is_ok() {
             match change {
+                Change::Revalidate => unreachable!("it was checked"),
                 Change::Policy(policy) => self.model.policy = *policy,
                 Change::Scheduler(name, _) => self.scheduler.clone_from(name),
                 Change::MaxIo(_) => self.model.limits.max_sectors = self.queue.max_sectors(),
@@ -77,6 +88,42 @@ impl World {
             }
         }
         self.model.no_reports_left()
+    }
+
+    /// Checks the outcome of a revalidation.
+    fn revalidated(&mut self, result: Result<(), SwitchError>) -> CheckResult {
+        let zones = self.device.nr_zones();
+        if zones > self.queue.limits().nr_zones {
+            let refused = matches!(result, Err(SwitchError::Unsuitable(_)));
+            require!(refused, "a device with more zones than were attached: {result:?}");
+        } else if self.device.is_removed() {
+            require!(result == Err(SwitchError::Report(Status::Offline)), "{result:?}");
+            self.model.reported_in_vain()?;
+        } else {
+            require!(result == Ok(()), "the zones were not read anew: {result:?}");
+            let capacity = match zones {
+                all if all == self.config.zones => self.config.capacity(),
+                fewer => self.model.limits.zone_start(ZoneNo(fewer)),
+            };
+            self.model.revalidated(zones, capacity)?;
+            if self.model.policy == Policy::Lock {
+                self.model.reported_in_vain()?;
+            }
+        }
+        self.model.no_reports_left()
+    }
+
+    /// The device is formatted with another number of zones, under whatever is in flight.
+    pub(super) fn format(&mut self, zones: u32) {
+        if self.config.zones == 0 {
+            return;
+        }
+        self.faults += 1;
+        let emptied = self.device.format(zones.clamp(1, self.config.zones));
+        let zones = all_zones(&self.device);
+        for zone in emptied {
+            self.model.changed_externally(zone, &zones[zone.index()]);
+        }
     }
 
     /// Drains a channel and opens another in its place.
@@ -103,7 +150,7 @@ impl World {
         if self.config.zones == 0 {
             return Ok(());
         }
-        let zone = ZoneNo(u32::from(zone) % self.config.zones);
+        let zone = ZoneNo(u32::from(zone) % self.model.limits.nr_zones);
         let mut zones = Vec::new();
         let result = self.queue.report_zones(zone, count, &mut zones);
         self.take_log();

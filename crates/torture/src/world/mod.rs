@@ -134,6 +134,10 @@ impl World {
             Action::ExternalReset { zone } => {
                 self.condition(*zone, |device, zone, _| device.reset_externally(zone))
             }
+            Action::Format { zones } => {
+                self.format((*zones).into());
+                Ok(())
+            }
             Action::Remove => {
                 self.device.remove();
                 self.faults += 1;

@@ -11,6 +11,7 @@ mod management;
 mod model;
 mod properties;
 mod qd1;
+mod revalidate;
 mod seen;
 mod settings;
 mod table;
