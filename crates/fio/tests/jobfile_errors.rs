@@ -114,13 +114,13 @@ fn lengths_and_offsets() {
     option(
         "random_distribution=zipf:1",
         "random_distribution: expected random, zipf:THETA (not 1), pareto:H, normal:DEVIATION, \
-         zoned:IO%/REGION%:... or zoned_abs:IO%/SIZE:... (IO% is 100 in all), or \
+         zoned:IO%/REGION%:..., zoned_abs:IO%/SIZE:... (IO% is 100 in all) or \
          sequence:BLOCK,BLOCK,... (up to 64), found \"zipf:1\"",
     );
     option(
         "random_distribution=zpif:1.2",
-        "random_distribution: expected one of random, zipf, pareto, normal, zoned, zoned_abs, found \
-         \"zpif:1.2\", did you mean `zipf`?",
+        "random_distribution: expected one of random, zipf, pareto, normal, zoned, zoned_abs, \
+         sequence, found \"zpif:1.2\", did you mean `zipf`?",
     );
     option("percentage_random=101", r#"percentage_random: expected 0 to 100, found "101""#);
     option("zoneskip=1m", "zoneskip: needs zonemode=strided");

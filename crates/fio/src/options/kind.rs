@@ -111,8 +111,8 @@ impl ValueKind {
                  without, such as 4k/10:64k/50/3/0"
             }
             ValueKind::Distribution(_) => {
-                "random, zipf:THETA (not 1), pareto:H, normal:DEVIATION, zoned:IO%/REGION%:... or \
-                 zoned_abs:IO%/SIZE:... (IO% is 100 in all), or sequence:BLOCK,BLOCK,... (up to 64)"
+                "random, zipf:THETA (not 1), pareto:H, normal:DEVIATION, zoned:IO%/REGION%:..., \
+                 zoned_abs:IO%/SIZE:... (IO% is 100 in all) or sequence:BLOCK,BLOCK,... (up to 64)"
             }
             ValueKind::Extent(_) => "a size such as 4k, 50% or 8z",
             ValueKind::Seconds(_) | ValueKind::Micros(_) => "a time such as 30s",
