@@ -22,6 +22,7 @@ use zonal_crash::report;
 use zonal_crash::{CheckProcess, MarksOracle, Options, Progress, State, States};
 use zonal_device::quantity::format_size;
 use zonal_lab::crash_page;
+use zonal_lab::fio_job::FioJob;
 use zonal_lab::fio_verify::FioVerifyOracle;
 use zonal_lab::page;
 use zonal_lab::progress::StepProgress;
@@ -70,6 +71,10 @@ pub struct CrashArgs {
     /// with * stands for all that begin so
     #[arg(long, value_name = "FILE", required_if_eq("oracle", "marks"))]
     pub script: Option<PathBuf>,
+    /// For --oracle fio-verify: the job whose writes were recorded, in a job file. It verifies in each state
+    /// what it had written and flushed
+    #[arg(long, value_name = "FILE", requires = "oracle")]
+    pub job: Option<PathBuf>,
     /// Check this state only
     #[arg(long, requires = "checked", conflicts_with_all = ["resume", "junit", "json", "html"])]
     pub state: Option<State>,
@@ -262,10 +267,23 @@ fn judge(args: &CrashArgs, log: &Log) -> Result<Option<Box<dyn Judge>>> {
         args.script.is_none() || name == OracleName::Marks,
         "--script: found another oracle, expected --oracle marks"
     );
+    ensure!(
+        args.job.is_none() || name == OracleName::FioVerify,
+        "--job: found another oracle, expected --oracle fio-verify"
+    );
     let failed = |why: String| anyhow!("{}: {why}", args.log.display());
     Ok(Some(match (name, &args.script) {
         (OracleName::Zonefs, _) => Box::new(ZonefsOracle::new(log).map_err(failed)?),
-        (OracleName::FioVerify, _) => Box::new(FioVerifyOracle::new(log).map_err(failed)?),
+        (OracleName::FioVerify, _) => {
+            let oracle = FioVerifyOracle::new(log).map_err(failed)?;
+            Box::new(match &args.job {
+                Some(file) => {
+                    let job = FioJob::open(file, log);
+                    oracle.with_job(job.with_context(|| format!("--job {}", file.display()))?)
+                }
+                None => oracle,
+            })
+        }
         (OracleName::Marks, Some(script)) => Box::new(MarksOracle::open(script, log, timeout)?),
         (OracleName::Marks, None) => bail!("--oracle marks: expected --script FILE"),
     }))

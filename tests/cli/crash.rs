@@ -382,3 +382,37 @@ fn what_cannot_be_recorded_or_checked_is_refused() {
     );
     assert!(refused(&["crash", "w.zlog", "--atomic", "3K"]).contains("expected a power of two"));
 }
+
+/// A job that writes and flushes, as a file, and the same with other blocks and without flushes.
+fn jobs_of_verified_writes(dir: TestDir) -> TestDir {
+    let job = "rw=write\nbs=8k\nsize=64k\nzonemode=zbd\nverify=crc32c\ndo_verify=0\n";
+    dir.with("w.fio", &format!("[w]\n{job}fsync=3\n"))
+        .with("other.fio", &format!("[w]\n{job}fsync=3\nrandseed=9\n"))
+        .with("unflushed.fio", &format!("[w]\n{job}"))
+        .with("clones.fio", &format!("[w]\n{job}numjobs=2\n"))
+}
+
+#[test]
+fn a_job_judges_what_it_had_flushed() {
+    let dir = jobs_of_verified_writes(TestDir::new());
+    let record = ["run", "--clock", "virtual", "--device", DEVICE];
+    dir.zonal(&[&record[..], &["--record-all", "w.zlog", "w.fio"]].concat()).expect_ok();
+    let judge = ["--oracle", "fio-verify", "--job"];
+    let good = crash(&dir, &[&judge[..], &["w.fio"]].concat()).expect_ok();
+    assert!(good.ends_with(" states checked, 0 failed\n"), "{good}");
+    // Blocks of another seed: the first states that fail are those after the first flush.
+    let bad = crash(&dir, &[&judge[..], &["other.fio"]].concat());
+    assert_eq!(bad.code, 1, "{bad:?}");
+    assert!(bad.out.starts_with("state 9:z0=7: job w: verify: bad header rand_seed "), "{}", bad.out);
+    dir.zonal(&[&record[..], &["--record-all", "u.zlog", "unflushed.fio"]].concat()).expect_ok();
+    for (log, job, told) in [
+        ("u.zlog", "unflushed.fio", "found no state in which a write of job w was flushed"),
+        ("w.zlog", "clones.fio", "--job clones.fio: job w: expected one clone that writes with"),
+        ("w.zlog", "none.fio", "--job none.fio: "),
+    ] {
+        let ran = dir.zonal(&[&["crash", log], &judge[..], &[job]].concat());
+        assert!(ran.code == 2 && ran.err.contains(told), "{job}: {ran:?}");
+    }
+    let ran = crash(&dir, &["--oracle", "zonefs", "--job", "w.fio"]);
+    assert!(ran.code == 2 && ran.err.contains("expected --oracle fio-verify"), "{ran:?}");
+}

@@ -80,3 +80,39 @@ fn job_without_time_to_verify_gets_a_warning_and_runs() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     assert!(ran.out.contains(message), "{}", ran.out);
 }
+
+#[test]
+fn a_later_run_verifies_what_an_earlier_one_completed_or_flushed() {
+    let dir = TestDir::new();
+    let spec = "null:zones=4,zone_size=64K,lba=4K";
+    dir.zonal(&["create", "d.img", "--profile", spec]).expect_ok();
+    let job = ["run", "--device=d.img", "--name=w", "--rw=write", "--bs=4k", "--zonemode=zbd"];
+    let job = [&job[..], &["--verify=crc32c", "--do_verify=0", "--fsync=4"]].concat();
+    let first = ["--io_size=40k", "--verify_state_save=1"];
+    dir.zonal(&[&job[..], &first].concat()).expect_ok();
+    let name = "local-w-0-verify.state";
+    let saved = dir.read(name);
+    assert_eq!(saved, "zonal verify state 1\nwrites 10\nunfinished\nsynced 8\nunsynced\n");
+    let verified = |dir: &TestDir, options: &[&str]| {
+        let again = ["--verify_only", "--verify_state_load=1", "--output-format=json"];
+        let ran = dir.zonal(&[&job[..], &again, options].concat());
+        let json: Value = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
+        (ran.code, json["jobs"][0]["read"]["total_ios"].as_u64(), ran.err)
+    };
+    let fsynced = &["--verify_policy=fsynced"][..];
+    assert_eq!(verified(&dir, &[]), (0, Some(10), String::new()));
+    assert_eq!(verified(&dir, fsynced), (0, Some(8), String::new()));
+    // What the earlier run would have to have written as well is not there.
+    let dir = dir.with(name, &saved.replace("writes 10", "writes 12"));
+    let (code, _, err) = verified(&dir, &[]);
+    assert!(code == 1 && err.contains("verify: bad magic header"), "{code}: {err}");
+    let dir = dir.with(name, &saved.replace("unfinished", "unfinished 3 5"));
+    assert_eq!(verified(&dir, &[]), (0, Some(8), String::new()));
+    let dir = dir.with(name, "something else\n");
+    let (code, _, err) = verified(&dir, &[]);
+    let told =
+        format!("zonal: job w: verify_state_load: {name}: line 1: expected zonal verify state 1\n");
+    assert_eq!((code, err), (2, told));
+    let (code, _, err) = verified(&dir, &["--name=x", "--verify_state_load=1", "--verify=md5"]);
+    assert!(code == 2 && err.contains("verify_state_load: needs verify_only"), "{code}: {err}");
+}

@@ -14,6 +14,7 @@ use crate::runner::{
     CloneOrder, JobRunner, Pace, Recording, RunLimits, StatusReports, SteadyGroup,
 };
 use crate::trace::TraceSlice;
+use crate::verify::VerifyState;
 use order::arrange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ pub struct Task {
     pub recording: Option<Arc<Recording>>,
     /// The files of the logs to write.
     pub logs: LogFiles,
+    /// The state in which an earlier run left what is to be verified.
+    pub verify_state: Option<Arc<VerifyState>>,
     /// Where to publish statistics while the clone runs.
     pub status: Option<StatusReports>,
     /// How it begins and ends by others.
@@ -190,6 +193,7 @@ impl Task {
             file: None,
             recording: None,
             logs: LogFiles::default(),
+            verify_state: None,
             status: None,
             order: None,
             steady: None,
@@ -268,7 +272,10 @@ impl Task {
         let zone_size = channel.queue().limits().zone_size;
         let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
         let seeds = (rng(DATA_STREAM).next(), rng(TRIM_STREAM));
-        let verifier = Verifier::new(&self.job, self.clone, seeds, zbd, zone_size);
+        let mut verifier = Verifier::new(&self.job, self.clone, seeds, zbd, zone_size);
+        if let (Some(verifier), Some(state)) = (&mut verifier, &self.verify_state) {
+            verifier.load(Arc::clone(state), self.job.verify.fsynced);
+        }
         // Verification comes after each loop.
         let (mut rest, all) = (None, region.io_size.saturating_mul(self.job.loops));
         let (bytes, loops) = match &verifier {

@@ -386,6 +386,7 @@ impl Runner for FsRunner {
             error: process.error,
             reason: None,
             findings: Findings::default(),
+            verify_state: None,
             thread_id: 0,
             file_system: counters.take(),
         };

@@ -1,5 +1,6 @@
 //! The crash lab's oracle of fio's verified blocks: each is where it was written to, and what was
 //! synced is there and whole.
+use crate::fio_job::FioJob;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_blk::{Limits, Sector, Zone, ZoneKind};
 use zonal_crash::Synced;
@@ -14,6 +15,8 @@ use zonal_fio::verify::BlockHeader;
 pub struct FioVerifyOracle {
     /// A block with a header was found in a state.
     found: AtomicBool,
+    /// The job that wrote them, if it is known.
+    job: Option<FioJob>,
 }
 
 impl FioVerifyOracle {
@@ -23,7 +26,14 @@ impl FioVerifyOracle {
     /// A mark is malformed.
     pub fn new(log: &Log) -> Result<Self, String> {
         sync_marks(log)?;
-        Ok(FioVerifyOracle { found: AtomicBool::new(false) })
+        Ok(FioVerifyOracle { found: AtomicBool::new(false), job: None })
+    }
+
+    /// The same, and the job judges each state that is good so far.
+    #[must_use]
+    pub fn with_job(mut self, job: FioJob) -> Self {
+        self.job = Some(job);
+        self
     }
 
     fn look(&self, case: &Case<'_>) -> Result<Judgement, MakeError> {
@@ -96,14 +106,22 @@ impl FioVerifyOracle {
 
 impl Judge for FioVerifyOracle {
     fn identity(&self) -> String {
-        "oracle fio-verify".to_owned()
+        let job = self.job.as_ref().map(|job| format!(", job {}", job.name()));
+        format!("oracle fio-verify{}", job.unwrap_or_default())
     }
 
     fn judge(&self, case: &Case<'_>) -> Result<Judgement, CheckError> {
-        unreadable(self.look(case))
+        let judgement = unreadable(self.look(case))?;
+        Ok(match &self.job {
+            Some(job) if judgement.failure.is_none() => {
+                Judgement::of(job.violation(case).unwrap_or_else(|why| Some(format!("{why:#}"))))
+            }
+            _ => judgement,
+        })
     }
 
     fn conclude(&self) -> Result<(), String> {
+        self.job.as_ref().map_or(Ok(()), FioJob::conclude)?;
         match self.found.load(Ordering::Relaxed) {
             true => Ok(()),
             false => {

@@ -9,6 +9,7 @@
 //!  validate    measured cells of a drive, predicted by a model
 //!  measurements  what was measured on a drive, for these two
 //!  device_check  what a device model can do, checked against arithmetic on its parameters
+//!  fio_job     a job that verifies what it had flushed before a loss of power, for the crash lab
 //!  fio_verify  what a loss of power may not do to fio's verified blocks, for the crash lab
 //!  crash_page  the page of a run of the crash lab
 //!  run         jobs made ready to run: traces, devices, checks, reports
@@ -38,6 +39,7 @@ pub mod drives;
 pub mod estimate;
 pub mod executor;
 pub mod experiment;
+pub mod fio_job;
 pub mod fio_verify;
 pub mod fit;
 pub mod host_cost;

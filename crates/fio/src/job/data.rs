@@ -15,6 +15,11 @@ pub enum VerifyMethod {
 }
 
 impl VerifyMethod {
+    /// Whether blocks begin with a header.
+    pub const fn has_header(self) -> bool {
+        matches!(self, VerifyMethod::Meta | VerifyMethod::Checksum(_))
+    }
+
     /// fio's name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,6 +132,12 @@ pub struct VerifyOptions {
     pub trim: TrimOptions,
     /// `verify_only=`: write nothing, verify what the job would have written.
     pub only: bool,
+    /// `verify_state_save=`: write to a file which writes completed, and which are durable.
+    pub state_save: bool,
+    /// `verify_state_load=`: verify what such a file says.
+    pub state_load: bool,
+    /// `verify_policy=fsynced`: of that only what is durable.
+    pub fsynced: bool,
 }
 
 impl Default for VerifyOptions {
@@ -146,6 +157,9 @@ impl Default for VerifyOptions {
             write_sequence: None,
             header_seed: None,
             only: false,
+            state_save: false,
+            state_load: false,
+            fsynced: false,
         }
     }
 }
@@ -176,6 +190,13 @@ pub struct SyncOptions {
     pub fua: bool,
     /// `write_barrier=`: every Nth write is issued with PREFLUSH and FUA; 0 for none.
     pub barrier: u32,
+}
+
+impl SyncOptions {
+    /// Whether each write is issued with FUA.
+    pub fn is_fua(&self) -> bool {
+        self.sync || self.fua
+    }
 }
 
 /// The kind of an error, for `continue_on_error`.

@@ -172,7 +172,14 @@ const RULES: &[Rule] = &[
         &[FILESYSTEM],
         SHUTS_DOWN,
     ),
-    Rule::Needs(&[VERIFY_ONLY], &[VERIFY], ""),
+    Rule::Needs(&[VERIFY_ONLY, option("verify_state_save")], &[VERIFY], ""),
+    Rule::Needs(&[option("verify_state_load")], &[VERIFY_ONLY], ""),
+    Rule::Needs(
+        &[value("verify_policy", "", |job| job.verify.fsynced)],
+        &[option("verify_state_load")],
+        "",
+    ),
+    Rule::Excludes(&[option("verify_state_save")], &[VERIFY_ONLY], ""),
     Rule::Needs(
         &[value("verify", "", |job| job.verify.method == Some(VerifyMethod::Pattern))],
         &[option("verify_pattern")],

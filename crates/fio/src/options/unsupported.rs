@@ -64,7 +64,6 @@ const CHANGES: &[Change] = &[
     change(&["md_per_io_size"], &["0"], COMMANDS),
     change(&["sprandom"], &["0"], FLASH),
     change(&["experimental_verify"], &["0"], LOG),
-    change(&["verify_state_load"], &["0"], LOG),
     change(&["job_start_clock_id"], &["0"], "job_start is the time of day"),
     change(&["readfua"], &["0"], "reads have no FUA in the block layer"),
 ];
@@ -92,10 +91,11 @@ const HARMLESS: &[(&str, &str)] = &[
     ),
     (
         "it is a detail of an option that is refused, or has no effect itself",
-        "verify_state_save read_iolog_chunked merge_blktrace_scalars merge_blktrace_iters \
-         fdp_pli fdp_pli_select plids plid_select dp_scheme deac pi_act pi_chk apptag \
-         apptag_mask spr_op spr_num_regions spr_cs cgroup_nodelete",
+        "merge_blktrace_scalars merge_blktrace_iters fdp_pli fdp_pli_select plids plid_select \
+         dp_scheme deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs \
+         cgroup_nodelete",
     ),
+    ("a trace is read before the run, however long it is", "read_iolog_chunked"),
     (
         "logs are plain text, written as they come",
         "log_entries log_compression log_compression_cpus",

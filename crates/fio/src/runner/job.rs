@@ -8,6 +8,7 @@ use super::run_state::RunState;
 use super::slots::{IoRole, NO_ZONE, Slot, Slots};
 use super::standstill::{Standstill, Waiter};
 use super::verdict::Verdict;
+use super::verifier::Verifier;
 use super::{ClockedRunner, Outcome, Progress, RunLimits, Runner, RunnerStep, StatusReports};
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
@@ -374,9 +375,12 @@ impl JobRunner {
         status: Status,
         landed: Sector,
     ) -> Status {
-        let Slot { start, issued, len, dir, role, .. } = *self.slots.get(slot);
+        let Slot { start, issued, len, dir, role, op, .. } = *self.slots.get(slot);
         let Some(run_state) = &mut self.run_state else { return status };
         run_state.completed(slot);
+        if (op, status) == (Op::Flush, Status::Ok) {
+            run_state.verifier.iter_mut().for_each(Verifier::flushed);
+        }
         let status = match (role, &mut run_state.verifier) {
             (IoRole::Flush, _) => {
                 run_state.flushed();
@@ -871,6 +875,7 @@ impl Runner for JobRunner {
             error: self.error,
             reason: self.reason,
             findings: self.findings,
+            verify_state: self.run_state.as_ref().and_then(|it| it.verifier.as_ref()?.state()),
             thread_id: 0,
             file_system: None,
         }]

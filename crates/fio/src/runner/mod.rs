@@ -9,7 +9,7 @@
 //! virtual time whenever something may have happened. After the last step nothing is in flight.
 use crate::job::Job;
 use crate::stats::{FsCounters, IoStats};
-use crate::verify::Findings;
+use crate::verify::{Findings, VerifyState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use zonal_blk::sched::Scheduler;
@@ -88,6 +88,8 @@ pub struct Outcome {
     pub reason: Option<String>,
     /// Verification errors.
     pub findings: Findings,
+    /// What is known of its writes, with `verify_state_save`.
+    pub verify_state: Option<VerifyState>,
     /// The thread that ran the job; 0 in virtual time.
     pub thread_id: u32,
     /// Counters of the file system, in the first of its clones.

@@ -198,15 +198,18 @@ impl RunState {
         }
         if io.op.is_write() {
             self.writes += 1;
-            if self.sync.sync || self.sync.fua {
+            if self.sync.is_fua() {
                 bio.flags = bio.flags | BioFlags::FUA;
             }
             if self.sync.barrier > 0 && self.writes.is_multiple_of(self.sync.barrier.into()) {
                 bio.flags = bio.flags | BioFlags::PREFLUSH | BioFlags::FUA;
             }
         }
-        if io.op == Op::Flush && self.flushing {
-            return IoRole::Flush;
+        if io.op == Op::Flush {
+            self.verifier.iter_mut().for_each(Verifier::flushes);
+            if self.flushing {
+                return IoRole::Flush;
+            }
         }
         if let Some(overlaps) = &mut self.overlaps {
             overlaps.submit(slot, io);
@@ -301,7 +304,9 @@ impl RunState {
                     }
                 };
                 loop {
-                    verifier.dry_run(&io);
+                    if !verifier.dry_run(&io) {
+                        return pace.stop();
+                    }
                     let mgmt = io.zone.and_then(|zone| generator.done(io.op, zone));
                     let Some(mgmt) = mgmt else { break };
                     io = mgmt;

@@ -8,7 +8,8 @@ use crate::job::{DataDir, Job, Rw, TrimOptions};
 use crate::mistake::mistake;
 use crate::rng::Rng;
 use crate::verify::{
-    BlockFormat, Dump, Expected, Finding, Findings, Log, Mismatch, Record, WriteId,
+    BlockFormat, Dump, Expected, Finding, Findings, Log, Mismatch, Record, StateTracker,
+    VerifyState, WriteId,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -40,6 +41,10 @@ pub(crate) struct Verifier {
     dump: bool,
     /// Trims of what is to be verified, with `trim_percentage`.
     trims: Option<Box<Trims>>,
+    /// With `verify_state_save`.
+    tracker: Option<Box<StateTracker>>,
+    /// With `verify_state_load`: what an earlier run left, and whether only what was synced is certain.
+    loaded: Option<(Arc<VerifyState>, bool)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -169,7 +174,33 @@ impl Verifier {
             batch_left: 0,
             dump: options.dump,
             trims: Trims::new(options.trim, rng).map(Box::new),
+            tracker: options.state_save.then(|| Box::new(StateTracker::new(job.sync.is_fua()))),
+            loaded: None,
         })
+    }
+
+    /// Verifies what the job wrote in an earlier run, which ended in this state.
+    pub fn load(&mut self, state: Arc<VerifyState>, synced: bool) {
+        self.loaded = Some((state, synced));
+    }
+
+    /// The state of the writes, if it is to be saved.
+    pub fn state(&self) -> Option<VerifyState> {
+        self.tracker.as_ref().map(|tracker| tracker.state())
+    }
+
+    /// A flush is about to be submitted.
+    pub fn flushes(&mut self) {
+        if let Some(tracker) = &mut self.tracker {
+            tracker.flushes();
+        }
+    }
+
+    /// A flush has completed.
+    pub fn flushed(&mut self) {
+        if let Some(tracker) = &mut self.tracker {
+            tracker.flushed();
+        }
     }
 
     /// Whether blocks are left to verify.
@@ -259,6 +290,9 @@ impl Verifier {
                 let number = self.nr_writes;
                 self.nr_writes = self.nr_writes.wrapping_add(1);
                 self.since_batch = self.since_batch.saturating_add(1);
+                if let Some(tracker) = &mut self.tracker {
+                    tracker.wrote(number);
+                }
                 if let Some(buf) = &mut bio.buf {
                     self.format.fill(buf, WriteId { offset: header_offset, number, time: now });
                 }
@@ -323,6 +357,11 @@ impl Verifier {
     ) -> Status {
         let flight = std::mem::take(&mut self.in_flight_ios[slot as usize]);
         self.in_flight.remove(&(flight.sector, slot));
+        if let (Some(tracker), Some(number)) = (&mut self.tracker, flight.number)
+            && (role, status) == (IoRole::Write, Status::Ok)
+        {
+            tracker.completed(number);
+        }
         if status != Status::Ok || flight.invalidated {
             return status;
         }
@@ -394,8 +433,9 @@ impl Verifier {
         Status::Protection
     }
 
-    /// Logs an I/O as if it had been done.
-    pub fn dry_run(&mut self, io: &Io) {
+    /// Logs an I/O as if it had been done. Returns whether there may be more: not after the last write of
+    /// the run whose state was loaded.
+    pub fn dry_run(&mut self, io: &Io) -> bool {
         let sector = io.offset / 512;
         let range = match io.op {
             Op::ZoneReset => self.zones.range_of(sector),
@@ -403,6 +443,13 @@ impl Verifier {
             _ => sector..sector + io.len / 512,
         };
         match io.op {
+            Op::Write if self.loaded.as_ref().is_some_and(|it| self.nr_writes >= it.0.writes) => {
+                return false;
+            }
+            Op::Write if self.is_uncertain() => {
+                self.log.remove(range);
+                self.nr_writes = self.nr_writes.wrapping_add(1);
+            }
             Op::Write => {
                 let (nr_sectors, resets) = (range.end - sector, self.zones.resets_of(sector));
                 let number = Some(self.nr_writes);
@@ -418,6 +465,13 @@ impl Verifier {
             }
             _ => {}
         }
+        true
+    }
+
+    /// Whether the next write of a dry run may or may not have reached the device.
+    fn is_uncertain(&self) -> bool {
+        let state = self.loaded.as_ref();
+        state.is_some_and(|(state, synced)| !state.is_certain(self.nr_writes, *synced))
     }
 }
 

@@ -9,6 +9,8 @@ pub struct BlockHeader {
     pub len: u32,
     /// The offset in bytes for which it was written; of a zone append, that of the zone.
     pub offset: u64,
+    /// The lower half of the number of the write.
+    pub number: u16,
     /// How the data are checked, by fio's number.
     kind: u16,
 }
@@ -42,7 +44,12 @@ impl BlockHeader {
         let (header, [stored, computed]) = Header::read(data.get(..HEADER_LEN)?);
         let is_one =
             header.magic == MAGIC && stored == computed && header.len as usize > HEADER_LEN;
-        is_one.then_some(BlockHeader { len: header.len, offset: header.offset, kind: header.kind })
+        is_one.then_some(BlockHeader {
+            len: header.len,
+            offset: header.offset,
+            number: header.number,
+            kind: header.kind,
+        })
     }
 
     /// Whether a block has all of its data, as far as its header can tell.

@@ -15,12 +15,14 @@ mod finding;
 mod header;
 mod inspect;
 mod log;
+mod state;
 
 pub(crate) use block_format::{BlockFormat, Expected, WriteId, header_fits};
 pub use finding::{Dump, Finding, Findings, Mismatch};
 pub use header::HEADER_LEN;
 pub use inspect::BlockHeader;
 pub(crate) use log::{Log, Record};
+pub use state::{ParseStateError, StateTracker, VerifyState};
 
 #[cfg(test)]
 mod tests;

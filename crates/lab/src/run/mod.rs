@@ -7,6 +7,7 @@ mod nothing;
 mod sections;
 mod status;
 mod traces;
+mod verify_state;
 mod view;
 
 use crate::devices::{DeviceOptions, Devices};
@@ -24,6 +25,7 @@ use zonal_blk::Nanos;
 use zonal_fio::job::{Job, Rw};
 use zonal_fio::plan::{self, Task};
 use zonal_fio::report::{self, JobReport, Report};
+use zonal_fio::verify::VerifyState;
 
 /// Most bytes of data in flight in a phase: 64 GiB.
 const MAX_BUFFERS: u64 = 64 << 30;
@@ -85,6 +87,22 @@ impl Run {
         Run::checked(phases, devices, None, seed)
     }
 
+    /// The same for jobs that verify what an earlier run has left in this state.
+    ///
+    /// # Errors
+    /// As [`Run::prepare`].
+    pub fn prepare_after(
+        jobs: &[Arc<Job>],
+        options: &DeviceOptions,
+        state: &Arc<VerifyState>,
+    ) -> Result<Self> {
+        let mut phases = plan::phases(jobs)?;
+        let tasks = phases.iter_mut().flatten();
+        tasks.for_each(|task| task.verify_state = Some(Arc::clone(state)));
+        let devices = Devices::attach(options, &phases)?;
+        Run::checked(phases, devices, None, options.seed)
+    }
+
     fn checked(
         mut phases: Vec<Vec<Task>>,
         devices: Devices,
@@ -95,6 +113,7 @@ impl Run {
         check_data(&phases, &devices)?;
         phases.iter().try_for_each(|phase| check_buffers(phase, &devices))?;
         traces::fit(&mut phases, &devices, seed)?;
+        verify_state::load(&mut phases)?;
         Ok(Run {
             phases,
             devices,
@@ -170,6 +189,7 @@ impl Run {
                 break;
             }
         }
+        verify_state::save(&finished)?;
         Ok(finished)
     }
 

@@ -60,6 +60,19 @@ options! {
         "1", "Read back and verify what was written, after each loop.";
     "verify_only": ValueKind::Flag(|draft, on| draft.job.verify.only = on),
         "0", "Write nothing: verify what the job wrote in an earlier run.";
+    "verify_state_save": ValueKind::Bool(|draft, on| draft.job.verify.state_save = on),
+        "0",
+        "At the end write which writes completed, and which are durable, to local-JOB-N-verify.state; N \
+         counts clones from 0. fio saves states by default.";
+    "verify_state_load": ValueKind::Bool(|draft, on| draft.job.verify.state_load = on),
+        "0", "With verify_only: verify what that file says.";
+    "verify_policy": ValueKind::Word(&[
+        ("all", Ok(|draft| draft.job.verify.fsynced = false)),
+        ("fsynced", Ok(|draft| draft.job.verify.fsynced = true)),
+    ]),
+        "all",
+        "With verify_state_load: whether all writes that completed have to be there, or those that a \
+         flush or FUA made durable, as after a loss of power.";
     "verify_interval":
         number(MIN_INTERVAL, ANY_U32, |draft, n| draft.job.verify.interval = Some(to_u32(n))),
         "bs", "Bytes per header.";
