@@ -177,7 +177,7 @@ const FIO_OPTIONS: &str = concat!(
     // What fio has since, up to 3.42: the names of `options.c` and of `engines/`.
     include_str!("data/jobfile/fio-3.41-new-options.txt"),
     // What fio 3.42 and later have.
-    "comm\nend_syncfs\n",
+    "comm\nend_syncfs\nrandom_sequence_stride\nverify_policy\n",
 );
 
 #[test]
