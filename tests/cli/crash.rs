@@ -403,7 +403,11 @@ fn a_job_judges_what_it_had_flushed() {
     // Blocks of another seed: the first states that fail are those after the first flush.
     let bad = crash(&dir, &[&judge[..], &["other.fio"]].concat());
     assert_eq!(bad.code, 1, "{bad:?}");
-    assert!(bad.out.starts_with("state 9:z0=7: job w: verify: bad header rand_seed "), "{}", bad.out);
+    assert!(
+        bad.out.starts_with("state 9:z0=7: job w: verify: bad header rand_seed "),
+        "{}",
+        bad.out
+    );
     dir.zonal(&[&record[..], &["--record-all", "u.zlog", "unflushed.fio"]].concat()).expect_ok();
     for (log, job, told) in [
         ("u.zlog", "unflushed.fio", "found no state in which a write of job w was flushed"),
