@@ -75,6 +75,17 @@ fn reconnects_to_an_image_leave_nothing_behind() {
 }
 
 #[test]
+fn connection_has_two_descriptors_and_a_thread() {
+    let server = Server::start(&[NULL]);
+    let used = |usage: server::Usage| (usage.descriptors, usage.threads);
+    let (descriptors, threads) = used(server.idle_usage());
+    let queues: Vec<_> = (0..10).map(|_| server.target.queues(HOST).expect("two queues")).collect();
+    assert_eq!(used(server.idle_usage()), (descriptors + 40, threads + 20));
+    drop(queues);
+    wait_until("they are gone", || used(server.usage()) == (descriptors, threads));
+}
+
+#[test]
 fn connections_in_the_name_of_a_host_do_not_count_against_it() {
     let server = Server::authenticating();
     let fake = Connect { hostnqn: HOST, ..Connect::default() };

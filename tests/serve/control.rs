@@ -328,6 +328,16 @@ fn malformed_requests_do_not_disturb_other_clients() {
 }
 
 #[test]
+fn request_that_has_no_end_within_64_kib_is_refused() {
+    let server = ControlledServer::start(SMALL);
+    let mut stream = UnixStream::connect(&server.socket).expect("the server listens");
+    stream.write_all(&vec![b'x'; 64 << 10]).expect("it takes bytes");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer, and the end");
+    assert_eq!(answer, "{\"error\":\"found no end of the line, expected one\"}\n");
+}
+
+#[test]
 fn seventeenth_connection_is_told_so_and_closed() {
     let server = ControlledServer::start(SMALL);
     let connect = || UnixStream::connect(&server.socket).expect("the server listens");

@@ -177,8 +177,8 @@ fn no_folder_is_named_as_tools_name_theirs() {
 }
 
 #[test]
-fn faults_in_tables_have_tests_or_reasons() {
-    for table in [links::LINUX_FAULTS, links::JOB_FAULTS] {
+fn faults_and_costs_in_tables_have_tests_or_reasons() {
+    for table in [links::LINUX_FAULTS, links::JOB_FAULTS, links::CLIENT_COSTS] {
         none(links::untested_faults(table, &read(table.0), &rust_files()));
     }
 }

@@ -144,6 +144,9 @@ pub const LINUX_FAULTS: FaultTable = (
 /// The faults that jobs of fio had here.
 pub const JOB_FAULTS: FaultTable = ("docs/jobs.md", "| # | Fault of the job generator | Tests |");
 
+/// What clients may cost: limits in place of faults.
+pub const CLIENT_COSTS: FaultTable = ("docs/security.md", "| # | Export | Of | At most | Tests |");
+
 /// Rows of a table of faults that are out of sequence, name a test that the sources do not have, or
 /// name none and do not begin with `n/a:` and a reason.
 pub fn untested_faults(

@@ -16,6 +16,22 @@ fn only_allowed_hosts_connect() {
     served.connect(&format!("hostnqn={HOST}")).expect("allowed");
 }
 
+/// docs/security.md has these numbers.
+#[test]
+fn limits_are_those_of_the_documents() {
+    let config = ServerConfig::default();
+    assert_eq!((config.max_connections, config.max_host_connections), (256, 128));
+    assert_eq!((config.max_pending, config.max_unauthenticated, config.io_queues), (64, 32, 32));
+    let seconds = [
+        config.init_timeout,
+        config.handshake_timeout,
+        config.peer_timeout,
+        config.auth_timeout,
+        config.discovery_timeout,
+    ];
+    assert_eq!(seconds.map(|time| time.as_secs()), [5, 10, 10, 30, 30]);
+}
+
 #[test]
 fn connections_are_limited_in_total_and_per_host() {
     // Admin, two queues and one for reports.
