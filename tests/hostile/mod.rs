@@ -32,7 +32,7 @@ use zonal_nvme::wire::queue::PSDT_SGL;
 use zonal_nvme::wire::{Cqe, Sgl, Sqe, terminated};
 
 /// How long an answer may take before it counts as none.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A server.
 #[derive(Clone, Debug)]
@@ -217,9 +217,12 @@ impl Client {
                 return Ok(pdu);
             }
             let mut buffer = [0; 4096];
-            match self.stream.read(&mut buffer)? {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                len => self.received.extend_from_slice(&buffer[..len]),
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(len) => self.received.extend_from_slice(&buffer[..len]),
+                // With a timeout it ends when the process was stopped and goes on.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }

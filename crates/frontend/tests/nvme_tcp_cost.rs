@@ -13,11 +13,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use support::{HOST, NQN, Served};
+use support::{HOST, NQN, Served, patient};
 use zonal_backend::nvme_tcp::load_secrets;
 use zonal_blk::{Bio, Buf, Completion, Nanos, Op, Queue, QueueOptions, Sector, Status};
 use zonal_device::device_spec;
-use zonal_frontend::nvme_tcp::ServerConfig;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::tcp::{Format, Initialize, Payload, Pdu, encode};
 use zonal_nvme::wire::auth::AuthCommand;
@@ -110,7 +109,7 @@ fn connections_cost_little_before_authentication() {
     let secret = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
     std::fs::write(&secrets, format!("{HOST} {secret}\n")).expect("a file");
     let auth = load_secrets(&secrets).expect("secrets");
-    let served = Served::authenticated(support::ZONED, ServerConfig::default(), auth);
+    let served = Served::authenticated(support::ZONED, patient(), auth);
     let initialize = Pdu::IcReq(Initialize::default());
     let connect = connect_pdu(NQN, &Connect { hostnqn: HOST, ..Connect::default() });
     // For what is allocated once.

@@ -9,7 +9,7 @@ mod support;
 use std::fs;
 use std::thread;
 use std::time::Duration;
-use support::{Served, ZONED};
+use support::{Served, ZONED, patient};
 use zonal_blk::Status;
 use zonal_frontend::nvme_tcp::ServerConfig;
 use zonal_os::poll::WaitPolicy;
@@ -28,7 +28,7 @@ fn states() -> Vec<char> {
 #[test]
 fn queues_that_nobody_uses_sleep_although_the_target_polls() {
     let waiting = WaitPolicy::Spin;
-    let served = Served::with(ZONED, ServerConfig { waiting, ..ServerConfig::default() });
+    let served = Served::with(ZONED, ServerConfig { waiting, ..patient() });
     let mut host = served.host("");
     assert_eq!(host.read(0, 8).status, Status::Ok);
     // The listener, the admin queue, the host's queues and the one for its zone reports.

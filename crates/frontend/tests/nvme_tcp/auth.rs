@@ -1,5 +1,5 @@
 //! Hosts and controllers that authenticate.
-use crate::support::{HOST, Host, Served, ZONED, pattern};
+use crate::support::{HOST, Host, Served, ZONED, patient, pattern, until};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn served(secrets: &Path, config: ServerConfig) -> Served {
 #[test]
 fn io_goes_through_queues_that_have_authenticated() {
     let files = Files::new();
-    let served = served(&files.path("both-ways"), ServerConfig::default());
+    let served = served(&files.path("both-ways"), patient());
     for name in ["one-way", "both-ways"] {
         let device = served.connect(&files.options(name)).expect("a connection");
         let mut host = Host::new(Arc::new(device), QueueOptions::default());
@@ -70,7 +70,7 @@ fn every_hash_and_the_usual_groups_work_over_a_socket() {
     ] {
         let mut auth = load_secrets(&files.path("both-ways")).expect("secrets");
         (auth.hashes, auth.groups) = (vec![hash], vec![group]);
-        let served = Served::authenticated(ZONED, ServerConfig::default(), auth);
+        let served = Served::authenticated(ZONED, patient(), auth);
         served.connect(&files.options("both-ways")).expect("a connection");
     }
 }
@@ -78,7 +78,7 @@ fn every_hash_and_the_usual_groups_work_over_a_socket() {
 #[test]
 fn failed_authentication_reports_the_reason() {
     let files = Files::new();
-    let served = served(&files.path("both-ways"), ServerConfig::default());
+    let served = served(&files.path("both-ways"), patient());
     let failed = |options: &str| -> ConnectError {
         served.connect(options).map(|_: NvmeTcpDevice| ()).expect_err("refused")
     };
@@ -119,10 +119,13 @@ fn host_that_requires_proof_refuses_an_open_controller() {
 #[test]
 fn host_that_does_not_authenticate_in_time_is_disconnected() {
     let files = Files::new();
-    let auth_timeout = Duration::from_millis(50);
-    let config = ServerConfig { auth_timeout, ..ServerConfig::default() };
-    let served = served(&files.path("one-way"), config);
-    let mut fake = served.admin(Digests::default(), 0);
+    let mut auth_timeout = Duration::from_millis(50);
+    let (served, mut fake) = until(|| {
+        let served = served(&files.path("one-way"), ServerConfig { auth_timeout, ..patient() });
+        auth_timeout *= 2;
+        let fake = served.try_admin(Digests::default(), 0).ok()?;
+        Some((served, fake))
+    });
     let before = fake.answers.clone();
     assert!(fake.is_closed());
     assert_eq!(fake.answers, before, "nothing but the end");

@@ -1,5 +1,5 @@
 //! Limits on connections.
-use crate::support::{HOST, Served, ZONED};
+use crate::support::{HOST, Served, ZONED, patient};
 use zonal_backend::nvme_tcp::ConnectError;
 use zonal_blk::Device;
 use zonal_frontend::nvme_tcp::ServerConfig;
@@ -7,7 +7,7 @@ use zonal_frontend::nvme_tcp::ServerConfig;
 #[test]
 fn only_allowed_hosts_connect() {
     let allowed_hosts = vec![HOST.to_owned()];
-    let served = Served::with(ZONED, ServerConfig { allowed_hosts, ..ServerConfig::default() });
+    let served = Served::with(ZONED, ServerConfig { allowed_hosts, ..patient() });
     let error = served.connect("").err().expect("refused");
     assert!(matches!(error, ConnectError::Refused { doing: "Connect", .. }), "{error}");
     assert!(error.to_string().contains("CONNECT_HOST") || error.to_string().contains("4184"));
@@ -35,7 +35,7 @@ fn limits_are_those_of_the_documents() {
 #[test]
 fn connections_are_limited_in_total_and_per_host() {
     // Admin, two queues and one for reports.
-    let config = ServerConfig { max_connections: 5, ..ServerConfig::default() };
+    let config = ServerConfig { max_connections: 5, ..patient() };
     let served = Served::with(ZONED, config);
     let first = served.connect("").expect("four of five");
     assert!(served.connect("hostnqn=nqn.other").is_err(), "one is left");
@@ -43,7 +43,7 @@ fn connections_are_limited_in_total_and_per_host() {
     served.wait_for_connections(0);
     served.connect("").expect("they are free again");
 
-    let config = ServerConfig { max_host_connections: 5, ..ServerConfig::default() };
+    let config = ServerConfig { max_host_connections: 5, ..patient() };
     let served = Served::with(ZONED, config);
     let first = served.connect("").expect("four of five");
     let error = served.connect("").err().expect("one is left to this host");
@@ -54,10 +54,10 @@ fn connections_are_limited_in_total_and_per_host() {
 
 #[test]
 fn queues_of_a_controller_are_limited() {
-    let config = ServerConfig { io_queues: 2, ..ServerConfig::default() };
+    let config = ServerConfig { io_queues: 2, ..patient() };
     let served = Served::with(ZONED, config);
     assert_eq!(served.connect("").unwrap().limits().nr_queues, 1, "and one for reports");
-    let served = Served::with(ZONED, ServerConfig { io_queues: 1, ..ServerConfig::default() });
+    let served = Served::with(ZONED, ServerConfig { io_queues: 1, ..patient() });
     let error = served.connect("").err().expect("none is left for reports");
     assert!(matches!(error, ConnectError::Queues(1)), "{error}");
 }

@@ -1,5 +1,5 @@
 //! Data, zones and errors of a device over the loopback.
-use crate::support::{Host, Served, ZONE, ZONED, pattern, report};
+use crate::support::{Host, Served, ZONE, ZONED, patient, pattern, report};
 use std::sync::Arc;
 use std::thread;
 use zonal_blk::{
@@ -40,7 +40,7 @@ fn data_are_read_as_written() {
     // A device of its own for each: the zone is full.
     round_trip(&Served::new(ZONED), "hdgst&ddgst");
     let waiting = WaitPolicy::Yield;
-    round_trip(&Served::with(ZONED, ServerConfig { waiting, ..ServerConfig::default() }), "ddgst");
+    round_trip(&Served::with(ZONED, ServerConfig { waiting, ..patient() }), "ddgst");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn io_fails_when_the_server_stops_and_a_new_server_is_another_device() {
     assert_ne!(host.read(0, 8).status, Status::Ok);
     assert_eq!(host.read(0, 8).status, Status::Offline);
     assert!(host.device.report_zones(zonal_blk::ZoneNo(0), 1, &mut Vec::new()).is_err());
-    let served = Served::on(port, ZONED, ServerConfig::default());
+    let served = Served::on(port, ZONED, patient());
     assert_eq!(host.read(0, 8).status, Status::Offline, "nobody reconnects behind one's back");
     drop(host);
     assert_eq!(served.host("").read(0, 8).status, Status::Ok);

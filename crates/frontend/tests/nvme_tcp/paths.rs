@@ -1,5 +1,5 @@
 //! A namespace over several paths: servers that stop and return, and timeouts.
-use crate::support::{Host, NQN, Served, ZONE, ZONED, pattern, report, wait_until};
+use crate::support::{Host, NQN, Served, ZONE, ZONED, patient, pattern, report, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,11 @@ use zonal_blk::{
 };
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec;
-use zonal_frontend::nvme_tcp::{Server, ServerConfig};
+use zonal_frontend::nvme_tcp::Server;
 use zonal_os::{Notify, RealClock};
 
 /// Short, so that tests need not wait.
-const QUICK: &str = "reconnect_delay=1&ctrl_loss_tmo=20&quiesce=0";
+const QUICK: &str = "reconnect_delay=1&ctrl_loss_tmo=600&quiesce=0";
 
 /// The messages of paths.
 #[derive(Clone, Default)]
@@ -102,7 +102,7 @@ fn failed_write_is_reported_while_the_queue_is_frozen_with_all_tags_taken() {
     for gone in [None, Some(0), Some(1)] {
         let drive = device_spec::build(&device_spec::parse(ZONED).expect("a spec"));
         let drive = drive.expect("a device");
-        let served = Served::over(Arc::clone(&drive) as _, ServerConfig::default());
+        let served = Served::over(Arc::clone(&drive) as _, patient());
         let mut servers = [Some(served.another()), Some(served.another())];
         let both = servers.each_ref().map(|server| server.as_ref().expect("it serves"));
         let options = format!("{QUICK}&iopolicy=round-robin");
@@ -225,7 +225,7 @@ fn path_that_comes_back_with_other_zones_is_refused() {
         host.channel.poll(Nanos(0), &mut host.done);
         heard.has("lost: ")
     });
-    let _impostor = Served::on(port, ZONED, ServerConfig::default());
+    let _impostor = Served::on(port, ZONED, patient());
     wait_until(|| heard.has("cannot connect again: path") && heard.has("zone 0: found Empty"));
     assert_eq!(host.write(8, &pattern(4096, 0)).status, Status::Ok, "over the first path");
 }
@@ -354,7 +354,7 @@ fn command_that_times_out_without_another_path_fails() {
 
 #[test]
 fn servers_of_one_subsystem_share_its_zones() {
-    let served = Served::with(ZONED, ServerConfig::default());
+    let served = Served::with(ZONED, patient());
     let other = served.another();
     let one = open(&address(&[&served.server], ""), 1, &Heard::default().notify()).unwrap().0;
     let two = open(&address(&[&other], ""), 1, &Heard::default().notify()).unwrap().0;

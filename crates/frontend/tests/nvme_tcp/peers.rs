@@ -1,6 +1,6 @@
 //! Misbehaving peers lose their own connection and no other.
 use crate::hostile::{Client, Connect, Target, connect_pdu};
-use crate::support::{HOST, NQN, Served, ZONED, pattern, read, report, wait_until};
+use crate::support::{HOST, NQN, Served, ZONED, patient, pattern, read, report, until, wait_until};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -101,13 +101,13 @@ fn silent_host_is_disconnected_after_its_keep_alive_timeout() {
 #[test]
 fn connection_without_connect_is_closed() {
     let peer_timeout = Duration::from_secs(1);
-    let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
+    let served = Served::with(ZONED, ServerConfig { peer_timeout, ..patient() });
     let mut silent = served.stream();
     let mut half = served.stream();
     half.write_all(&[0, 0, 128]).unwrap();
-    let mut initialized = served.target().initialized().unwrap();
-    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
-    assert_eq!(half.read(&mut [0]).unwrap(), 0);
+    let mut initialized = until(|| served.target().initialized().ok());
+    assert_eq!(silent.read_to_end(&mut Vec::new()).unwrap(), 0);
+    assert_eq!(half.read_to_end(&mut Vec::new()).unwrap(), 0);
     assert_ends_silently(&mut initialized);
     served.wait_for_connections(0);
 }
@@ -115,10 +115,10 @@ fn connection_without_connect_is_closed() {
 #[test]
 fn host_that_takes_no_data_is_disconnected_and_costs_little() {
     let peer_timeout = Duration::from_secs(1);
-    let served = Served::with(ZONED, ServerConfig { peer_timeout, ..ServerConfig::default() });
-    let host = served.host("");
+    let served = Served::with(ZONED, ServerConfig { peer_timeout, ..patient() });
+    let host = until(|| served.connect("").ok());
     let before = served.server.connections();
-    let (admin, mut slow) = served.target().queues(HOST).unwrap();
+    let (admin, mut slow) = until(|| served.target().queues(HOST).ok());
     // 32 reads of 1 MiB, of which the socket's buffers take some.
     let reads: Vec<u8> = (0..32).flat_map(|cid| slow.bytes(&read(cid, 256))).collect();
     slow.send_bytes(&reads).unwrap();
@@ -171,8 +171,12 @@ fn host_that_disconnects_with_io_in_flight_blocks_no_zone() {
 
 /// The only entry of the discovery log at an address.
 pub fn discovered(address: SocketAddr) -> DiscoveryEntry {
+    discovered_by(&Connect::default(), address)
+}
+
+fn discovered_by(host: &Connect, address: SocketAddr) -> DiscoveryEntry {
     let target = Target { address, nqn: DISCOVERY_NQN.to_owned() };
-    let (mut raw, cqe) = target.connected(&Connect::default()).unwrap();
+    let (mut raw, cqe) = target.connected(host).unwrap();
     assert!(cqe.status().is_success(), "{:?}", cqe.status());
     raw.enable().unwrap();
     let mut log = LogCommand::zeroed();
@@ -204,10 +208,27 @@ fn discovery_log_has_the_address_of_the_subsystem() {
 #[test]
 fn anybody_reads_the_discovery_log_also_a_host_that_is_not_allowed() {
     let allowed_hosts = vec![HOST.to_owned()];
-    let served = Served::with(ZONED, ServerConfig { allowed_hosts, ..ServerConfig::default() });
+    let served = Served::with(ZONED, ServerConfig { allowed_hosts, ..patient() });
     let (_, cqe) = served.target().connected(&Connect::default()).unwrap();
     assert_eq!(cqe.status().code(), NvmeStatus::CONNECT_HOST);
     assert_eq!(text(&discovered(served.server.address()).subnqn), Some(NQN));
+}
+
+/// SPDK's tools have no name unless they are told one.
+#[test]
+fn host_without_a_name_reads_the_discovery_log() {
+    let allowed_hosts = vec![HOST.to_owned()];
+    let listed = ServerConfig { allowed_hosts, ..patient() };
+    for config in [patient(), listed] {
+        let served = Served::with(ZONED, config);
+        let nameless = Connect { hostnqn: "", host_id: [0; 16], ..Connect::default() };
+        let entry = discovered_by(&nameless, served.server.address());
+        assert_eq!(text(&entry.subnqn), Some(NQN));
+        let target = Target { nqn: DISCOVERY_NQN.to_owned(), ..served.target() };
+        let malformed = Connect { hostnqn: "host", ..Connect::default() };
+        let (_, cqe) = target.connected(&malformed).unwrap();
+        assert_eq!(cqe.status().code(), NvmeStatus::CONNECT_PARAMETERS);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! TLS with pre-shared keys, at both ends, and peers that get no further than the handshake.
 use crate::hostile::Connect;
 use crate::peers::discovered;
-use crate::support::{HOST, Host, NQN, Served, ZONED, pattern, report, wait_until};
+use crate::support::{HOST, Host, NQN, Served, ZONED, patient, pattern, report, wait_until};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -57,7 +57,7 @@ impl Keys {
     fn config(&self, name: &str, required: bool) -> ServerConfig {
         let psks = load_psks(&self.path(name)).expect("keys");
         let tls = TargetTls::new(psks, NQN, required).expect("TLS");
-        ServerConfig { tls: Some(Arc::new(tls)), ..ServerConfig::default() }
+        ServerConfig { tls: Some(Arc::new(tls)), ..patient() }
     }
 
     fn served(&self, name: &str, required: bool) -> Served {
@@ -317,7 +317,7 @@ fn path_with_tls_is_connected_again() {
     let first = served.another();
     let port = first.address().port();
     let options =
-        format!("{}&reconnect_delay=1&ctrl_loss_tmo=20&quiesce=0", keys.options("sha384"));
+        format!("{}&reconnect_delay=1&ctrl_loss_tmo=600&quiesce=0", keys.options("sha384"));
     let address: Address =
         format!("nvme-tcp://{}/{NQN}?{options}", first.address()).parse().expect("an address");
     let heard = Arc::new(Mutex::new(Vec::<String>::new()));

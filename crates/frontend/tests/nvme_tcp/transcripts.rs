@@ -1,6 +1,6 @@
-//! What hosts of others have sent, to the byte, as they attached: captured on the wire, the first
-//! commands of the admin queue. Those of `hosts_of_the_field_connect` in zonal-nvme are built.
-use crate::hostile::{Client, Connect, connect_pdu};
+//! What hosts of others have sent, to the byte, as they discovered and attached. `tests/guest/run
+//! transcripts` captures it. Those of `hosts_of_the_field_connect` in zonal-nvme are built.
+use crate::hostile::{Client, Connect, Target, connect_pdu};
 use crate::support::{NQN, Served, ZONED};
 use std::collections::BTreeMap;
 use zonal_nvme::tcp::Pdu;
@@ -10,6 +10,10 @@ use zonal_nvme::wire::opcode::AdminOpcode;
 const IC_REQ: usize = 128;
 const SUBNQN: std::ops::Range<usize> = IC_REQ + 72 + 256..IC_REQ + 72 + 512;
 
+/// Attaching: the commands of the admin queue. The first was captured up to a Set Features, the others
+/// until the host had its disk.
+const ATTACHED: [(&str, &str); 1] = [("Linux 6.12", include_str!("transcripts/linux-6.12.txt"))];
+
 /// The bytes of lines of hexadecimal digits; those that begin with # say where they are from.
 fn bytes_of(transcript: &str) -> Vec<u8> {
     let lines = transcript.lines().filter(|line| !line.starts_with('#'));
@@ -18,19 +22,39 @@ fn bytes_of(transcript: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// The opcodes of the commands after ICReq.
-fn opcodes(bytes: &[u8]) -> Vec<u8> {
-    let (mut at, mut opcodes) = (IC_REQ, Vec::new());
-    while at < bytes.len() {
-        opcodes.push(bytes[at + 8]);
-        at += u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+/// The PDUs of a host.
+fn pdus(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut pdus = Vec::new();
+    while !bytes.is_empty() {
+        let len = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
+        let (pdu, rest) = bytes.split_at(len);
+        pdus.push(pdu);
+        bytes = rest;
     }
-    opcodes
+    pdus
+}
+
+/// Sends what a host has sent, each command when the one before is answered. Returns the number of
+/// responses of each status.
+fn replay(target: &Target, bytes: &[u8]) -> BTreeMap<u16, u64> {
+    let mut client = target.open().unwrap();
+    for pdu in pdus(bytes) {
+        client.send_bytes(pdu).unwrap();
+        let opcode = pdu[8];
+        let is_command = pdu[0] == 4;
+        // Asynchronous events are for later.
+        if is_command && opcode != AdminOpcode::ASYNC_EVENT_REQUEST.0 {
+            client.response().unwrap();
+        } else if !is_command {
+            assert!(matches!(client.receive().unwrap(), Pdu::IcResp(_)));
+        }
+    }
+    client.answers.responses
 }
 
 #[test]
 fn captured_hosts_attach() {
-    for (host, transcript) in [("Linux 6.12", include_str!("transcripts/linux-6.12.txt"))] {
+    for (host, transcript) in ATTACHED {
         let served = Served::new(ZONED);
         let mut bytes = bytes_of(transcript);
         let ours = {
@@ -38,17 +62,7 @@ fn captured_hosts_attach() {
             client.bytes(&connect_pdu(NQN, &Connect::default()))
         };
         bytes[SUBNQN].copy_from_slice(&ours[72 + 256..72 + 512]);
-        let commands = opcodes(&bytes);
-        // Asynchronous events are for later.
-        let answered =
-            commands.iter().filter(|opcode| **opcode != AdminOpcode::ASYNC_EVENT_REQUEST.0).count();
-        let mut client = served.target().open().unwrap();
-        client.send_bytes(&bytes).unwrap();
-        let mut left = answered;
-        while left > 0 {
-            left -= usize::from(matches!(client.receive().unwrap(), Pdu::Response(_)));
-        }
-        let expected = BTreeMap::from([(0, answered as u64)]);
-        assert_eq!(client.answers.responses, expected, "{host}: {commands:x?}");
+        let responses = replay(&served.target(), &bytes);
+        assert_eq!(responses.keys().collect::<Vec<_>>(), [&0], "{host}: {responses:x?}");
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Op, QueueOptions, Sector, Status};
 use zonal_device::device_spec;
 use zonal_device::inject::InjectDevice;
-use zonal_frontend::nvme_tcp::ServerConfig;
 
 /// Expected: the append of one connection completes when the write of the other one, which it was
 /// parked behind, has completed and the other connection has finished both. Buggy: the completion
@@ -16,7 +15,7 @@ fn append_that_another_connection_finishes_does_not_wait_for_a_slow_read() {
     let device = Arc::new(InjectDevice::new(device_spec::build(&spec).expect("a device"), 0));
     device.add("delay=write,time=50ms".parse().expect("a rule"));
     let reads = HeldReads::new(device.clone());
-    let served = Served::over(reads.clone(), ServerConfig::default());
+    let served = Served::over(reads.clone(), patient());
     let connected = Arc::new(served.connect("").expect("a connection"));
     let queue = zonal_blk::Queue::attach(connected, QueueOptions::default()).expect("a queue");
     let (mut a, mut b) = (queue.channel().expect("one"), queue.channel().expect("another"));
