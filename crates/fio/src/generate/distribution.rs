@@ -110,15 +110,29 @@ fn normal_rank(ranks: f64, width: f64, unit_drawn: f64, rng: &mut Rng) -> f64 {
     rank % ranks
 }
 
+/// 2^64 divided by the square of the golden ratio, to the nearest odd number: its multiples are as far apart
+/// as those of any number can be (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
+
 /// Scatters ranks over the blocks, so that likely blocks are not neighbours.
 pub(super) struct Spread {
     blocks: u64,
-    /// Has no divisor in common with `blocks`.
-    step: u64,
     /// The block of rank 0.
     center: u64,
-    /// Ranks alternate between both sides of the block of rank 0.
-    alternates: bool,
+    order: ScatterOrder,
+}
+
+/// Where ranks after the first are.
+enum ScatterOrder {
+    /// At the remainders of multiples of [`GOLDEN`], as in fio: several ranks may have the same block, more
+    /// or fewer depending on the number of blocks.
+    Hashed,
+    /// This many blocks apart, which has no divisor in common with the number of blocks.
+    Apart(u64),
+    /// Next to each other.
+    Ascending,
+    /// Next to each other, alternately on both sides of the block of rank 0.
+    Alternating,
 }
 
 impl Spread {
@@ -127,18 +141,27 @@ impl Spread {
             Some(center) => (center * blocks as f64) as u64 % blocks,
             None => rng.below(blocks),
         };
-        let golden = (blocks as f64 * 0.618_033_988_749_895) as u64;
-        let step = (golden.max(1)..).find(|&step| gcd(step, blocks) == 1).expect("1 + a multiple");
-        Spread { blocks, step, center, alternates: false }
+        Spread { blocks, center, order: ScatterOrder::Hashed }
+    }
+
+    /// Ranks have blocks of their own.
+    fn apart(self) -> Self {
+        let golden = (self.blocks as f64 * 0.618_033_988_749_895) as u64;
+        let is_prime_to = |step: &u64| gcd(*step, self.blocks) == 1;
+        let step = (golden.max(1)..).find(is_prime_to).expect("1 + a multiple");
+        Spread { order: ScatterOrder::Apart(step), ..self }
     }
 
     fn block(&self, rank: u64) -> u64 {
-        let rank = match self.alternates {
-            true if rank.is_multiple_of(2) => rank / 2,
-            true => self.blocks - 1 - rank / 2,
-            false => rank,
-        };
-        let place = u128::from(rank) * u128::from(self.step) + u128::from(self.center);
+        let place = match self.order {
+            ScatterOrder::Hashed => u128::from(rank.wrapping_mul(GOLDEN)),
+            ScatterOrder::Apart(step) => u128::from(rank) * u128::from(step),
+            ScatterOrder::Alternating if !rank.is_multiple_of(2) => {
+                u128::from(self.blocks - 1 - rank / 2)
+            }
+            ScatterOrder::Alternating => u128::from(rank / 2),
+            ScatterOrder::Ascending => u128::from(rank),
+        } + u128::from(self.center);
         match u64::try_from(place) {
             Ok(place) => place % self.blocks,
             Err(_) => (place % u128::from(self.blocks)) as u64,
@@ -156,6 +179,8 @@ impl BlockPicker {
         let ranks = blocks as f64;
         let mut ranked = |shape, center| {
             let spread = Spread::new(blocks, center, rng);
+            let is_bell = matches!(shape, Shape::Normal { .. });
+            let spread = if is_bell { spread.apart() } else { spread };
             BlockPicker::Ranked { shape, spread }
         };
         match *distribution {
@@ -203,9 +228,11 @@ impl BlockPicker {
     pub(super) fn not_scattered(distribution: &Distribution, blocks: u64, rng: &mut Rng) -> Self {
         match Self::new(distribution, blocks, 1, rng) {
             BlockPicker::Ranked { shape, .. } => {
-                let alternates = matches!(shape, Shape::Normal { .. });
-                let center = if alternates { blocks / 2 } else { rng.below(blocks) };
-                let spread = Spread { blocks, step: 1, center, alternates };
+                let (center, order) = match shape {
+                    Shape::Normal { .. } => (blocks / 2, ScatterOrder::Alternating),
+                    _ => (rng.below(blocks), ScatterOrder::Ascending),
+                };
+                let spread = Spread { blocks, center, order };
                 BlockPicker::Ranked { shape, spread }
             }
             other => other,
@@ -282,7 +309,7 @@ mod tests {
         sum / f64::from(cells - 1)
     }
 
-    /// By rank, from rank 0 at `center`.
+    /// By rank, from rank 0 at `center`, where each rank has a block of its own: a power of two of them.
     fn by_rank(distribution: &Distribution, blocks: u64) -> Vec<usize> {
         let counts = counts(distribution, blocks);
         let spread = Spread::new(blocks, Some(0.0), &mut Rng::new(1, [0; 4]));
@@ -290,9 +317,27 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_has_a_block_of_its_own() {
+    fn ranks_have_the_blocks_that_they_have_in_fio() {
+        // fio 3.41: `--rw=randread --bs=4k --size=4036k --norandommap --random_distribution=zipf:1.2:0`,
+        // and with `--size=4000k`: the most frequent blocks, and how many there are.
+        let of_ranks = |blocks, count| {
+            let spread = Spread::new(blocks, Some(0.0), &mut Rng::new(1, [0; 4]));
+            (0..count).map(|rank| spread.block(rank)).collect::<Vec<_>>()
+        };
+        assert_eq!(of_ranks(1009, 10), [0, 913, 817, 337, 241, 145, 674, 578, 98, 2]);
+        let distinct = |blocks| {
+            let mut seen = of_ranks(blocks, blocks);
+            seen.sort_unstable();
+            seen.dedup();
+            seen.len()
+        };
+        assert_eq!([1009, 1000, 1024].map(distinct), [839, 308, 1024]);
+    }
+
+    #[test]
+    fn every_rank_of_a_bell_curve_has_a_block_of_its_own() {
         for blocks in [3, 10, 1000, 4096, 30_030] {
-            let spread = Spread::new(blocks, None, &mut Rng::new(1, [0; 4]));
+            let spread = Spread::new(blocks, None, &mut Rng::new(1, [0; 4])).apart();
             let mut seen: Vec<u64> = (0..blocks).map(|rank| spread.block(rank)).collect();
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..blocks));
@@ -316,7 +361,7 @@ mod tests {
     #[test]
     fn zipf_follows_the_published_formula() {
         for theta in [0.5, 0.9, 1.2] {
-            let blocks = 1000;
+            let blocks = 1024;
             let ranks = by_rank(&Distribution::Zipf { theta, center: Some(0.0) }, blocks);
             let zipf = Zipf::new(blocks, theta);
             // The probability of a rank is the length of the units that give it.
@@ -339,12 +384,12 @@ mod tests {
 
     #[test]
     fn pareto_gives_a_fraction_of_the_blocks_the_rest_of_the_io() {
-        let (blocks, skew) = (1000, 0.2);
+        let (blocks, skew) = (1024, 0.2);
         let ranks = by_rank(&Distribution::Pareto { skew, center: Some(0.0) }, blocks);
-        let part = |rank: usize| libm::pow(rank as f64 / 1000.0, libm::log(0.8) / libm::log(0.2));
+        let part = |rank: usize| libm::pow(rank as f64 / 1024.0, libm::log(0.8) / libm::log(0.2));
         let statistic = chi_squared(&ranks, |rank| part(rank + 1) - part(rank));
         assert!((0.8..1.2).contains(&statistic), "{statistic}");
-        let top: usize = ranks[..200].iter().sum();
+        let top: usize = ranks[..205].iter().sum();
         let share = top as f64 / DRAWS as f64;
         assert!((0.79..0.81).contains(&share), "{share}");
     }

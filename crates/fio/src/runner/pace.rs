@@ -158,7 +158,7 @@ impl Pace {
             smallest: DataDir::ALL.map(|dir| job.min_bs(dir)),
             poisson: is_poisson.then(|| Box::new(rng)),
             rate_next: [Nanos(0); 3],
-            think: Think::new(job.think),
+            think: Think::new(job),
             ramp_size: (job.limits.ramp_size > 0).then(|| {
                 Box::new(RampSize { bytes: job.limits.ramp_size, own: 0, all: Arc::default() })
             }),

@@ -1,7 +1,10 @@
 //! The pauses of a job between its I/Os (`thinktime`, `thinkcycles`, ...).
 //!
-//! As in fio, nothing is submitted once a pause is due, and it begins when nothing is in flight.
-use crate::job::ThinkOptions;
+//! As in fio, nothing is submitted once a pause is due, and it begins when nothing is in flight. fio looks for
+//! completions only when its queue is full, for as many as it has to wait for, and when it pauses; it decides on
+//! a pause after each I/O. What completes while it waits to pause counts after the pause: with a queue, a pause
+//! may follow a single I/O.
+use crate::job::{Job, ThinkOptions};
 use zonal_blk::Nanos;
 
 #[derive(Debug)]
@@ -11,8 +14,9 @@ pub(super) struct Think {
     every: Option<u32>,
     /// The time of `thinkcycles`.
     spin: Nanos,
-    /// I/Os since a pause was last due.
+    /// I/Os since a pause was last due, of those that have been reaped.
     ios: u32,
+    queue: Queue,
     /// When the last pause ended.
     since: Nanos,
     /// A pause is to begin.
@@ -23,9 +27,45 @@ pub(super) struct Think {
     until: Nanos,
 }
 
+/// What fio has in its queue: I/Os that it has submitted, until it reaps them.
+#[derive(Debug)]
+struct Queue {
+    depth: u32,
+    /// I/Os that it waits for when the queue is full.
+    reaps: u32,
+    submitted: u32,
+    /// Those of them that have completed.
+    completed: u32,
+}
+
+impl Queue {
+    /// Reaps if the queue is full and enough have completed; returns how many I/Os.
+    fn reap(&mut self) -> u32 {
+        if !self.is_full() || self.completed < self.reaps {
+            return 0;
+        }
+        self.submitted -= self.reaps;
+        self.completed -= self.reaps;
+        self.reaps
+    }
+
+    fn is_full(&self) -> bool {
+        self.submitted >= self.depth
+    }
+
+    /// Reaps all; returns how many I/Os.
+    fn drain(&mut self) -> u32 {
+        self.completed = 0;
+        std::mem::take(&mut self.submitted)
+    }
+}
+
 impl Think {
     /// The pauses of a job; `None` if it has none.
-    pub fn new(options: ThinkOptions) -> Option<Box<Self>> {
+    pub fn new(job: &Job) -> Option<Box<Self>> {
+        let options = job.think;
+        let depth = job.iodepth.max(1);
+        let reaps = job.iodepth_batch_complete_min.clamp(1, depth);
         let spin = options.spin();
         let zero = Nanos(0);
         (options.time > zero || spin > zero).then(|| {
@@ -34,6 +74,7 @@ impl Think {
                 every: options.every().filter(|_| options.time > zero),
                 spin,
                 ios: 0,
+                queue: Queue { depth, reaps, submitted: 0, completed: 0 },
                 since: zero,
                 is_due: false,
                 spins_next: false,
@@ -50,9 +91,9 @@ impl Think {
     /// An I/O has been submitted; `is_full` says that the queue is full with it.
     #[cold]
     pub fn submitted(&mut self, now: Nanos, is_full: bool) {
-        if self.options.on_issue {
-            self.count();
-        }
+        self.queue.submitted += 1;
+        self.ios += u32::from(self.options.on_issue);
+        self.reap();
         if is_full {
             self.spins_next = true;
         } else {
@@ -63,8 +104,11 @@ impl Think {
     /// An I/O has completed.
     #[cold]
     pub fn completed(&mut self, now: Nanos) {
-        if !self.options.on_issue {
-            self.count();
+        let was_full = self.queue.is_full();
+        // Others, such as those that verify, are not in the queue.
+        self.queue.completed = self.queue.submitted.min(self.queue.completed + 1);
+        if was_full {
+            self.reap();
         }
         let ThinkOptions { time, io_time, .. } = self.options;
         self.is_due |= time > Nanos(0) && io_time > Nanos(0) && now >= self.since + io_time;
@@ -73,8 +117,13 @@ impl Think {
         }
     }
 
-    fn count(&mut self) {
-        self.ios += 1;
+    /// Reaps what fio would, and has a pause be due if that was the last I/O before it.
+    fn reap(&mut self) {
+        let reaped = self.queue.reap();
+        self.ios += if self.options.on_issue { 0 } else { reaped };
+        if self.queue.is_full() {
+            return;
+        }
         if self.every.is_some_and(|every| self.ios >= every) {
             self.ios = 0;
             self.is_due = true;
@@ -86,6 +135,8 @@ impl Think {
         if !std::mem::take(&mut self.is_due) {
             return None;
         }
+        let reaped = self.queue.drain();
+        self.ios += if self.options.on_issue { 0 } else { reaped };
         let time = self.options.time;
         self.until = self.until.max(now + time);
         self.since = self.until;
@@ -110,26 +161,65 @@ mod tests {
     const NEVER: Nanos = Nanos(u64::MAX);
 
     fn think(options: ThinkOptions) -> Think {
-        *Think::new(ThinkOptions { time: Nanos(100), ..options }).expect("it pauses")
+        at_depth(1, options)
+    }
+
+    fn at_depth(iodepth: u32, options: ThinkOptions) -> Think {
+        let think = ThinkOptions { time: Nanos(100), ..options };
+        let job = Job { think, iodepth, iodepth_batch_complete_min: 1, ..Job::default() };
+        *Think::new(&job).expect("it pauses")
+    }
+
+    /// An I/O that completes at once.
+    fn io(think: &mut Think, at: u64) {
+        think.submitted(Nanos(at), true);
+        think.completed(Nanos(at));
     }
 
     #[test]
     fn a_pause_begins_when_nothing_is_in_flight() {
         let mut think = think(ThinkOptions { blocks: Some(2), ..ThinkOptions::default() });
-        think.completed(Nanos(10));
-        assert_eq!((think.until(), think.drained(Nanos(10))), (Nanos(0), None));
-        think.completed(Nanos(20));
+        io(&mut think, 10);
+        assert_eq!((think.until(), think.drained(Nanos(10))), (Nanos(10), None));
+        io(&mut think, 20);
         assert_eq!(think.until(), NEVER, "two have completed");
         assert_eq!(think.drained(Nanos(30)), Some(Nanos(100)));
         assert_eq!(think.until(), Nanos(130));
     }
 
+    /// How many of 24 I/Os are done before each pause, if each completes immediately.
+    fn between_pauses(depth: u32, blocks: u32) -> Vec<u32> {
+        let mut think = at_depth(depth, ThinkOptions { blocks: Some(blocks), ..Default::default() });
+        let mut counts = vec![0];
+        for at in 0..24 {
+            *counts.last_mut().expect("a count") += 1;
+            io(&mut think, at);
+            if think.drained(Nanos(at)).is_some() {
+                counts.push(0);
+            }
+        }
+        counts.retain(|&count| count > 0);
+        counts
+    }
+
+    #[test]
+    fn what_completes_while_the_queue_drains_counts_after_the_pause() {
+        // fio 3.41: `--rw=write --bs=4k --ioengine=io_uring --iodepth=D --thinktime=100000
+        // --thinktime_blocks=N --number_ios=24 --write_bw_log=log`: I/Os with the same time.
+        assert_eq!(between_pauses(1, 3), [3; 8]);
+        assert_eq!(between_pauses(8, 1), [&[8][..], &[1; 16]].concat());
+        assert_eq!(between_pauses(4, 3), [6, 1, 5, 1, 5, 1, 5]);
+        assert_eq!(between_pauses(4, 4), [7, 4, 4, 4, 4, 1]);
+        assert_eq!(between_pauses(8, 3), [10, 1, 9, 1, 3]);
+        assert_eq!(between_pauses(8, 4), [11, 1, 10, 1, 1]);
+    }
+
     #[test]
     fn submitted_ios_count_instead_of_completed_ones() {
-        let mut think =
-            think(ThinkOptions { blocks: Some(2), on_issue: true, ..ThinkOptions::default() });
-        think.completed(Nanos(1));
+        let options = ThinkOptions { blocks: Some(2), on_issue: true, ..ThinkOptions::default() };
+        let mut think = at_depth(4, options);
         think.submitted(Nanos(2), false);
+        think.completed(Nanos(2));
         assert_ne!(think.until(), NEVER);
         think.submitted(Nanos(2), false);
         assert_eq!(think.until(), NEVER);
@@ -140,29 +230,30 @@ mod tests {
         let io_time = Nanos(50);
         let mut alone = think(ThinkOptions { io_time, ..ThinkOptions::default() });
         alone.start(Nanos(1000));
-        alone.completed(Nanos(1049));
+        io(&mut alone, 1049);
         assert_ne!(alone.until(), NEVER);
-        alone.completed(Nanos(1050));
+        io(&mut alone, 1050);
         assert_eq!(alone.drained(Nanos(1050)), Some(Nanos(100)));
-        alone.completed(Nanos(1199));
-        assert_eq!(alone.until(), Nanos(1150), "the time is that since the pause");
-        alone.completed(Nanos(1200));
+        io(&mut alone, 1199);
+        assert_eq!(alone.until(), Nanos(1199), "the time is that since the pause");
+        io(&mut alone, 1200);
         assert_eq!(alone.until(), NEVER);
         let mut both = think(ThinkOptions { io_time, blocks: Some(1), ..ThinkOptions::default() });
-        both.completed(Nanos(1));
+        io(&mut both, 1);
         assert_eq!(both.until(), NEVER);
     }
 
     #[test]
     fn cycles_pass_after_each_io() {
         let options = ThinkOptions { cycles: 300, cycles_per_usec: 3000, ..Default::default() };
-        let mut think = *Think::new(options).expect("it spins");
+        let job = |think| Job { think, ..Job::default() };
+        let mut think = *Think::new(&job(options)).expect("it spins");
         think.submitted(Nanos(1000), false);
         assert_eq!(think.until(), Nanos(1100), "the queue has room: the next one is 100 ns later");
         think.submitted(Nanos(1100), true);
         assert_eq!(think.until(), Nanos(1100));
         think.completed(Nanos(5000));
         assert_eq!((think.until(), think.drained(Nanos(5000))), (Nanos(5100), None));
-        assert!(Think::new(ThinkOptions::default()).is_none());
+        assert!(Think::new(&Job::default()).is_none());
     }
 }
