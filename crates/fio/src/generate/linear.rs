@@ -36,11 +36,12 @@ pub(super) enum Ends {
 
 impl Ends {
     pub(super) fn new(job: &Job, region: Region) -> Self {
-        let zbd = job.zonemode == ZoneMode::Zbd;
-        let repeats = job.rw == Rw::Mixed && region.io_size > region.len();
+        let mixed = job.rw == Rw::Mixed;
+        let repeats = mixed && region.io_size > region.len();
+        let in_time = job.time_based && (mixed || job.zonemode != ZoneMode::Zbd);
         match job.rw_modifier {
             ..0 => Ends::Everywhere,
-            _ if !zbd && !job.random && (job.time_based || repeats) => Ends::At(region.len()),
+            _ if !job.random && (in_time || repeats) => Ends::At(region.len()),
             0.. => Ends::Pass,
         }
     }

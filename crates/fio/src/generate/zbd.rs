@@ -74,6 +74,8 @@ struct Entry {
     resets: u32,
     /// Its data are in [`ZbdTable::data`].
     counted: bool,
+    /// Bytes that it held when a job finished it.
+    finished_at: Option<u64>,
 }
 
 /// A zone acquired by a job: no other job writes to it meanwhile.
@@ -351,12 +353,18 @@ impl ZbdTable {
         Ok(table)
     }
 
-    /// Counts a reset that is about to be issued, of a zone with this many bytes of data.
-    pub fn note_reset(&self, zone: u32, bytes: u64) {
+    /// A zone with this many bytes of data is about to be finished: what is left of it is no data.
+    pub fn note_finish(&self, zone: u32, bytes: u64) {
+        self.entry(zone).finished_at = Some(bytes);
+    }
+
+    /// Counts a reset that is about to be issued, of a zone with this write pointer in bytes from its start.
+    pub fn note_reset(&self, zone: u32, wp: u64) {
+        let mut entry = self.entry(zone);
+        let bytes = entry.finished_at.take().unwrap_or(wp);
         if let Some(data) = &self.data {
             data.fetch_sub(bytes, Ordering::Relaxed);
         }
-        let mut entry = self.entry(zone);
         entry.resets = entry.resets.wrapping_add(1);
     }
 
@@ -550,6 +558,7 @@ impl Entry {
             owner: None,
             resets: 0,
             counted: false,
+            finished_at: None,
         }
     }
 

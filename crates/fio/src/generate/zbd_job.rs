@@ -277,8 +277,10 @@ impl ZbdJob {
     #[inline(never)]
     fn manage(&mut self, op: Op, zone: u32) -> Io {
         self.end_stream();
-        if op == Op::ZoneReset {
-            self.table.note_reset(self.first + zone, self.owned.get(zone).owned.wp);
+        let wp = self.owned.get(zone).owned.wp;
+        match op {
+            Op::ZoneReset => self.table.note_reset(self.first + zone, wp),
+            _ => self.table.note_finish(self.first + zone, wp),
         }
         let slot = self.owned.get(zone);
         slot.managing = true;

@@ -17,6 +17,8 @@ pub struct Pace {
     ios: u64,
     /// Trims come besides the amount of I/O, which is that of the writes that follow them.
     trims_besides: bool,
+    /// Bytes of these trims.
+    trimmed: u64,
     /// How the job goes on at the end of its region.
     region: RegionEnd,
     /// With fewer bytes left the job is over. As in fio the last block may be more than what is left;
@@ -66,7 +68,8 @@ struct RegionEnd {
     bytes: u64,
     /// The bytes to have done before the job begins again no more.
     io_size: u64,
-    /// The largest block: with less of the amount left the job does not begin again.
+    /// The largest block, as in fio of all directions: with less of the amount left the job does not begin
+    /// again.
     largest: u64,
     /// I/Os that were done when it began.
     from: u64,
@@ -100,7 +103,7 @@ impl Pace {
     pub fn new(job: &Job, total: u64, rng: Rng) -> Self {
         let byte_cost = |dir: usize| {
             let iops = if mistake!(RateDoubled) { 2 } else { 1 } * job.rate_iops[dir];
-            let by_iops = iops.saturating_mul(job.bs[dir]);
+            let by_iops = iops.saturating_mul(job.min_bs(DataDir::ALL[dir]));
             let rate = match (job.rate[dir], by_iops) {
                 (0, iops) => iops,
                 (bytes, 0) => bytes,
@@ -121,7 +124,7 @@ impl Pace {
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let amount_dir = |dir: &DataDir| !trims_besides || *dir == DataDir::Write;
         let smallest = used().filter(amount_dir).map(|dir| job.min_bs(dir)).min();
-        let largest = used().map(|dir| job.bs[dir as usize]).max();
+        let largest = job.bs.into_iter().max();
         let is_poisson = job.rate_process == RateProcess::Poisson;
         let byte_cost: [u128; 3] = std::array::from_fn(byte_cost);
         Pace {
@@ -129,6 +132,7 @@ impl Pace {
             ios_left: if time_based { u64::MAX } else { ios },
             ios,
             trims_besides,
+            trimmed: 0,
             region: RegionEnd {
                 time_based,
                 has_amount: job.io_size.is_some() && job.verify.method.is_none(),
@@ -140,11 +144,7 @@ impl Pace {
             },
             min_block: if job.fs.kind.is_some() { smallest.expect("a direction") } else { 1 },
             is_mixed: job.rw == Rw::Mixed && (1..100).contains(&job.rwmixread),
-            rate_bytes: DataDir::ALL.map(|dir| match job.rate_iops[dir as usize] {
-                0 if is_poisson => job.min_bs(dir),
-                0 => 0,
-                _ => job.bs[dir as usize],
-            }),
+            rate_bytes: DataDir::ALL.map(|dir| if is_poisson { job.min_bs(dir) } else { 0 }),
             startdelay: job.startdelay,
             ramp_time: job.ramp_time,
             runtime: job.runtime,
@@ -281,8 +281,7 @@ impl Pace {
                 true
             } else {
                 // Trims have taken nothing off, but their pass counts them.
-                let per_byte = if self.trims_besides { 2 } else { 1 };
-                let done = region.bytes.saturating_sub(self.bytes_left).saturating_mul(per_byte);
+                let done = region.bytes.saturating_sub(self.bytes_left) + self.trimmed;
                 region.has_amount && region.io_size >= done.saturating_add(region.largest)
             };
         if !again {
@@ -362,7 +361,9 @@ impl Pace {
     /// Accounts for a submitted I/O.
     #[inline]
     pub fn submitted(&mut self, dir: DataDir, bytes: u64) {
-        if self.bytes_left != u64::MAX && !(self.trims_besides && dir == DataDir::Trim) {
+        if self.trims_besides && dir == DataDir::Trim {
+            self.trimmed += bytes;
+        } else if self.bytes_left != u64::MAX {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
         }
         self.ios_left = self.ios_left.saturating_sub(1);

@@ -11,8 +11,10 @@ pub(super) struct EarlyResets {
     /// Writes for each reset.
     every: u64,
     left: u64,
-    /// The next write is preceded by a reset of its zone.
-    pub(super) due: bool,
+    /// The next write is counted.
+    counted: bool,
+    /// The zone of the next write is reset before it.
+    due: bool,
 }
 
 impl EarlyResets {
@@ -23,19 +25,33 @@ impl EarlyResets {
         };
         let every = Fraction::ONE.checked_div(job.zbd.reset_frequency.millionths())?;
         let threshold = part_of(region.len(), job.zbd.reset_threshold);
-        Some(EarlyResets { threshold, every, left: every, due: false })
+        Some(EarlyResets { threshold, every, left: every, counted: false, due: false })
     }
 
-    /// A write is about to be issued while zones hold this much: whether its zone is to be reset.
-    pub(super) fn is_due(&mut self, data: u64) -> bool {
-        if !self.due && data >= self.threshold {
+    /// A write is next while zones hold this much. As in fio it counts once, wherever it goes in the end,
+    /// also if its zone is empty or full, or there is none left.
+    pub(super) fn count(&mut self, data: u64) {
+        if !std::mem::replace(&mut self.counted, true) && data >= self.threshold {
             self.left -= 1;
-            self.due = self.left == 0;
-            if self.due {
-                self.left = self.every;
+            if self.left == 0 {
+                (self.left, self.due) = (self.every, true);
             }
         }
+    }
+
+    /// Whether the zone of the next write is to be reset.
+    pub(super) fn is_due(&self) -> bool {
         self.due
+    }
+
+    /// The zone of the next write is being reset.
+    pub(super) fn resets(&mut self) {
+        self.due = false;
+    }
+
+    /// The write that was counted is issued, or there is no place for it.
+    pub(super) fn next(&mut self) {
+        (self.counted, self.due) = (false, false);
     }
 }
 

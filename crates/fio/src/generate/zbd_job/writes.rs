@@ -92,10 +92,23 @@ impl ZbdJob {
     /// The next write, where the source has it.
     #[inline(never)]
     pub(super) fn write_target(&mut self, len: u64) -> NextIo {
+        let next = self.write_drawn(len);
+        if let Some(resets) = &mut self.resets
+            && matches!(next, NextIo::Io(_) | NextIo::EndOfPass)
+        {
+            resets.next();
+        }
+        next
+    }
+
+    fn write_drawn(&mut self, len: u64) -> NextIo {
         let dir = DataDir::Write;
         self.wanted = None;
         self.end_stream();
         let Some(mut drawn) = self.write_place(len) else { return NextIo::EndOfPass };
+        if let Some(resets) = &mut self.resets {
+            resets.count(self.table.data());
+        }
         if self.finishing > 0 {
             return self.defer(dir, drawn, NextIo::Wait);
         }
@@ -229,14 +242,14 @@ impl ZbdJob {
         {
             return attempt;
         }
+        let slot = self.owned.get(zone);
+        if !slot.has_room(self.least_room) && slot.in_flight == 0 {
+            return Attempt::Finish(self.manage(Op::ZoneFinish, zone));
+        }
         if self.resets.is_some()
             && let Some(next) = self.reset_early(zone)
         {
             return Attempt::Next(next);
-        }
-        let slot = self.owned.get(zone);
-        if !slot.has_room(self.least_room) && slot.in_flight == 0 {
-            return Attempt::Finish(self.manage(Op::ZoneFinish, zone));
         }
         match self.write_to(zone, len) {
             Some(io) => Attempt::Next(NextIo::Io(io)),
@@ -289,14 +302,14 @@ impl ZbdJob {
             return Some(NextIo::Wait);
         }
         let resets = self.resets.as_mut()?;
-        if slot.owned.wp == 0 || !resets.is_due(self.table.data()) {
+        if slot.owned.wp == 0 || !resets.is_due() {
             return None;
         }
         if slot.in_flight > 0 {
             self.wanted = Some(zone);
             return Some(NextIo::Wait);
         }
-        resets.due = false;
+        resets.resets();
         Some(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
     }
 
