@@ -2,6 +2,7 @@
 //! file whose first line is a comment with the geometry.
 use anyhow::{Context, Result, bail};
 use std::fmt::{self, Display};
+use std::ops::Range;
 use std::str::FromStr;
 
 /// The zones of a device.
@@ -66,6 +67,41 @@ impl Section {
     /// Whether it discards.
     pub fn trims(&self) -> bool {
         self.get("rw").is_some_and(|rw| rw.contains("trim"))
+    }
+
+    /// The smallest block size of all directions.
+    pub fn smallest_block(&self) -> u64 {
+        let option = ["bssplit", "bsrange", "bs"].into_iter().find_map(|name| self.get(name));
+        let number = |text: &str| text.split(['/', '-']).next()?.parse::<u64>().ok();
+        option.and_then(|sizes| sizes.split([',', ':']).filter_map(number).min()).unwrap_or(4096)
+    }
+
+    /// The region of a clone in bytes, in whole zones if it has `zonemode=zbd`.
+    pub fn region(&self, geometry: &Geometry, clone: u64) -> Range<u64> {
+        let Geometry { size, zones } = *geometry;
+        let zone = zones.map_or(1, |zones| zones.size);
+        let bytes = |name: &str| {
+            let value = self.get(name)?;
+            match (value.strip_suffix('%'), value.strip_suffix('z')) {
+                (Some(percent), _) => Some(size * percent.parse::<u64>().ok()? / 100),
+                (_, Some(count)) => Some(count.parse::<u64>().ok()? * zone),
+                _ => value.parse().ok(),
+            }
+        };
+        let at = bytes("offset").unwrap_or(0) + bytes("offset_increment").unwrap_or(0) * clone;
+        let whole_blocks = |len: u64| match self.get("size") {
+            // As both do.
+            Some(size) if size.ends_with('%') && len < geometry.size => {
+                len - len % self.smallest_block()
+            }
+            _ => len,
+        };
+        let end = bytes("size").map_or(size, |len| (at + whole_blocks(len)).min(size));
+        match self.is_zbd() {
+            true if end < size => at.next_multiple_of(zone)..end / zone * zone,
+            true => at.next_multiple_of(zone)..end,
+            false => at..end,
+        }
     }
 
     /// Whether an option is given with a value other than 0.
@@ -185,6 +221,19 @@ mod tests {
         assert_eq!(case.to_string(), text);
         assert!(!case.is_concurrent());
         assert_eq!(case.geometry.zones.unwrap().capacity, 49152);
+    }
+
+    #[test]
+    fn regions_of_zones_are_whole_zones() {
+        let case: Case =
+            "; device size=1114112 zone_size=65536\n[a]\nzonemode=zbd\noffset=11%\nsize=196608\n\
+                          [b]\noffset=10%\n[c]\nzonemode=zbd\nsize=2z\noffset_increment=131072\n"
+                .parse()
+                .unwrap();
+        let region = |at: usize, clone| case.sections[at].region(&case.geometry, clone);
+        assert_eq!(region(0, 0), 131_072..262_144);
+        assert_eq!(region(1, 0), 111_411..1_114_112);
+        assert_eq!(region(2, 1), 131_072..262_144);
     }
 
     #[test]

@@ -67,6 +67,8 @@ struct Found {
     cases: u64,
     ios: usize,
     refused: u64,
+    /// Seeds of cases in which fio hangs or dies.
+    no_judge: Vec<u64>,
     failures: usize,
     /// Cases with a difference of each entry of the list.
     deliberate: Vec<u64>,
@@ -105,9 +107,17 @@ fn run(args: &Args) -> Result<bool> {
     }
     let found = all_cases(args, &programs)?;
     println!(
-        "{version}: {} cases, {} I/Os, {} refused by both, {} with an undeclared difference",
-        found.cases, found.ios, found.refused, found.failures
+        "{version}: {} cases, {} I/Os, {} refused by both, {} in which fio hangs or dies, \
+         {} with an undeclared difference",
+        found.cases,
+        found.ios,
+        found.refused,
+        found.no_judge.len(),
+        found.failures
     );
+    if !found.no_judge.is_empty() {
+        println!("fio hangs or dies with the seeds {:?}", found.no_judge);
+    }
     for (entry, count) in DELIBERATE.iter().zip(&found.deliberate) {
         println!("{count} cases: {}", entry.what);
     }
@@ -158,6 +168,9 @@ fn one_case(
         let mut found = found.lock().expect("found");
         found.cases += 1;
         found.ios += outcome.ios;
+        if outcome.no_judge {
+            found.no_judge.push(seed);
+        }
         found.refused += u64::from(outcome.refused && outcome.differences.is_empty());
         outcome.deliberate.iter().for_each(|&entry| found.deliberate[entry] += 1);
     }

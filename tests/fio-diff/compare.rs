@@ -19,8 +19,8 @@ use std::fmt::{self, Display};
 /// most about a hundred numbers that chance decides: of 10,000 cases 0.05 are expected to differ by chance.
 pub const FURTHER_SEEDS: u64 = 13;
 
-/// Runs of fio that may hang before a case is one in which it always does.
-const HANGS: u64 = 3;
+/// Runs of fio that may hang or die before a case is one in which it always does.
+const ATTEMPTS: u64 = 3;
 
 /// A difference between fio and Zonal.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub zonal_message: String,
     /// Both refuse the case.
     pub refused: bool,
+    /// fio hangs or dies, so that there is nothing to compare with.
+    pub no_judge: bool,
     /// I/Os that fio did.
     pub ios: usize,
 }
@@ -88,27 +90,33 @@ pub fn compare_with(
     further: u64,
     fio: Observation,
 ) -> Result<Outcome> {
-    let (mut seed, mut fio) = (seed, fio);
-    for again in 1..HANGS {
-        if fio.end != End::Hung || further == 0 {
-            break;
-        }
-        seed = seed.wrapping_add(again << 40);
-        fio = programs.run_fio(case, seed)?;
-    }
+    let (seed, fio) = judged(programs, case, seed, further, fio)?;
     let zonal = programs.run_zonal(case, seed)?;
     let (mut of_fio, mut of_zonal) = (vec![features(case, &fio)], vec![features(case, &zonal)]);
-    let mut suspects: Vec<String> = names(&of_fio, &of_zonal);
-    suspects.retain(|name| !is_close(of_fio[0].get(name), of_zonal[0].get(name)));
-    // Nothing else needs to be said of programs that end differently.
-    if suspects.iter().any(|name| name == "end") {
-        suspects.retain(|name| name == "end");
-    }
     let difference = |feature: &String, fio: &[Features], zonal: &[Features]| Difference {
         feature: feature.clone(),
         fio: of(fio, feature),
         zonal: of(zonal, feature),
     };
+    let mut suspects: Vec<String> = names(&of_fio, &of_zonal);
+    suspects.retain(|name| !is_close(of_fio[0].get(name), of_zonal[0].get(name)));
+    if says_nothing(fio.end) || says_nothing(zonal.end) {
+        let differences = if says_nothing(zonal.end) { vec!["end".to_owned()] } else { vec![] };
+        return Ok(Outcome {
+            differences: differences
+                .iter()
+                .map(|name| difference(name, &of_fio, &of_zonal))
+                .collect(),
+            no_judge: says_nothing(fio.end),
+            fio_message: fio.message,
+            zonal_message: zonal.message,
+            ..Outcome::default()
+        });
+    }
+    // Nothing else needs to be said of programs that end differently.
+    if suspects.iter().any(|name| name == "end") {
+        suspects.retain(|name| name == "end");
+    }
     let mut deliberate = Vec::new();
     suspects.retain(|name| {
         let entry = covering(case, &difference(name, &of_fio, &of_zonal));
@@ -117,13 +125,13 @@ pub fn compare_with(
     });
     deliberate.sort_unstable();
     deliberate.dedup();
-    for attempt in 1..further + HANGS {
+    for attempt in 1..further + ATTEMPTS {
         if suspects.is_empty() || of_fio.len() as u64 > further {
             break;
         }
         let seed = seed.wrapping_add(attempt << 20);
         let again = programs.run_fio(case, seed)?;
-        if again.end == End::Hung && fio.end != End::Hung {
+        if says_nothing(again.end) {
             // How it ends is left to chance.
             suspects.retain(|name| name != "end");
             continue;
@@ -137,10 +145,36 @@ pub fn compare_with(
         differences,
         deliberate,
         refused: of_fio[0].get("end") == Some(&Feature::Text("refuses".into())),
+        no_judge: false,
         ios: fio.clones.iter().map(Vec::len).sum(),
         fio_message: fio.message,
         zonal_message: zonal.message,
     })
+}
+
+/// What fio does with a case and a seed, or with another one if it hangs or dies; no further one if none
+/// are wanted.
+fn judged(
+    programs: &Programs,
+    case: &Case,
+    seed: u64,
+    further: u64,
+    fio: Observation,
+) -> Result<(u64, Observation)> {
+    let (mut seed, mut fio) = (seed, fio);
+    for again in 1..ATTEMPTS {
+        if !says_nothing(fio.end) || further == 0 {
+            break;
+        }
+        seed = seed.wrapping_add(again << 40);
+        fio = programs.run_fio(case, seed)?;
+    }
+    Ok((seed, fio))
+}
+
+/// Whether a program that ended like this has not shown what it would have done.
+fn says_nothing(end: End) -> bool {
+    matches!(end, End::Hung | End::Code(-1))
 }
 
 fn names(fio: &[Features], zonal: &[Features]) -> Vec<String> {

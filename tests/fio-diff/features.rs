@@ -24,6 +24,11 @@ const RATED: f64 = 1.4;
 /// fio's pauses do not.
 const PAUSED: f64 = 8.0;
 
+/// The ends of programs that say nothing of what they would do.
+pub const HANGS: &str = "hangs";
+/// As [`HANGS`].
+pub const DIES: &str = "dies by a signal";
+
 /// The end of a program that runs none of the jobs of a case, or not all.
 const REFUSES: &str = "refuses";
 
@@ -42,16 +47,16 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
     let did_io = seen.clones.iter().any(|ios| !ios.is_empty());
     let says = |texts: &[&str]| texts.iter().any(|text| seen.message.contains(text));
     let end = match seen.end {
-        End::Hung => "hangs",
+        End::Hung => HANGS,
         End::Code(0) => "succeeds",
         End::Code(101) => "dies with 101",
-        End::Code(-1) => "dies by a signal",
+        End::Code(-1) => DIES,
         End::Code(_) if says(&["no I/O was done"]) => "finds nothing to do",
         End::Code(_) if says(&["waits to open a zone", "is longer than zone"]) => {
             "may write no zone"
         }
         // The second job of a case that is refused, after the first one has run.
-        End::Code(_) if says(&["zone_reset_threshold"]) => REFUSES,
+        End::Code(_) if says(&["zone_reset_threshold", "must be at least one zone"]) => REFUSES,
         End::Code(_) if did_io && says(&["verify", "err=84"]) => "finds wrong data",
         End::Code(_) if did_io => "fails after I/O",
         End::Code(_) => REFUSES,
@@ -76,7 +81,16 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
             if !case.shares_zones() {
                 of_clone(&prefix, section, ios, &mut found);
             }
-            if let Some(zones) = case.geometry.zones.filter(|_| !is_timed(section)) {
+            if section.is_zbd() {
+                let region = section.region(&case.geometry, clone as u64);
+                let is_outside = |io: &&Io| !region.contains(&io.offset);
+                let outside = ios.iter().filter(is_outside).count();
+                found.insert(prefix.clone() + "outside of its zones", exact(outside));
+            }
+            // Which zones are left to a job by others depends on timing.
+            if let Some(zones) = case.geometry.zones.filter(|_| !is_timed(section))
+                && !case.shares_zones()
+            {
                 of_zone_range(&prefix, ios, zones.size, &mut found);
             }
             if case.geometry.zones.is_none() || !section.is_zbd() {

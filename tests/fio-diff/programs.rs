@@ -2,7 +2,7 @@
 use crate::case::Case;
 use crate::jobs::{device, disk, for_fio, for_zonal};
 use crate::observe::{End, Observation};
-use crate::results::{of_fio, of_zonal};
+use crate::results::{of_fio, of_zonal, text};
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,10 @@ impl Programs {
         let count = u32::try_from(cases.len()).expect("few cases");
         let mut command = timed(&self.fio, SECONDS * count);
         command.args(["--output-format=json", "--output=report", "--eta=never", "job"]);
-        let end = run(command, place.path())?;
+        let end = match run(command, place.path())? {
+            End::Code(_) if has_crashed(place.path()) => End::Code(-1),
+            end => end,
+        };
         let cases: Vec<&Case> = cases.iter().map(|(case, _)| *case).collect();
         Ok(of_fio(place.path(), &cases, end))
     }
@@ -86,6 +89,11 @@ impl Programs {
         let end = run(command, place.path())?;
         Ok(of_zonal(place.path(), case, end))
     }
+}
+
+/// Whether a process of fio's jobs has ended by a signal; its exit code may be 0 all the same.
+fn has_crashed(place: &Path) -> bool {
+    ["report", "errors"].iter().any(|name| text(place, name).contains("got signal="))
 }
 
 /// A directory in memory, if the machine has one.

@@ -326,15 +326,17 @@ impl Task {
         let all = region.io_size.saturating_mul(loops);
         // Sequential jobs know the end of their region when they meet it.
         let address = &self.job.address;
-        let is_mapped = |dir: &DataDir| {
-            let align = address.align[*dir as usize];
-            address.distribution[*dir as usize] == Distribution::Uniform
-                && align.is_none_or(|align| align == self.job.min_bs(*dir))
+        let is_mapped = |dir: DataDir| {
+            address.distribution[dir as usize] == Distribution::Uniform
+                && address.percentage_random[dir as usize] == 100
         };
         let mut used = DataDir::ALL.into_iter().filter(|&dir| self.job.uses(dir));
         let strided = self.job.zonemode == ZoneMode::Strided;
-        let has_map =
-            random && !self.job.norandommap && !strided && used.all(|dir| is_mapped(&dir));
+        let has_map = random
+            && !self.job.norandommap
+            && !strided
+            && self.job.is_aligned_to_blocks()
+            && used.all(is_mapped);
         if loops == 1 || !has_map || region.io_size <= region.len() {
             return all;
         }
@@ -390,11 +392,14 @@ mod tests {
         let job = Job { random: true, loops: 3, ..Job::default() };
         let amount = |job: &Job| Task::of(&Arc::new(job.clone())).amount(region) >> 20;
         assert_eq!(amount(&job), 4, "passes of the map");
-        // fio 3.41 with --random_distribution=zoned:60/10:30/20:10/70, or zonemode=strided.
+        // fio 3.41 with --random_distribution=zoned:60/10:30/20:10/70, or zonemode=strided, or with
+        // --percentage_random=20, where little of the map is used.
+        let mut partly = job.clone();
+        partly.address.percentage_random[0] = 20;
         let mut zoned = job.clone();
         zoned.address.distribution[0] = Distribution::Zoned(vec![(60, 10), (30, 20), (10, 70)]);
         let strided = Job { zonemode: ZoneMode::Strided, ..job };
-        assert_eq!([zoned, strided].map(|job| amount(&job)), [12, 12]);
+        assert_eq!([partly, zoned, strided].map(|job| amount(&job)), [12; 3]);
     }
 
     #[test]

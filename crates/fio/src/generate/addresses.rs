@@ -86,7 +86,7 @@ impl Addresses {
                 || address.percentage_random[at] != 100
         };
         let is_special =
-            address.identical || !is_aligned_to_blocks(job) || dirs.into_iter().any(varies);
+            address.identical || !job.is_aligned_to_blocks() || dirs.into_iter().any(varies);
         job.zonemode == ZoneMode::Strided || sizes.len() > 1 || job.random && is_special
     }
 
@@ -120,7 +120,7 @@ impl Addresses {
         let map_unit = used().map(|dir| job.min_bs(dir)).min().expect("a direction");
         let uniform = used().all(|dir| address.distribution[dir as usize] == Distribution::Uniform);
         // As in fio: blocks of another alignment than that of the map are not in it.
-        let visits_once = job.random && uniform && is_aligned_to_blocks(job);
+        let visits_once = job.random && uniform && job.is_aligned_to_blocks();
         // Blocks may end beyond the zone of a stride.
         let longest = used().map(|dir| job.bs[dir as usize]).max().expect("a direction");
         let mapped = if stride.is_some() { window.saturating_add(longest) } else { window };
@@ -289,15 +289,6 @@ impl Addresses {
         let aligned = free * self.map_unit / state.align * state.align;
         Some((if free == block { at } else { aligned }, true))
     }
-}
-
-/// Whether `blockalign`, if it is given, is the smallest block size: as in fio of all directions, those that
-/// the job does not use included.
-fn is_aligned_to_blocks(job: &Job) -> bool {
-    let is_block = |dir: DataDir| {
-        job.address.align[dir as usize].is_none_or(|align| align == job.min_bs(dir))
-    };
-    DataDir::ALL.into_iter().all(is_block)
 }
 
 impl Stride {

@@ -131,21 +131,36 @@ struct Pass {
 impl Pass {
     fn new(job: &Job, region: Region) -> Option<Self> {
         let is_part = matches!(job.io_size, Some(Extent::Percent(_)));
+        let repeats = !job.random && job.rw == Rw::Mixed;
+        let trims_besides = job.rw == Rw::TrimWrite;
+        // Nothing else ends a pass of random reads and trims; writes go on.
+        let has_no_end = job.random && job.norandommap && matches!(job.rw, Rw::Read | Rw::Trim);
         let ends_early = match job.zonemode {
-            ZoneMode::Zbd => false,
+            ZoneMode::Zbd => repeats && job.verify.method.is_none(),
             _ if is_part => true,
             ZoneMode::Strided => true,
-            ZoneMode::None => !job.random && job.rw == Rw::Mixed,
+            ZoneMode::None => repeats || trims_besides || has_no_end,
         };
-        let repeats = job.rw == Rw::Mixed && !job.random;
         let bytes = match is_part {
             true => region.io_size,
-            false if repeats => region.len().max(region.io_size),
+            // Verification comes after each `size`.
+            false if job.verify.method.is_some() => region.len(),
+            false if repeats || trims_besides && job.random => region.len().max(region.io_size),
             false => region.len(),
+        };
+        // Trims count as well as the writes that follow them.
+        let bytes = match trims_besides {
+            true => bytes.saturating_mul(job.loops.saturating_add(1)),
+            false => bytes,
         };
         let has_passes =
             ends_early && job.address.restarts && !job.time_based && job.fs.kind.is_none();
         has_passes.then_some(Pass { bytes, left: bytes })
+    }
+
+    /// An I/O of this length is issued.
+    fn issued(&mut self, len: u64) {
+        self.left = self.left.saturating_sub(len);
     }
 }
 
@@ -188,7 +203,8 @@ impl Generator {
                 Pattern::Zbd(Box::new(ZbdJob::new(job, region, table, zone_size, id, streams)))
             }
         };
-        let has_passes = matches!(pattern, Pattern::Linear(_) | Pattern::Addresses(_));
+        let has_passes =
+            matches!(pattern, Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Zbd(_));
         let pass = Pass::new(job, region).filter(|_| has_passes);
         let only = match job.rw {
             _ if pass.is_some() => None,
@@ -257,19 +273,25 @@ impl Generator {
         let dir = match &mut self.trimmed {
             Some(trimmed) => match trimmed.next(&mut self.pattern) {
                 None => DataDir::Trim,
-                Some(next) => return next,
+                Some(next) => {
+                    if let (NextIo::Io(io), Some(pass)) = (&next, &mut self.pass) {
+                        pass.issued(io.len);
+                    }
+                    return next;
+                }
             },
             None => self.deferred.take().unwrap_or_else(|| self.direction()),
         };
         let next = self.pattern.next(dir, self.bs[dir as usize]);
-        match (next, &mut self.trimmed) {
-            (NextIo::Io(io), Some(trimmed)) => return NextIo::Io(trimmed.trims(io)),
-            (NextIo::Io(io), None) => {
-                if let Some(pass) = &mut self.pass {
-                    pass.left = pass.left.saturating_sub(io.len);
-                }
-            }
-            _ => self.deferred = Some(dir),
+        let NextIo::Io(io) = next else {
+            self.deferred = Some(dir);
+            return next;
+        };
+        if let Some(pass) = &mut self.pass {
+            pass.issued(io.len);
+        }
+        if let Some(trimmed) = &mut self.trimmed {
+            return NextIo::Io(trimmed.trims(io));
         }
         next
     }

@@ -17,6 +17,8 @@ pub(super) struct Trimmed {
     len: Option<u64>,
     /// Offset of the next sequential write.
     at: u64,
+    /// Sequential writes start over alone at the end of the region: a job that runs for a time.
+    wraps: bool,
     /// The last trim.
     trim: Io,
     /// A write is due: none has begun where the last trim did.
@@ -34,6 +36,7 @@ impl Trimmed {
             region,
             len: (fixed && !job.random).then_some(job.bs[write]),
             at: region.start,
+            wraps: job.time_based && !job.random,
             trim: Io { op, dir, offset: region.start, len: 0, zone: None, flags },
             due: false,
             in_flight: false,
@@ -48,8 +51,11 @@ impl Trimmed {
         if self.in_flight {
             return Some(NextIo::Wait);
         }
-        let offset = if self.random { self.trim.offset } else { self.at };
         let len = self.len.unwrap_or(self.trim.len);
+        if self.wraps && self.at + len > self.region.end {
+            self.at = self.region.start;
+        }
+        let offset = if self.random { self.trim.offset } else { self.at };
         if let Pattern::Zbd(zbd) = pattern {
             let next = zbd.write_at(offset, len);
             self.due = !matches!(next, NextIo::Io(_));

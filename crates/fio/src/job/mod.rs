@@ -276,6 +276,15 @@ impl Job {
         self.verify.method.is_some() && (self.iodepth > 1 || self.zonemode == ZoneMode::Zbd)
     }
 
+    /// Whether `blockalign`, if it is given, is the smallest block size: as in fio of all directions, those
+    /// that the job does not use included. Else there is no random map.
+    pub fn is_aligned_to_blocks(&self) -> bool {
+        let is_block = |dir: DataDir| {
+            self.address.align[dir as usize].is_none_or(|align| align == self.min_bs(dir))
+        };
+        DataDir::ALL.into_iter().all(is_block)
+    }
+
     /// The smallest block size of a direction in bytes.
     pub fn min_bs(&self, dir: DataDir) -> u64 {
         self.address.sizes[dir as usize].min(self.bs[dir as usize])

@@ -189,7 +189,8 @@ mod tests {
 
     /// How many of 24 I/Os are done before each pause, if each completes immediately.
     fn between_pauses(depth: u32, blocks: u32) -> Vec<u32> {
-        let mut think = at_depth(depth, ThinkOptions { blocks: Some(blocks), ..Default::default() });
+        let mut think =
+            at_depth(depth, ThinkOptions { blocks: Some(blocks), ..Default::default() });
         let mut counts = vec![0];
         for at in 0..24 {
             *counts.last_mut().expect("a count") += 1;
