@@ -14,6 +14,7 @@ use zonal_fio_diff::deliberate::DELIBERATE;
 use zonal_fio_diff::draw::draw;
 use zonal_fio_diff::observe::Observation;
 use zonal_fio_diff::programs::{Programs, beside_this};
+use zonal_fio_diff::recorded::record;
 use zonal_fio_diff::shrink::shrink;
 
 /// Cases of which some show each deliberate difference.
@@ -40,6 +41,9 @@ struct Args {
     /// Compare the case of a file, as printed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "seconds"])]
     replay: Option<PathBuf>,
+    /// Run the case of a file in fio, and print it with what fio does, for tests/fio-diff/recorded
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "seconds", "replay"])]
+    record: Option<PathBuf>,
     /// Cases that may differ: it can only become less
     #[arg(long, default_value_t = 0)]
     most: usize,
@@ -93,18 +97,25 @@ fn run(args: &Args) -> Result<bool> {
     let zonal = absolute(zonal.clone()).with_context(|| zonal.display().to_string())?;
     let fio = absolute(args.fio.clone()).with_context(|| args.fio.display().to_string())?;
     let programs = Programs { fio, zonal, mistake: None };
-    let version = programs.fio_version()?;
-    if let Some(file) = &args.replay {
+    let read = |file: &PathBuf| -> Result<Case> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        let case = text.parse().with_context(|| file.display().to_string())?;
+        text.parse().with_context(|| file.display().to_string())
+    };
+    if let Some(file) = &args.record {
+        print!("{}", record(&programs, &read(file)?)?);
+        return Ok(true);
+    }
+    if let Some(file) = &args.replay {
+        let case = read(file)?;
         let outcome = compare(&programs, &case, args.seed, FURTHER_SEEDS)?;
-        print(&case, args.seed, &outcome);
+        report(&case, args.seed, &outcome);
         return Ok(outcome.differences.is_empty());
     }
     #[cfg(torture)]
     if args.mistakes {
         return mistakes(args, &programs);
     }
+    let version = programs.fio_version()?;
     let found = all_cases(args, &programs)?;
     println!(
         "{version}: {} cases, {} I/Os, {} refused by both, {} in which fio hangs or dies, \
@@ -187,7 +198,7 @@ fn one_case(
     }
     let mut found = found.lock().expect("found");
     found.failures += 1;
-    print(&case, seed, &outcome);
+    report(&case, seed, &outcome);
     Ok(())
 }
 
@@ -237,7 +248,7 @@ fn kind(feature: &str) -> String {
     feature.replace(|digit: char| digit.is_ascii_digit(), "")
 }
 
-fn print(case: &Case, seed: u64, outcome: &Outcome) {
+fn report(case: &Case, seed: u64, outcome: &Outcome) {
     println!("--- seed {seed}\n{case}");
     for difference in outcome.differences.iter().take(12) {
         println!("  {difference}");

@@ -63,7 +63,8 @@ impl Display for Difference {
     }
 }
 
-fn shown(feature: &Option<Feature>) -> String {
+/// A value as it is printed.
+pub fn shown(feature: &Option<Feature>) -> String {
     match feature {
         None => "nothing".to_owned(),
         Some(Feature::Number(value, _) | Feature::Time(value, _)) => value.to_string(),

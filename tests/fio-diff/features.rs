@@ -1,9 +1,7 @@
 //! The features of an observation that are compared: numbers, with a margin for chance, and texts.
 use crate::case::{Case, Section};
 use crate::observe::{Dir, End, Io, Observation, keys};
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
 
 /// A feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,16 +135,19 @@ fn varies_in_length(section: &Section) -> bool {
 }
 
 fn hash(ios: &[(Dir, u64, u64)]) -> String {
-    let mut hasher = DefaultHasher::new();
+    // FNV-1a, the same with every compiler: values are recorded.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |byte: &u8| hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     for (dir, offset, len) in ios {
-        (dir.name(), offset, len).hash(&mut hasher);
+        dir.name().as_bytes().iter().for_each(&mut add);
+        offset.to_le_bytes().iter().chain(&len.to_le_bytes()).for_each(&mut add);
     }
     let shown: Vec<_> = ios
         .iter()
         .take(4)
         .map(|(dir, offset, len)| format!("{}@{offset}+{len}", dir.name()))
         .collect();
-    format!("{} I/Os {} ... ({:x})", ios.len(), shown.join(" "), hasher.finish())
+    format!("{} I/Os {} ... ({hash:x})", ios.len(), shown.join(" "))
 }
 
 /// Numbers of I/Os and bytes by direction, lengths, and the sequence where it is determined.

@@ -14,5 +14,6 @@ pub mod jobs;
 pub mod mistakes;
 pub mod observe;
 pub mod programs;
+pub mod recorded;
 pub mod results;
 pub mod shrink;

@@ -483,6 +483,22 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_of_ios_is_one_of_their_smallest_blocks() {
+        // fio 3.41 with `--bsrange=4k-8k --rate_iops=1000`: a block of 8 KiB takes the time of two.
+        let sizes = [0; 3].map(|_| crate::job::BlockSizes::Range { min: 4096 });
+        let address = crate::job::AddressOptions { sizes, ..Default::default() };
+        let job = Job { rate_iops: [1000; 3], bs: [8192; 3], address, ..Job::default() };
+        let mut pace = Pace::new(&job, u64::MAX, Rng::new(1, [0; 4]));
+        pace.begin(Nanos(0));
+        let mut times = Vec::new();
+        for bytes in [4096, 8192, 8192, 4096] {
+            times.push(pace.next_submit().0 / 1000);
+            pace.submitted(DataDir::Read, bytes);
+        }
+        assert_eq!(times, [0, 1000, 3000, 5000]);
+    }
+
+    #[test]
     fn a_rate_makes_up_for_pauses_unless_they_are_ignored() {
         let think = ThinkOptions { time: Nanos(5_000_000), blocks: Some(3), ..Default::default() };
         let job = |outside_rate| Job {

@@ -57,6 +57,20 @@ fn lengths_have_the_percentages_of_their_split() {
 }
 
 #[test]
+fn an_alignment_that_is_no_block_size_of_any_direction_turns_the_map_off() {
+    // fio 3.41 with `--rw=randread --bs=4k,8k --ba=4k`: "Any use of blockalign= turns off randommap".
+    let aligned = |bs| {
+        let address = AddressOptions { align: [Some(4096); 3], ..AddressOptions::default() };
+        Job { bs, ..job(true, address) }
+    };
+    assert!(!Addresses::needed(&aligned([4096; 3])));
+    let job = aligned([4096, 8192, 8192]);
+    assert!(Addresses::needed(&job));
+    let seen: BTreeSet<u64> = offsets(&mut addresses(&job, 64 * 4096), 64).into_iter().collect();
+    assert!(seen.len() < 60, "blocks come again: {}", seen.len());
+}
+
+#[test]
 fn ranges_have_the_multiples_of_their_least_size_and_the_largest() {
     // As in fio: 3k, 6k and, for what 9k would be, 8k have 3, 3 and 2 of 8 I/Os.
     let sizes = [0; 3].map(|_| BlockSizes::Range { min: 3072 });

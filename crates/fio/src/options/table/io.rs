@@ -144,7 +144,7 @@ options! {
     "rate": triple(0, u64::MAX, |draft, values| assign(&mut draft.job.rate, values)),
         "", "Limit in bytes per second; with commas for reads, writes and trims.";
     "rate_iops": triple(0, ANY_U32, |draft, values| assign(&mut draft.job.rate_iops, values)),
-        "", "Limit in I/Os per second; with commas for reads, writes and trims.";
+        "", "Limit in I/Os of the smallest block size per second; with commas for reads, writes and trims.";
     "rate_min" or "ratemin":
         triple(0, u64::MAX, |draft, values| assign(&mut draft.job.limits.rate_min, values)),
         "", "The job fails if it does fewer bytes per second; with commas for reads, writes and trims.";
