@@ -23,6 +23,7 @@ Commands:
   fault [list]                          rules of injected faults
   fault add fail=KIND[,status=STATUS][,zone=FIRST-LAST][,one_in=N][,count=N]
   fault add delay=KIND,time=TIME[,zone=FIRST-LAST][,one_in=N][,count=N]
+  fault add tear=write,keep=SIZE[,zone=FIRST-LAST][,one_in=N][,count=N]
                                         KIND is any, read, write, flush or zone; STATUS is ioerr,
                                         medium, timeout, nospc, protection or offline
   fault clear                           remove all rules

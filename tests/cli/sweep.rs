@@ -182,7 +182,7 @@ fn faults_of_a_run_are_those_of_a_server() {
     let ran = zonal(&[&["run", DEVICE, "--fault=bang"][..], &JOB].concat());
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err.contains("fault `bang`: expected fail=KIND or delay=KIND first"),
+        ran.err.contains("fault `bang`: expected fail=KIND, delay=KIND or tear=write first"),
         "{}",
         ran.err
     );

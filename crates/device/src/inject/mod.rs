@@ -1,7 +1,7 @@
-//! Fault injection: wraps a device and fails or delays commands as rules say, while it is in use.
+//! Fault injection: wraps a device and fails, delays or tears commands as rules say, while it is in use.
 //!
 //! Without rules a command costs one load of a flag. A command that is failed here has not reached
-//! the device.
+//! the device. A torn write has, and what is beyond its tear is taken back.
 mod rule;
 
 use crate::control::DeviceControl;
@@ -10,7 +10,8 @@ pub use rule::{CommandKind, Fault, Rule, RuleError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{
-    Abort, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneCondition, ZoneNo,
+    Abort, Bytes, Device, HwQueue, Limits, Nanos, Request, Status, Tag, Wake, Zone, ZoneCondition,
+    ZoneNo,
 };
 
 /// A device whose commands fail as its rules say.
@@ -66,6 +67,22 @@ impl InjectDevice {
         self.rules.lock().expect("no thread panics while it holds the rules")
     }
 
+    /// Takes back what a write that has completed wrote beyond its first `keep`, in whole units of the
+    /// write granularity. Conventional zones keep all.
+    fn tear(&self, request: &Request, keep: Bytes) {
+        let limits = self.limits();
+        let keep = keep.0 - keep.0 % u64::from(limits.zone_write_granularity());
+        let end = request.sector() + Bytes(keep).to_sectors();
+        if limits.nr_zones > 0
+            && end < request.end()
+            && let Some(medium) = self.medium()
+        {
+            let wp = end - limits.zone_start(request.zone());
+            // A zone without a write pointer refuses.
+            let _ = medium.shorten(request.zone(), wp);
+        }
+    }
+
     /// The fault of a command, if a rule hits it.
     fn fault(&self, request: &Request) -> Option<Fault> {
         let Rules { rules, rng } = &mut *self.lock();
@@ -100,7 +117,7 @@ impl Device for InjectDevice {
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         let inner = (Arc::clone(&self.inner) as Arc<dyn Device>).open_queue();
-        Box::new(Queue { device: self, inner, pending: Vec::new() })
+        Box::new(Queue { device: self, inner, pending: Vec::new(), torn: Vec::new() })
     }
 }
 
@@ -121,6 +138,24 @@ struct Queue {
     inner: Box<dyn HwQueue>,
     /// Commands that a rule hit: when they are due, and their status unless they are delayed only.
     pending: Vec<(Nanos, Option<Status>, Box<Request>)>,
+    /// Writes that a rule tears, by tag, and how much of each is left.
+    torn: Vec<(Tag, Bytes)>,
+}
+
+impl Queue {
+    /// Tears the writes among `done` that a rule hit.
+    fn tear(&mut self, done: &mut [Box<Request>]) {
+        for request in done {
+            let Some(at) = self.torn.iter().position(|(tag, _)| *tag == request.tag()) else {
+                continue;
+            };
+            let (_, keep) = self.torn.swap_remove(at);
+            if request.status() == Status::Ok {
+                self.device.tear(request, keep);
+                request.set_status(Status::IoError);
+            }
+        }
+    }
 }
 
 impl HwQueue for Queue {
@@ -143,6 +178,10 @@ impl HwQueue for Queue {
             Some(Fault::Delay(time)) => {
                 self.pending.push((now.saturating_add(time), None, request));
             }
+            Some(Fault::Tear(keep)) => {
+                self.torn.push((request.tag(), keep));
+                self.pending.push((now, None, request));
+            }
         }
         Ok(())
     }
@@ -164,7 +203,11 @@ impl HwQueue for Queue {
                 }
             }
         }
+        let before = done.len();
         self.inner.poll(now, done);
+        if !self.torn.is_empty() {
+            self.tear(&mut done[before..]);
+        }
     }
 
     fn next_event(&self) -> Wake {
@@ -179,10 +222,16 @@ impl HwQueue for Queue {
     fn abort(&mut self, now: Nanos, tag: Tag, done: &mut Vec<Box<Request>>) -> Abort {
         match self.pending.iter().position(|(_, _, request)| request.tag() == tag) {
             Some(index) => {
+                self.torn.retain(|(torn, _)| *torn != tag);
                 done.push(self.pending.swap_remove(index).2);
                 Abort::Accepted
             }
-            None => self.inner.abort(now, tag, done),
+            None => {
+                let before = done.len();
+                let answer = self.inner.abort(now, tag, done);
+                self.tear(&mut done[before..]);
+                answer
+            }
         }
     }
 }
@@ -235,6 +284,23 @@ mod tests {
         let ends = run(&queue, &bios);
         assert_eq!(ends.iter().filter(|end| end.2 == Status::Ok).count(), 20);
         assert!(ends.iter().any(|end| end.0 > 0), "about half were delayed");
+    }
+
+    #[test]
+    fn torn_write_fails_and_leaves_its_start_and_the_write_pointer_after_it() {
+        let (device, queue) = device(&["tear=write,keep=2560,count=1"]);
+        assert_eq!(run(&queue, &[(Op::Write, 0)]), [(0, 0, Status::IoError)]);
+        let mut zones = Vec::new();
+        device.report_zones(ZoneNo(0), 1, &mut zones).expect("zones");
+        assert_eq!(zones[0].wp, Sector(5));
+        assert_eq!(run(&queue, &[(Op::Write, 5)]), [(0, 0, Status::Ok)], "the layer knows it");
+    }
+
+    #[test]
+    fn write_that_is_torn_after_its_end_fails_and_all_of_it_is_there() {
+        let (_, queue) = device(&["tear=write,keep=1M,count=1"]);
+        assert_eq!(run(&queue, &[(Op::Write, 0)]), [(0, 0, Status::IoError)]);
+        assert_eq!(run(&queue, &[(Op::Write, 8)]), [(0, 0, Status::Ok)]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Rules as text: `fail=write,zone=3,count=2` or `delay=read,time=20ms`. Formatting a rule and parsing
+//! Rules as text: `fail=write,zone=3,count=2`, `delay=read,time=20ms` or `tear=write,keep=8KiB`. Formatting a rule and parsing
 //! it again yields the same rule.
 use crate::quantity;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-use zonal_blk::{Nanos, Op, OpClass, Request, Status};
+use zonal_blk::{Bytes, Nanos, Op, OpClass, Request, Status};
 
 /// A fault and the commands that it hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub enum Fault {
     Fail(Status),
     /// Reaches the device after this delay.
     Delay(Nanos),
+    /// A write to a sequential zone, of which only this much from its start is left: it fails with an I/O
+    /// error, and the write pointer is where the data end.
+    Tear(Bytes),
 }
 
 /// Kinds of commands.
@@ -53,6 +56,9 @@ const KINDS: [(&str, CommandKind); 5] = [
     ("zone", CommandKind::Zone),
 ];
 
+/// What can be torn.
+const TORN_KINDS: [(&str, CommandKind); 1] = [("write", CommandKind::Write)];
+
 /// Statuses by the names of the kernel's codes.
 const STATUSES: [(&str, Status); 6] = [
     ("ioerr", Status::IoError),
@@ -67,8 +73,11 @@ const STATUSES: [(&str, Status); 6] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// It does not begin with a fault.
-    #[error("fault `{0}`: expected fail=KIND or delay=KIND first")]
+    #[error("fault `{0}`: expected fail=KIND, delay=KIND or tear=write first")]
     NoFault(String),
+    /// A torn write without what is left of it.
+    #[error("fault `{0}`: expected keep=SIZE, such as keep=8KiB")]
+    NoKeep(String),
     /// A delay without its time.
     #[error("fault `{0}`: expected time=TIME, such as time=20ms")]
     NoTime(String),
@@ -141,21 +150,28 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
         let (what, options) = text.split_once(',').unwrap_or((text, ""));
-        let (fails, kind) = match what.split_once('=') {
-            Some(("fail", kind)) => (true, one_of("fail", kind, &KINDS)?),
-            Some(("delay", kind)) => (false, one_of("delay", kind, &KINDS)?),
+        let (action, kind) = match what.split_once('=') {
+            Some(("fail", kind)) => ("fail", one_of("fail", kind, &KINDS)?),
+            Some(("delay", kind)) => ("delay", one_of("delay", kind, &KINDS)?),
+            Some(("tear", kind)) => ("tear", one_of("tear", kind, &TORN_KINDS)?),
             _ => return Err(RuleError::NoFault(text.to_owned())),
         };
         let mut rule =
             Rule { fault: Fault::Fail(Status::IoError), kind, zones: None, one_in: 1, count: None };
-        let mut time = None;
+        let (mut time, mut keep) = (None, None);
         for option in options.split(',').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             match name {
-                "status" if fails => {
+                "status" if action == "fail" => {
                     rule.fault = Fault::Fail(one_of("status", value, &STATUSES)?);
                 }
-                "time" if !fails => {
+                "keep" if action == "tear" => {
+                    let bytes = quantity::parse_size(value).map_err(|_| {
+                        RuleError::Value("keep", value.to_owned(), "a size, as 8KiB".to_owned())
+                    })?;
+                    keep = Some(Bytes(bytes));
+                }
+                "time" if action == "delay" => {
                     let nanos = quantity::parse_time(value).map_err(|_| {
                         RuleError::Value("time", value.to_owned(), "a time, as 20ms".to_owned())
                     })?;
@@ -165,18 +181,25 @@ impl FromStr for Rule {
                 "one_in" => rule.one_in = count("one_in", value)?,
                 "count" => rule.count = Some(count("count", value)?),
                 _ => {
-                    let expected = if fails {
-                        "status, zone, one_in or count"
-                    } else {
-                        "time, zone, one_in or count"
+                    let expected = match action {
+                        "fail" => "status, zone, one_in or count",
+                        "tear" => "keep, zone, one_in or count",
+                        _ => "time, zone, one_in or count",
                     };
                     return Err(RuleError::Unknown(option.to_owned(), expected));
                 }
             }
         }
-        if !fails {
-            let time = time.ok_or_else(|| RuleError::NoTime(text.to_owned()))?;
-            rule.fault = Fault::Delay(time);
+        match action {
+            "delay" => {
+                let time = time.ok_or_else(|| RuleError::NoTime(text.to_owned()))?;
+                rule.fault = Fault::Delay(time);
+            }
+            "tear" => {
+                let keep = keep.ok_or_else(|| RuleError::NoKeep(text.to_owned()))?;
+                rule.fault = Fault::Tear(keep);
+            }
+            _ => {}
         }
         Ok(rule)
     }
@@ -194,6 +217,7 @@ impl fmt::Display for Rule {
                 write!(f, "fail={kind},status={}", name_of(&status, &STATUSES))?;
             }
             Fault::Delay(time) => write!(f, "delay={kind},time={}", quantity::format_time(time.0))?,
+            Fault::Tear(keep) => write!(f, "tear={kind},keep={}", quantity::format_size(keep.0))?,
         }
         if let Some(zones) = &self.zones {
             write!(f, ",zone={}-{}", zones.start(), zones.end())?;
@@ -213,7 +237,10 @@ mod tests {
     #[test]
     fn errors_say_what_is_wrong_with_a_rule() {
         let said = |text: &str| text.parse::<Rule>().expect_err(text).to_string();
-        assert_eq!(said("bang"), "fault `bang`: expected fail=KIND or delay=KIND first");
+        assert_eq!(
+            said("bang"),
+            "fault `bang`: expected fail=KIND, delay=KIND or tear=write first"
+        );
         assert_eq!(
             said("fail=trim"),
             "fault option fail=trim: expected any, read, write, flush, zone"
@@ -232,6 +259,13 @@ mod tests {
             said("fail=write,status=bad"),
             "fault option status=bad: expected ioerr, medium, timeout, nospc, protection, offline"
         );
+        assert_eq!(said("tear=read,keep=4K"), "fault option tear=read: expected write");
+        assert_eq!(said("tear=write"), "fault `tear=write`: expected keep=SIZE, such as keep=8KiB");
+        assert_eq!(said("tear=write,keep=all"), "fault option keep=all: expected a size, as 8KiB");
+        assert_eq!(
+            said("tear=write,time=1ms"),
+            "fault option `time=1ms`: expected keep, zone, one_in or count"
+        );
         assert_eq!(said("delay=any,time=soon"), "fault option time=soon: expected a time, as 20ms");
     }
 
@@ -241,13 +275,18 @@ mod tests {
             kind in 0..KINDS.len(),
             status in 0..STATUSES.len(),
             delay in proptest::option::of(any::<u64>()),
+            keep in proptest::option::of(any::<u64>()),
             zones in proptest::option::of((0_u32..100, 0_u32..100)),
             one_in in 1_u64..1000,
             count in proptest::option::of(1_u64..1000),
         ) {
             let fault = delay.map_or(Fault::Fail(STATUSES[status].1), |t| Fault::Delay(Nanos(t)));
             let zones = zones.map(|(first, more)| first..=first + more);
-            let rule = Rule { fault, kind: KINDS[kind].1, zones, one_in, count };
+            let (fault, kind) = match keep {
+                Some(bytes) => (Fault::Tear(Bytes(bytes)), CommandKind::Write),
+                None => (fault, KINDS[kind].1),
+            };
+            let rule = Rule { fault, kind, zones, one_in, count };
             prop_assert_eq!(rule.to_string().parse::<Rule>(), Ok(rule));
         }
 
