@@ -2,17 +2,25 @@
 //! transcripts` captures it. Those of `hosts_of_the_field_connect` in zonal-nvme are built.
 use crate::hostile::{Client, Connect, Target, connect_pdu};
 use crate::support::{NQN, Served, ZONED};
-use std::collections::BTreeMap;
+use zonal_nvme::NvmeStatus;
 use zonal_nvme::tcp::Pdu;
 use zonal_nvme::wire::opcode::AdminOpcode;
 
+/// The type of a PDU with a command.
+const COMMAND: u8 = 4;
 /// The length of ICReq, and where the name of the subsystem is after it: in the data of Connect.
 const IC_REQ: usize = 128;
 const SUBNQN: std::ops::Range<usize> = IC_REQ + 72 + 256..IC_REQ + 72 + 512;
 
-/// Attaching: the commands of the admin queue. The first was captured up to a Set Features, the others
-/// until the host had its disk.
-const ATTACHED: [(&str, &str); 1] = [("Linux 6.12", include_str!("transcripts/linux-6.12.txt"))];
+/// Attaching: the commands of the admin queue. The first is a part, up to a Set Features; the others end
+/// with the shutdown.
+const ATTACHED: [(&str, &str); 2] = [
+    ("Linux 6.12", include_str!("transcripts/linux-6.12.txt")),
+    ("Linux 7.3", include_str!("transcripts/linux-7.3.txt")),
+];
+/// Discovery, with the shutdown.
+const DISCOVERED: [(&str, &str); 1] =
+    [("Linux 7.3", include_str!("transcripts/linux-7.3-discovery.txt"))];
 
 /// The bytes of lines of hexadecimal digits; those that begin with # say where they are from.
 fn bytes_of(transcript: &str) -> Vec<u8> {
@@ -34,22 +42,28 @@ fn pdus(mut bytes: &[u8]) -> Vec<&[u8]> {
     pdus
 }
 
-/// Sends what a host has sent, each command when the one before is answered. Returns the number of
-/// responses of each status.
-fn replay(target: &Target, bytes: &[u8]) -> BTreeMap<u16, u64> {
+/// Sends what a host has sent, each command when the one before is answered. Returns the opcodes and
+/// statuses of commands that were refused; asynchronous events are for later, or aborted.
+fn replay(host: &str, target: &Target, bytes: &[u8]) -> (Client, Vec<(u8, u16)>) {
     let mut client = target.open().unwrap();
+    let mut refused = Vec::new();
     for pdu in pdus(bytes) {
         client.send_bytes(pdu).unwrap();
-        let opcode = pdu[8];
-        let is_command = pdu[0] == 4;
-        // Asynchronous events are for later.
-        if is_command && opcode != AdminOpcode::ASYNC_EVENT_REQUEST.0 {
-            client.response().unwrap();
-        } else if !is_command {
-            assert!(matches!(client.receive().unwrap(), Pdu::IcResp(_)));
+        if pdu[0] != COMMAND {
+            assert!(matches!(client.receive().unwrap(), Pdu::IcResp(_)), "{host}");
+            continue;
+        }
+        let (opcode, cid) = (pdu[8], u16::from_le_bytes(pdu[10..12].try_into().unwrap()));
+        if opcode == AdminOpcode::ASYNC_EVENT_REQUEST.0 {
+            continue;
+        }
+        let mut responses = std::iter::repeat_with(|| client.response().unwrap());
+        let cqe = responses.find(|cqe| cqe.cid.get() == cid).expect("without end");
+        if !cqe.status().is_success() {
+            refused.push((opcode, cqe.status().code().0));
         }
     }
-    client.answers.responses
+    (client, refused)
 }
 
 #[test]
@@ -62,7 +76,20 @@ fn captured_hosts_attach() {
             client.bytes(&connect_pdu(NQN, &Connect::default()))
         };
         bytes[SUBNQN].copy_from_slice(&ours[72 + 256..72 + 512]);
-        let responses = replay(&served.target(), &bytes);
-        assert_eq!(responses.keys().collect::<Vec<_>>(), [&0], "{host}: {responses:x?}");
+        assert_eq!(replay(host, &served.target(), &bytes).1, [], "{host}");
+    }
+}
+
+#[test]
+fn captured_hosts_discover() {
+    for (host, transcript) in DISCOVERED {
+        let served = Served::new(ZONED);
+        let (client, refused) = replay(host, &served.target(), &bytes_of(transcript));
+        // Linux asks for the log of the commands' effects, which a controller for discovery has not, and
+        // does without.
+        let effects = (AdminOpcode::GET_LOG_PAGE.0, NvmeStatus::INVALID_LOG.code().0);
+        assert_eq!(refused, [effects], "{host}");
+        // Identify, and the log with one entry.
+        assert!(client.answers.data >= 4096 + 2048, "{host}: {}", client.answers.data);
     }
 }
