@@ -204,3 +204,27 @@ fn short_last_zone_is_reported_and_becomes_full() {
     assert_eq!((zones[0].cond, zones[0].len), (ZoneCondition::Full, Sector(8)));
     assert_eq!(rig.queue.live_plugs(), 0);
 }
+
+#[test]
+fn formatted_device_is_empty_and_fails_what_lies_beyond_its_end() {
+    let mut rig = Rig::new(FaultConfig::default());
+    assert_eq!(rig.write(ZONE, 7, 4, BioFlags::NONE), Status::Ok);
+    assert_eq!(rig.device.format(3), [1, 2, 3].map(ZoneNo), "zone 0 is conventional");
+    assert_eq!(rig.write(3 * ZONE, 7, 4, BioFlags::NONE), Status::IoError);
+    rig.queue.freeze();
+    assert_eq!(rig.queue.revalidate(), Ok(3));
+    rig.queue.unfreeze();
+    assert_eq!(rig.write(3 * ZONE, 7, 4, BioFlags::NONE), Status::Invalid);
+    assert_eq!(rig.write(ZONE, 8, 1, BioFlags::NONE), Status::Ok, "from the start of the zone");
+    assert_eq!(rig.read(ZONE, 4), [8, 0, 0, 0]);
+}
+
+#[test]
+fn write_is_torn_between_units_of_the_write_granularity() {
+    let config = FaultConfig { write_granularity: 4096, ..FaultConfig::default() };
+    let mut rig = Rig::new(config);
+    rig.inject(Effect::Part(11), None);
+    assert_eq!(rig.write(ZONE, 7, 24, BioFlags::NONE), Status::IoError);
+    assert_eq!(rig.wp(1), 8);
+    assert_eq!(rig.write(ZONE + 8, 8, 1, BioFlags::NONE), Status::Invalid);
+}
