@@ -53,7 +53,8 @@ struct Args {
     /// Print cases as they were drawn
     #[arg(long)]
     no_shrink: bool,
-    /// Instead, plant each mistake in the job generator: one of the cases has to show it, but for --most
+    /// Instead, plant each mistake in the job generator: one of --jobs cases that have the option which it is
+    /// about has to show it, but for --most of the mistakes
     #[cfg(torture)]
     #[arg(long)]
     mistakes: bool,
@@ -210,24 +211,21 @@ fn in_fio(programs: &Programs, seeds: Range<u64>) -> Result<Vec<(Case, u64, Obse
     Ok(cases.into_iter().zip(seeds).zip(fio).map(|((case, seed), fio)| (case, seed, fio)).collect())
 }
 
-/// Plants each mistake and tries it on the cases that show no difference without.
+/// Plants each mistake and tries it on cases that show no difference without.
 #[cfg(torture)]
 fn mistakes(args: &Args, programs: &Programs) -> Result<bool> {
+    let each = usize::try_from(args.jobs)?;
+    let drawn = zonal_fio_diff::mistakes::cases(args.seed, each);
     let next = AtomicU64::new(0);
     let work = || -> Result<Vec<(Case, u64, Observation)>> {
         let mut same = Vec::new();
         loop {
-            let at = next.fetch_add(BATCH, Ordering::Relaxed);
-            if at >= args.jobs {
-                return Ok(same);
-            }
-            let seeds = args.seed + at..args.seed + args.jobs.min(at + BATCH);
-            for (case, seed, fio) in in_fio(programs, seeds)? {
-                // No further seeds: a case that may differ by chance is of no use here.
-                let outcome = compare_with(programs, &case, seed, 0, fio.clone())?;
-                if outcome.differences.is_empty() {
-                    same.push((case, seed, fio));
-                }
+            let at = usize::try_from(next.fetch_add(1, Ordering::Relaxed))?;
+            let Some((case, seed)) = drawn.get(at) else { return Ok(same) };
+            let fio = programs.run_fio(case, *seed)?;
+            let outcome = compare_with(programs, case, *seed, FURTHER_SEEDS, fio.clone())?;
+            if outcome.differences.is_empty() {
+                same.push((case.clone(), *seed, fio));
             }
         }
     };
@@ -238,7 +236,7 @@ fn mistakes(args: &Args, programs: &Programs) -> Result<bool> {
     })?
     .concat();
     cases.sort_unstable_by_key(|&(_, seed, _)| seed);
-    println!("{} of {} cases show no difference", cases.len(), args.jobs);
+    println!("{} of {} cases show no difference", cases.len(), drawn.len());
     let missed = zonal_fio_diff::mistakes::not_found(programs, &cases, args.jobs_at_once)?;
     Ok(missed <= args.most)
 }

@@ -1,13 +1,60 @@
 //! The proof that the comparison can fail: mistakes planted in the job generator, each of which a
-//! case has to show.
-use crate::case::Case;
+//! case has to show. A mistake is tried on the first cases that have the option which it is about.
+use crate::case::{Case, Section};
 use crate::compare::{FURTHER_SEEDS, compare_with};
+use crate::draw::draw;
 use crate::observe::Observation;
 use crate::programs::Programs;
 use anyhow::Result;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{ScopedJoinHandle, scope};
 use zonal_fio::mistake::Mistake;
+
+/// Whether a job may show a mistake.
+fn concerns(mistake: Mistake, section: &Section) -> bool {
+    let rw = section.get("rw").unwrap_or("read");
+    match mistake {
+        Mistake::OneZoneTooMany => section.is_zbd() && section.has("size"),
+        Mistake::RegionTooShort => !section.is_zbd(),
+        Mistake::OffsetForgotten => section.has("offset"),
+        Mistake::ClonesOverlap => section.has("offset_increment"),
+        Mistake::AmountHalved => section.has("io_size"),
+        Mistake::OneIoMore => section.has("number_ios"),
+        Mistake::DirectionsSwapped => section.has("rwmixread"),
+        Mistake::FirstSizeOnly => section.has("bssplit"),
+        Mistake::RangeShort => section.has("bsrange"),
+        Mistake::BlocksRepeat => rw.starts_with("rand") && !section.has("norandommap"),
+        Mistake::SomeUnverified => section.has("verify"),
+        Mistake::RateDoubled => section.has("rate_iops"),
+    }
+}
+
+fn may_show(mistake: Mistake, case: &Case) -> bool {
+    case.sections.iter().any(|section| concerns(mistake, section))
+}
+
+/// The first cases from a seed on of which `each` may show each of the mistakes, with their seeds.
+pub fn cases(seed: u64, each: usize) -> Vec<(Case, u64)> {
+    let mut wanted: Vec<(Mistake, usize)> =
+        Mistake::ALL.iter().map(|(mistake, _)| (*mistake, each)).collect();
+    let mut chosen = Vec::new();
+    for seed in seed.. {
+        if wanted.iter().all(|(_, left)| *left == 0) {
+            break;
+        }
+        let case = draw(seed);
+        let mut is_wanted = false;
+        for (mistake, left) in &mut wanted {
+            if *left > 0 && may_show(*mistake, &case) {
+                (*left, is_wanted) = (*left - 1, true);
+            }
+        }
+        if is_wanted {
+            chosen.push((case, seed));
+        }
+    }
+    chosen
+}
 
 /// Tries each mistake, several at a time, on cases with their seeds and with what fio does, which Zonal is
 /// known to do as well. Prints what shows each mistake, and returns how many were not found.
@@ -51,10 +98,10 @@ fn first_to_show(
     cases: &[(Case, u64, Observation)],
 ) -> Result<Option<String>> {
     let programs = Programs { mistake: Some(mistake.name().to_owned()), ..programs.clone() };
-    for (number, (case, seed, fio)) in cases.iter().enumerate() {
+    for (case, seed, fio) in cases.iter().filter(|(case, ..)| may_show(mistake, case)) {
         let outcome = compare_with(&programs, case, *seed, FURTHER_SEEDS, fio.clone())?;
         if let Some(difference) = outcome.differences.first() {
-            return Ok(Some(format!("case {}: {}", number + 1, difference.feature)));
+            return Ok(Some(format!("seed {seed}: {}", difference.feature)));
         }
     }
     Ok(None)
