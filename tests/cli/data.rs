@@ -116,3 +116,22 @@ fn a_later_run_verifies_what_an_earlier_one_completed_or_flushed() {
     let (code, _, err) = verified(&dir, &["--name=x", "--verify_state_load=1", "--verify=md5"]);
     assert!(code == 2 && err.contains("verify_state_load: needs verify_only"), "{code}: {err}");
 }
+
+#[test]
+fn writes_contain_what_the_job_says() {
+    for (options, pattern) in
+        [("buffer_pattern=0xdeadface", "0xdeadface"), ("zero_buffers", "0x00")]
+    {
+        let job = format!(
+            "[w]\nrw=write\nbs=8k\n{options}\n[r]\nstonewall\nrw=read\nbs=8k\nverify=pattern\n\
+             verify_pattern={pattern}\n"
+        );
+        let dir = TestDir::new().with("a.fio", &job);
+        for clock in ["virtual", "real"] {
+            dir.zonal(&["run", "--clock", clock, DEVICE, "a.fio"]).expect_ok();
+        }
+        let other = TestDir::new().with("a.fio", &job.replace(options, "refill_buffers"));
+        let ran = other.zonal(&["run", "--clock=virtual", DEVICE, "a.fio"]);
+        assert!(ran.code == 1 && ran.err.contains("verify"), "{ran:?}");
+    }
+}

@@ -304,6 +304,41 @@ fn a_job_has_its_start_and_all_its_options_in_json() {
 }
 
 #[test]
+fn measurements_that_are_disabled_are_left_out_of_reports_and_logs() {
+    // fio 3.41 with the same options: the keys are there, without values.
+    for (option, left_out) in [
+        ("--disable_slat=1", &["slat"][..]),
+        ("--disable_clat=1", &["clat"]),
+        ("--disable_lat=1", &["lat"]),
+        ("--gtod_reduce=1", &["slat", "clat", "lat"]),
+    ] {
+        let dir = TestDir::new();
+        let args = ["--write_lat_log=l", "--number_ios=50", option];
+        let report = dir.zonal(&[&QUICK, &args[..]].concat()).expect_ok();
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        let read = &report["jobs"][0]["read"];
+        assert!(read["total_ios"].as_u64().is_some_and(|ios| ios > 0), "{option}");
+        for kind in ["slat", "clat", "lat"] {
+            let latency = &read[format!("{kind}_ns")];
+            let is_left_out = left_out.contains(&kind);
+            assert_eq!(latency["N"] == 0, is_left_out, "{option}: {kind}");
+            assert_eq!(dir.read(&format!("l_{kind}.1.log")).is_empty(), is_left_out, "{option}");
+        }
+        let text = zonal(&[&QUICK[..5], &[option]].concat()).expect_ok();
+        for (kind, line) in
+            [("slat", "\n    slat ("), ("clat", "\n    clat ("), ("lat", "\n     lat (")]
+        {
+            assert_eq!(text.contains(line), !left_out.contains(&kind), "{option}: {text}");
+        }
+    }
+    let samples = |option: &str| {
+        let args = ["--time_based", "--runtime=3", option];
+        json(&args)["jobs"][0]["read"]["bw_samples"].as_u64().expect("a number")
+    };
+    assert!(samples("--disable_bw=0") > 1 && samples("--disable_bw=1") == 0);
+}
+
+#[test]
 fn errors_are_counted_in_json_if_a_job_goes_on_after_them() {
     let job = &json(&["--continue_on_error=all"])["jobs"][0];
     assert_eq!([&job["total_err"], &job["first_error"]], [0, 0]);

@@ -8,6 +8,7 @@ use crate::logs::{LogFiles, Logs};
 use crate::mistake::mistake;
 use crate::rng::Rng;
 use crate::runner::command_prio::CommandPrios;
+use crate::runner::contents::Contents;
 use crate::runner::run_state::{RunParts, RunState};
 use crate::runner::verifier::Verifier;
 use crate::runner::{
@@ -31,6 +32,8 @@ const PRIO_STREAM: u64 = 5;
 const DELAY_STREAM: u64 = 7;
 /// The stream for `trim_percentage`.
 const TRIM_STREAM: u64 = 6;
+/// That of what writes contain.
+const CONTENTS_STREAM: u64 = 8;
 
 /// Most clones of all jobs of a run, as in fio.
 const MAX_CLONES: u64 = 4096;
@@ -291,11 +294,14 @@ impl Task {
             Some(_) => (region.io_size.min(region.len()), self.job.loops),
             None => (self.amount(region), 1),
         };
+        let contents = Contents::new(&self.job, region.len(), rng(CONTENTS_STREAM));
+        let contents = contents.filter(|_| verifier.is_none() && with_data);
         let parts = RunParts {
             recording: self.recording.as_ref(),
             logs: Logs::new(&self.job, &self.logs),
             limits: RunLimits::new(&self.job, self.steady.as_ref()),
             prios: CommandPrios::new(&self.job, rng(PRIO_STREAM)),
+            contents: contents.map(Box::new),
             verifier,
         };
         let run_state = RunState::new(&self.job, parts, (bytes, rest, region.io_size), loops);

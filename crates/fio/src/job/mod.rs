@@ -1,6 +1,7 @@
 //! A validated job: a section of a job file with defaults filled in and every value checked. Field
 //! names are fio's option names (fio 3.41, HOWTO).
 mod address;
+mod contents;
 mod data;
 mod file_system;
 mod limits;
@@ -11,6 +12,7 @@ mod think;
 mod trace;
 
 pub use address::{AddressOptions, BlockSizes, Distribution};
+pub use contents::ContentOptions;
 pub use data::{
     Checksum, ErrorKind, ErrorOptions, FillPattern, ParsePatternError, SyncOptions, TrimOptions,
     VerifyMethod, VerifyOptions,
@@ -22,7 +24,7 @@ pub use limits::{
 pub use logs::{LogKind, LogOptions, WindowValue};
 pub(crate) use logs::{ioprio, is_realtime};
 pub use priority::{CommandPrioOptions, PrioShare};
-pub use report::{PERCENTILES, ReportOptions, UnifiedReporting};
+pub use report::{LeftOut, PERCENTILES, ReportOptions, UnifiedReporting};
 pub use think::ThinkOptions;
 pub use trace::{
     BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
@@ -243,6 +245,8 @@ pub struct Job {
     pub report: ReportOptions,
     /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,
+    /// What writes contain that are not verified.
+    pub contents: ContentOptions,
     /// Durability (`fsync`, `sync`, ...).
     pub sync: SyncOptions,
     /// Non-fatal errors (`continue_on_error`, `ignore_error`).
@@ -366,6 +370,7 @@ impl Default for Job {
             logs: LogOptions::default(),
             report: ReportOptions::default(),
             verify: VerifyOptions::default(),
+            contents: ContentOptions::default(),
             sync: SyncOptions::default(),
             errors: ErrorOptions::default(),
             cpus_allowed: Vec::new(),

@@ -20,6 +20,36 @@ pub enum UnifiedReporting {
     Both,
 }
 
+/// Measurements that a report leaves out (`disable_lat=` and the like, `gtod_reduce=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Submission latencies.
+    pub slat: bool,
+    /// Completion latencies.
+    pub clat: bool,
+    /// Total latencies.
+    pub lat: bool,
+    /// Samples of bandwidth and IOPS.
+    pub samples: bool,
+}
+
+impl LeftOut {
+    /// All of them, or none.
+    pub const fn all(on: bool) -> Self {
+        LeftOut { slat: on, clat: on, lat: on, samples: on }
+    }
+
+    /// What either leaves out.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        LeftOut {
+            slat: self.slat || other.slat,
+            clat: self.clat || other.clat,
+            lat: self.lat || other.lat,
+            samples: self.samples || other.samples,
+        }
+    }
+}
+
 /// Options for a job's report, and for the name of its threads in the system's lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportOptions {
@@ -41,6 +71,8 @@ pub struct ReportOptions {
     pub bandwidth_period: Nanos,
     /// `iopsavgtime=`: time between samples of the IOPS.
     pub iops_period: Nanos,
+    /// What is not in it.
+    pub left_out: LeftOut,
     /// `comm=`: the name of the clones' threads.
     pub comm: Option<String>,
 }
@@ -57,6 +89,7 @@ impl Default for ReportOptions {
             significant_figures: 4,
             bandwidth_period: SAMPLE_PERIOD,
             iops_period: SAMPLE_PERIOD,
+            left_out: LeftOut::all(false),
             comm: None,
         }
     }

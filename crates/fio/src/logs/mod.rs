@@ -109,8 +109,15 @@ impl Logs {
     /// The logs of a clone of `job`; `None` if it has none.
     pub fn new(job: &Job, files: &LogFiles) -> Option<Self> {
         let options = job.logs.clone();
-        let lines = |kind: LogKind| files[kind as usize].clone().map(Lines::new);
         use LogKind::{Bandwidth, Clat, Iops, Lat, Slat};
+        let left_out = |kind| match kind {
+            Slat => job.report.left_out.slat,
+            Clat | LogKind::Histogram => job.report.left_out.clat,
+            Lat => job.report.left_out.lat,
+            Bandwidth | Iops => false,
+        };
+        let file = |kind: LogKind| files[kind as usize].clone().filter(|_| !left_out(kind));
+        let lines = |kind: LogKind| file(kind).map(Lines::new);
         let logs = [Bandwidth, Iops, Slat, Clat, Lat]
             .map(|kind| lines(kind).map(|lines| Log { lines, windows: Default::default() }));
         let histograms = lines(LogKind::Histogram)

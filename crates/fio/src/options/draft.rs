@@ -23,6 +23,9 @@ pub struct Draft {
     pub(super) prio_class: Option<u8>,
     pub(super) prio_level: Option<u8>,
     pub(super) fill_device: bool,
+    /// `dedupe_mode=working_set`, and `dedupe_working_set_percentage`.
+    pub(super) dedupes_set: bool,
+    pub(super) dedupe_set: u8,
     /// `create_only`: no I/O, as devices exist, and so do the files on them.
     pub(super) create_only: bool,
     /// `io_submit_mode=offload`: threads of their own do the I/Os of a clone.
@@ -46,6 +49,8 @@ impl Default for Draft {
             prio_class: None,
             prio_level: None,
             fill_device: false,
+            dedupes_set: false,
+            dedupe_set: 5,
             create_only: false,
             offload: false,
             bsrange: [None; 3],
@@ -140,6 +145,7 @@ impl Draft {
         if job.pattern.program.is_some() {
             (job.rw, job.random) = (Rw::Mixed, true);
         }
+        job.contents.working_set = self.dedupes_set.then_some(self.dedupe_set);
         fit_interval(&mut job);
         rules::check(&job, &self.given)?;
         check_values(&job)?;

@@ -182,7 +182,7 @@ const RULES: &[Rule] = &[
     Rule::Excludes(&[option("verify_state_save")], &[VERIFY_ONLY], ""),
     Rule::Needs(
         &[value("verify", "", |job| job.verify.method == Some(VerifyMethod::Pattern))],
-        &[option("verify_pattern")],
+        &[value("verify_pattern", "verify_pattern", |job| job.verify.pattern.is_some())],
         "",
     ),
     Rule::Excludes(

@@ -40,6 +40,11 @@ const LOG: &str = "blocks are verified by the log of writes";
 const CHANGES: &[Change] = &[
     change(&["opendir"], &[], FILES),
     change(&["file_append"], &["0"], "I/O starts at offset"),
+    change(&["lockfile"], &["none"], "no job waits for a lock of a file: use serialize_overlap"),
+    change(&["block_error_percentiles"], &["0"], "the report counts errors, not trims until them"),
+    change(&["nice"], &["0"], "clones have the priority of this program"),
+    change(&["numa_cpu_nodes"], &["all"], "clones run on any node: use cpus_allowed"),
+    change(&["numa_mem_policy"], &["default"], "memory is where the system puts it"),
     change(&["sync_file_range"], &[], "no flushes are issued: use fsync"),
     change(&["atomic"], &["0"], "the block layer has no writes with RWF_ATOMIC"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
@@ -72,17 +77,14 @@ const CHANGES: &[Change] = &[
 const HARMLESS: &[(&str, &str)] = &[
     (
         "there is one device, which exists, in place of files",
-        "lockfile directory filename_format unique_filename fallocate overwrite \
+        "directory filename_format unique_filename fallocate overwrite \
          create_serialize create_fsync create_on_open allow_file_create \
          allow_mounted_write unlink unlink_each_loop filetype",
     ),
     ("there is no page cache", "fadvise_hint pre_read invalidate uncached"),
     (
-        "what buffers contain is not measured, and where they are neither",
-        "mem iomem iomem_align mem_align hugepage-size lockmem zero_buffers \
-         refill_buffers scramble_buffers buffer_pattern buffer_compress_percentage \
-         buffer_compress_chunk dedupe_percentage dedupe_mode \
-         dedupe_working_set_percentage dedupe_global thp fixedbufs registerfiles",
+        "where buffers are is not measured",
+        "mem iomem iomem_align mem_align hugepage-size lockmem thp fixedbufs registerfiles",
     ),
     ("the map never lacks memory", "softrandommap"),
     (
@@ -100,16 +102,8 @@ const HARMLESS: &[(&str, &str)] = &[
         "logs are plain text, written as they come",
         "log_entries log_compression log_compression_cpus",
     ),
-    ("trims that fail are in the report as errors", "block_error_percentiles"),
-    (
-        "to measure costs too little to leave it out",
-        "gtod_reduce disable_lat disable_clat disable_slat disable_bw_measurement \
-         disable_bw gtod_cpu clocksource",
-    ),
-    (
-        "clones are threads of this program, with its rights and its memory",
-        "nice numa_cpu_nodes numa_mem_policy uid gid",
-    ),
+    ("the clock costs too little to be read elsewhere", "gtod_cpu clocksource"),
+    ("clones are threads of this program, with its rights", "uid gid"),
     (
         "I/O goes through Zonal's own block layer: it is an option of another engine",
         "libaio_vectored hipri hipri_percentage sqthread_poll sqthread_poll_cpu \
@@ -139,8 +133,6 @@ const HARMLESS: &[(&str, &str)] = &[
 
 /// Options that fio accepts without a value.
 const FLAGS: &[&str] = &[
-    "zero_buffers",
-    "refill_buffers",
     "hipri",
     "fixedbufs",
     "registerfiles",

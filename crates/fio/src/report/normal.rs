@@ -102,12 +102,18 @@ fn direction(entry: &Entry<'_>, shown: Shown, of: DirStats<'_>) -> String {
         units.bytes(stats.bytes(dir)),
         msec(stats.runtime(dir)),
     );
-    out += &latency("slat", stats.slat(dir));
-    out += &latency("clat", stats.clat(dir));
-    out += &latency(" lat", stats.lat(dir));
+    let left_out = options.left_out;
+    for (name, is_left_out, of) in [
+        ("slat", left_out.slat, stats.slat(dir)),
+        ("clat", left_out.clat, stats.clat(dir)),
+        (" lat", left_out.lat, stats.lat(dir)),
+    ] {
+        out += &if is_left_out { String::new() } else { latency(name, of) };
+    }
+    let clat = Some(stats.clat_histogram(dir)).filter(|_| !left_out.clat);
     let histograms = [
         ("slat", stats.slat_histogram(dir).filter(|_| options.slat_percentiles)),
-        ("clat", Some(stats.clat_histogram(dir)).filter(|_| options.clat_percentiles)),
+        ("clat", clat.filter(|_| options.clat_percentiles)),
         ("lat", stats.lat_histogram(dir).filter(|_| options.lat_percentiles)),
     ];
     for (name, histogram) in histograms {

@@ -16,6 +16,7 @@ use zonal_blk::sched::Scheduler;
 use zonal_blk::{Channel, Clock, Nanos, Status};
 
 pub(crate) mod command_prio;
+pub(crate) mod contents;
 mod flow;
 mod job;
 mod latency_target;

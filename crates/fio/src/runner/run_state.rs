@@ -12,6 +12,7 @@
 //! Other clones have no such state: they pay one test of a pointer per I/O.
 use super::RunLimits;
 use super::command_prio::CommandPrios;
+use super::contents::Contents;
 use super::overlaps::Overlaps;
 use super::pace::Pace;
 use super::record::{Recorder, Recording};
@@ -37,6 +38,7 @@ pub(crate) struct RunParts<'a> {
     pub logs: Option<Logs>,
     pub limits: Option<Box<RunLimits>>,
     pub prios: Option<Box<CommandPrios>>,
+    pub contents: Option<Box<Contents>>,
     pub verifier: Option<Verifier>,
 }
 
@@ -44,6 +46,8 @@ pub(crate) struct RunState {
     recorder: Option<Box<Recorder>>,
     pub logs: Option<Logs>,
     pub limits: Option<Box<RunLimits>>,
+    /// Fills the buffers of writes, unless they are verified.
+    contents: Option<Box<Contents>>,
     pub prios: Option<Box<CommandPrios>>,
     pub verifier: Option<Verifier>,
     overlaps: Option<Overlaps>,
@@ -97,14 +101,15 @@ impl RunState {
         (bytes, rest, amount): (u64, Option<u64>, u64),
         loops: u64,
     ) -> Option<Box<Self>> {
-        let RunParts { recording, logs, limits, prios, verifier } = parts;
+        let RunParts { recording, logs, limits, prios, contents, verifier } = parts;
         let time_based = job.time_based && job.verifies_each_pass();
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
         let overlaps = (job.serialize_overlap && job.iodepth > 1).then(Overlaps::default);
         let watches =
             recorder.is_some() || logs.is_some() || limits.is_some() || overlaps.is_some();
-        if !watches && prios.is_none() && verifier.is_none() && sync == SyncOptions::default() {
+        let fills = verifier.is_some() || contents.is_some();
+        if !watches && prios.is_none() && !fills && sync == SyncOptions::default() {
             return None;
         }
         let verifies = verifier.is_some() && (do_verify || only);
@@ -113,6 +118,7 @@ impl RunState {
             logs,
             limits,
             prios,
+            contents,
             verifies,
             verifier,
             overlaps,
@@ -198,6 +204,9 @@ impl RunState {
         }
         if io.op.is_write() {
             self.writes += 1;
+            if let (Some(contents), Some(buf)) = (&mut self.contents, &mut bio.buf) {
+                contents.fill(io.offset, buf);
+            }
             if self.sync.is_fua() {
                 bio.flags = bio.flags | BioFlags::FUA;
             }

@@ -7,8 +7,9 @@ use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};
 use super::runs::{PendingRuns, Run};
 use super::steady_state::SteadyState;
-use crate::job::{DataDir, Job};
+use crate::job::{DataDir, Job, LeftOut};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use zonal_blk::{Nanos, Status};
 
 /// Default time between bandwidth and IOPS samples (`bwavgtime`, `iopsavgtime`).
@@ -133,7 +134,13 @@ pub struct IoStats {
     elapsed: Nanos,
     /// For bandwidth and for IOPS.
     samplings: [Sampling; 2],
+    /// What is not shown.
+    left_out: LeftOut,
 }
+
+/// Shown in place of what is left out.
+static NOTHING: LazyLock<DirStats> = LazyLock::new(DirStats::default);
+static NO_BANDS: LazyLock<LatencyBands> = LazyLock::new(LatencyBands::default);
 
 /// When samples are taken.
 #[derive(Clone, Copy, Debug)]
@@ -179,12 +186,14 @@ impl IoStats {
             ios_before_phase: [0; 3],
             elapsed: Nanos(0),
             samplings: Default::default(),
+            left_out: LeftOut::default(),
         }
     }
 
     /// Empty statistics that keep what a job's report shows.
     pub fn of_job(job: &Job) -> Self {
         let mut stats = Self::new();
+        stats.left_out = job.report.left_out;
         stats.set_periods([job.report.bandwidth_period, job.report.iops_period]);
         if job.report.slat_percentiles || job.report.lat_percentiles {
             stats.keep_all_histograms();
@@ -368,6 +377,7 @@ impl IoStats {
     /// Adds the statistics of a job that ran at the same time (`group_reporting`): counts and CPU times
     /// are added, the runtime of a direction is the maximum.
     pub fn merge(&mut self, other: &Self) {
+        self.left_out = self.left_out.or(other.left_out);
         self.record_runs();
         for run in other.runs.iter() {
             self.record_run(run);
@@ -507,49 +517,54 @@ impl IoStats {
         if runtime == 0 { 0.0 } else { self.ios(dir) as f64 * 1e9 / runtime as f64 }
     }
 
+    /// The statistics of `dir`, unless those that are wanted are left out.
+    fn unless(&self, left_out: bool, dir: DataDir) -> &DirStats {
+        if left_out { &NOTHING } else { self.of(dir) }
+    }
+
     /// Submission latencies of `dir`.
     pub fn slat(&self, dir: DataDir) -> &LatStat {
-        &self.of(dir).slat
+        &self.unless(self.left_out.slat, dir).slat
     }
 
     /// Completion latencies of `dir`: from submission to completion.
     pub fn clat(&self, dir: DataDir) -> &LatStat {
-        &self.of(dir).clat
+        &self.unless(self.left_out.clat, dir).clat
     }
 
     /// Total latencies of `dir`.
     pub fn lat(&self, dir: DataDir) -> &LatStat {
-        &self.of(dir).lat
+        &self.unless(self.left_out.lat, dir).lat
     }
 
     /// Histogram of the completion latencies of `dir`.
     pub fn clat_histogram(&self, dir: DataDir) -> &Histogram {
-        &self.of(dir).clat_histogram
+        &self.unless(self.left_out.clat, dir).clat_histogram
     }
 
     /// Histogram of the submission latencies of `dir`, if it is kept.
     pub fn slat_histogram(&self, dir: DataDir) -> Option<&Histogram> {
-        self.of(dir).others.as_ref().map(|others| &others.slat)
+        self.unless(self.left_out.slat, dir).others.as_ref().map(|others| &others.slat)
     }
 
     /// Histogram of the total latencies of `dir`, if it is kept.
     pub fn lat_histogram(&self, dir: DataDir) -> Option<&Histogram> {
-        self.of(dir).others.as_ref().map(|others| &others.lat)
+        self.unless(self.left_out.lat, dir).others.as_ref().map(|others| &others.lat)
     }
 
     /// Sampled bandwidth of `dir` in KiB/s.
     pub fn bandwidth_samples(&self, dir: DataDir) -> &Samples {
-        &self.of(dir).bandwidth
+        &self.unless(self.left_out.samples, dir).bandwidth
     }
 
     /// Sampled I/Os per second of `dir`.
     pub fn iops_samples(&self, dir: DataDir) -> &Samples {
-        &self.of(dir).iops
+        &self.unless(self.left_out.samples, dir).iops
     }
 
     /// Completion latencies of all directions in fio's coarse bands.
     pub fn latency_bands(&self) -> &LatencyBands {
-        &self.bands
+        if self.left_out.clat { &NO_BANDS } else { &self.bands }
     }
 
     /// Depths at which I/Os were submitted.

@@ -112,6 +112,34 @@ options! {
         "trim_backlog", "Blocks to trim each time.";
     "trim_verify_zero": ValueKind::Bool(|draft, on| draft.job.verify.trim.zero = on),
         "1", "Verify that trimmed blocks are read as zeros.";
+ "zero_buffers": ValueKind::Flag(|draft, on| draft.job.contents.zeroes = on),
+        "0", "Write zeroes, on a device that keeps data.";
+    "buffer_pattern": ValueKind::FillPattern(|draft, pattern| {
+        draft.job.contents.pattern = Some(pattern);
+    }),
+        "", "Pattern to write, as in verify_pattern.";
+    "refill_buffers": ValueKind::Flag(|draft, on| draft.job.contents.refill = on),
+        "0", "Write other bytes each time, instead of the same ones.";
+    "scramble_buffers": ValueKind::Bool(|draft, on| draft.job.contents.refill = on),
+        "0", "The same; in fio the default is 1.";
+    "buffer_compress_percentage":
+        number(0, 100, |draft, n| draft.job.contents.compressible = Some(to_u8(n))),
+        "", "Percentage of each chunk that is buffer_pattern or zeroes; the rest is random.";
+    "buffer_compress_chunk": number(0, ANY_U32, |draft, n| draft.job.contents.chunk = to_u32(n)),
+        "512", "Bytes of a chunk; 0 for the whole block.";
+    "dedupe_percentage": number(0, 100, |draft, n| draft.job.contents.repeated = to_u8(n)),
+        "0", "Percentage of writes with the contents of an earlier one.";
+    "dedupe_mode": ValueKind::Word(&[
+        ("repeat", Ok(|draft| draft.dedupes_set = false)),
+        ("working_set", Ok(|draft| draft.dedupes_set = true)),
+    ]),
+        "repeat",
+        "Whether those repeat the last write that did not, or one of the working set.";
+    "dedupe_global": ValueKind::Bool(|draft, on| draft.job.contents.shared = on),
+        "0", "Clones have the same working set.";
+    "dedupe_working_set_percentage":
+        number(1, 100, |draft, n| draft.dedupe_set = to_u8(n)),
+        "5", "The first contents that were written, as a percentage of the region.";
     "fsync": number(0, ANY_U32, |draft, n| draft.job.sync.fsync = to_u32(n)),
         "0", "Flush the device after this many writes, and wait for it; 0 for never.";
     "fdatasync": number(0, ANY_U32, |draft, n| draft.job.sync.fdatasync = to_u32(n)),

@@ -1,6 +1,6 @@
 //! The contents of a report.
 use super::{ANY_U32, OptionSpec, ValueKind, millis, number, to_u8};
-use crate::job::UnifiedReporting;
+use crate::job::{LeftOut, UnifiedReporting};
 
 options! {
     pub(super) const OPTIONS;
@@ -13,6 +13,17 @@ options! {
         "0", "Report percentiles of total latencies.";
     "slat_percentiles": ValueKind::Bool(|draft, on| draft.job.report.slat_percentiles = on),
         "0", "Report percentiles of submission latencies.";
+    "disable_slat": ValueKind::Bool(|draft, on| draft.job.report.left_out.slat = on),
+        "0", "Leave submission latencies out of report and logs.";
+    "disable_clat": ValueKind::Bool(|draft, on| draft.job.report.left_out.clat = on),
+        "0", "Leave completion latencies out.";
+    "disable_lat": ValueKind::Bool(|draft, on| draft.job.report.left_out.lat = on),
+        "0", "Leave total latencies out.";
+    "disable_bw_measurement" or "disable_bw":
+        ValueKind::Bool(|draft, on| draft.job.report.left_out.samples = on),
+        "0", "Leave the samples of bandwidth and IOPS out of the report.";
+    "gtod_reduce": ValueKind::Bool(|draft, on| draft.job.report.left_out = LeftOut::all(on)),
+        "0", "Leave out all of these.";
     "stats": ValueKind::Bool(|draft, on| draft.job.report.stats = on),
         "1", "Report the job; 0 leaves it out.";
     "significant_figures": number(1, 10, |draft, n| {
