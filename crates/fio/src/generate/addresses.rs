@@ -295,7 +295,7 @@ impl Stride {
     fn new(job: &Job, region: Region) -> Self {
         let len = region.limit - region.start;
         let zonesize = job.zonesize.unwrap_or(region.len());
-        let range = job.zonerange.unwrap_or(zonesize).min(len);
+        let range = job.address.zonerange.unwrap_or(zonesize).min(len);
         let step = range.saturating_add(job.address.zoneskip);
         Stride { zonesize, step, range, start: 0, len, done: 0 }
     }

@@ -119,7 +119,7 @@ fn check_zones(job: &Job, limits: &Limits) -> Result<(), (&'static str, String)>
     if let Some(wanted) = job.zonesize.filter(|&size| size != 0 && size != zone) {
         return Err(("zonesize", format!("{wanted} bytes, but the device's zones have {zone}")));
     }
-    if let Some(wanted) = job.zonerange.filter(|&range| range != 0 && range != zone) {
+    if let Some(wanted) = job.address.zonerange.filter(|&range| range != 0 && range != zone) {
         let problem = format!("{wanted} bytes, but with zonemode=zbd it is the zone size {zone}");
         return Err(("zonerange", problem));
     }

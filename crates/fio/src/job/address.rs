@@ -94,6 +94,8 @@ pub struct AddressOptions {
     /// `random_generator=lfsr`: each block is visited once in a pass, also with `norandommap`, if there
     /// is one block size.
     pub lfsr: bool,
+    /// Bytes of a zone with `zonemode=strided` (`zonerange=`); `zonesize` if not set.
+    pub zonerange: Option<u64>,
     /// Bytes between zones (`zoneskip=`), with `zonemode=strided`.
     pub zoneskip: u64,
     /// The engine has a queue: as in fio, passes of sequential jobs that read and write then begin at the
@@ -114,6 +116,7 @@ impl Default for AddressOptions {
             unaligned: false,
             seq_rand: false,
             lfsr: false,
+            zonerange: None,
             zoneskip: 0,
             restarts: false,
         }

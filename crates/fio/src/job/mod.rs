@@ -4,6 +4,7 @@ mod address;
 mod contents;
 mod data;
 mod file_system;
+mod left_out;
 mod limits;
 mod logs;
 mod priority;
@@ -18,13 +19,14 @@ pub use data::{
     VerifyMethod, VerifyOptions,
 };
 pub use file_system::{FileService, FsKind, FsOptions};
+pub use left_out::LeftOut;
 pub use limits::{
     ExitWhat, LatencyOptions, LimitOptions, OrderOptions, SteadyCriterion, SteadyOptions,
 };
 pub use logs::{LogKind, LogOptions, WindowValue};
 pub(crate) use logs::{ioprio, is_realtime};
 pub use priority::{CommandPrioOptions, PrioShare};
-pub use report::{LeftOut, PERCENTILES, ReportOptions, UnifiedReporting};
+pub use report::{PERCENTILES, ReportOptions, UnifiedReporting};
 pub use think::ThinkOptions;
 pub use trace::{
     BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
@@ -200,8 +202,6 @@ pub struct Job {
     /// Zone size in bytes with `zonemode=zbd`, which must be the device's; bytes to transfer in each
     /// zone with `zonemode=strided`.
     pub zonesize: Option<u64>,
-    /// Bytes of a zone with `zonemode=strided`; `zonesize` if not set.
-    pub zonerange: Option<u64>,
     /// One report for all clones and jobs of the group.
     pub group_reporting: bool,
     /// Starts a new reporting group.
@@ -348,7 +348,6 @@ impl Default for Job {
             flow: 0,
             flow_id: 0,
             zonesize: None,
-            zonerange: None,
             group_reporting: false,
             new_group: false,
             stonewall: false,

@@ -1,4 +1,5 @@
 //! Options for what a report shows of a job.
+use super::LeftOut;
 use crate::stats::SAMPLE_PERIOD;
 use zonal_blk::Nanos;
 
@@ -18,36 +19,6 @@ pub enum UnifiedReporting {
     Mixed,
     /// Reads, writes, trims, and all together.
     Both,
-}
-
-/// Measurements that a report leaves out (`disable_lat=` and the like, `gtod_reduce=`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Submission latencies.
-    pub slat: bool,
-    /// Completion latencies.
-    pub clat: bool,
-    /// Total latencies.
-    pub lat: bool,
-    /// Samples of bandwidth and IOPS.
-    pub samples: bool,
-}
-
-impl LeftOut {
-    /// All of them, or none.
-    pub const fn all(on: bool) -> Self {
-        LeftOut { slat: on, clat: on, lat: on, samples: on }
-    }
-
-    /// What either leaves out.
-    pub(crate) const fn or(self, other: Self) -> Self {
-        LeftOut {
-            slat: self.slat || other.slat,
-            clat: self.clat || other.clat,
-            lat: self.lat || other.lat,
-            samples: self.samples || other.samples,
-        }
-    }
 }
 
 /// Options for a job's report, and for the name of its threads in the system's lists.

@@ -148,9 +148,11 @@ fn strided(random: bool, zonesize: u64, zonerange: u64, zoneskip: u64) -> Job {
     Job {
         zonemode: ZoneMode::Strided,
         zonesize: Some(zonesize),
-        zonerange: Some(zonerange),
         bs: [65536; 3],
-        ..job(random, AddressOptions { zoneskip, ..AddressOptions::default() })
+        ..job(
+            random,
+            AddressOptions { zonerange: Some(zonerange), zoneskip, ..AddressOptions::default() },
+        )
     }
 }
 
@@ -383,10 +385,11 @@ fn a_sequential_block_that_begins_in_the_region_may_end_beyond_it() {
 
 /// A sequential job with strides in blocks of 4 KiB.
 fn stride(bs: u64, zonesize: u64, zonerange: u64, zoneskip: u64) -> Job {
-    let address = AddressOptions { zoneskip: zoneskip << 12, ..AddressOptions::default() };
     let [zonesize, zonerange] = [zonesize, zonerange].map(|blocks| Some(blocks << 12));
+    let zoneskip = zoneskip << 12;
+    let address = AddressOptions { zonerange, zoneskip, ..AddressOptions::default() };
     let zonemode = ZoneMode::Strided;
-    Job { zonemode, zonesize, zonerange, bs: [bs << 12; 3], ..job(false, address) }
+    Job { zonemode, zonesize, bs: [bs << 12; 3], ..job(false, address) }
 }
 
 #[test]

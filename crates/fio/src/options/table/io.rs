@@ -268,7 +268,7 @@ options! {
     "zonecapacity":
         ValueKind::Size(|draft, bytes| draft.job.zbd.capacity = (bytes > 0).then_some(bytes)),
         "the device's", "Zone capacity, which must be that of the device; with zonemode=zbd.";
-    "zonerange": ValueKind::Size(|draft, bytes| draft.job.zonerange = (bytes > 0).then_some(bytes)),
+    "zonerange": ValueKind::Size(|draft, bytes| draft.job.address.zonerange = (bytes > 0).then_some(bytes)),
         "zonesize", "Size of a zone with zonemode=strided.";
     "zoneskip": ValueKind::Size(|draft, bytes| draft.job.address.zoneskip = bytes),
         "0", "Bytes between two zones with zonemode=strided.";
