@@ -244,3 +244,6 @@ impl Controller {
         let _ = self.admin.execute_within(SHUTDOWN_TIMEOUT, "shutdown", shutdown, Vec::new(), 0);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,8 +38,8 @@ pub(super) fn scan(
     address: &Address,
     queues: u16,
 ) -> Result<ScanResult, ConnectError> {
-    let Controller { admin, cntlid, cap, identify: controller, nsid, .. } = controller;
-    let (cntlid, cap, nsid) = (*cntlid, *cap, *nsid);
+    let Controller { admin, cap, identify: id, nsid, .. } = controller;
+    let (cap, nsid) = (*cap, *nsid);
     let info = namespace(admin, nsid)?;
     let zones = info.zones.is_some();
     let zns: Option<ZnsController> = match zones {
@@ -47,7 +47,7 @@ pub(super) fn scan(
         false => None,
     };
     let reach = ControllerInfo {
-        controller,
+        controller: id,
         zns: zns.as_ref(),
         mpsmin: u32::try_from(cap >> 48 & 0xf).expect("4 bits"),
         default_max_sectors: MAX_SECTORS,
@@ -69,28 +69,38 @@ pub(super) fn scan(
     }
     let nr_queues = u16::try_from(granted - reports).unwrap_or(u16::MAX).min(queues);
     let entries = u16::try_from(cap & 0xffff).expect("16 bits");
-    let maxcmd = match controller.maxcmd.get() {
+    let maxcmd = match id.maxcmd.get() {
         0 => u16::MAX,
         maxcmd => maxcmd,
     };
     let depth = DEPTH.min(entries).min(maxcmd).max(1);
-    let in_capsule = controller.ioccsz.get().saturating_sub(4).saturating_mul(16);
-    let mut connections = Vec::new();
-    for qid in 1..=u32::from(nr_queues) + reports {
+    let (model, serial) = (text(&id.mn), text(&id.sn));
+    let (model, serial) =
+        (model.unwrap_or_default().to_owned(), serial.unwrap_or_default().to_owned());
+    let queues = connect_queues(controller, address, u32::from(nr_queues) + reports, depth)?;
+    (limits.nr_queues, limits.queue_depth, limits.rotational) = (nr_queues, depth, rotational);
+    Ok(ScanResult { info, limits, model, serial, queues })
+}
+
+/// Connects the I/O queues.
+fn connect_queues(
+    controller: &mut Controller,
+    address: &Address,
+    count: u32,
+    depth: u16,
+) -> Result<Vec<QueueConnection>, ConnectError> {
+    let in_capsule = controller.identify.ioccsz.get().saturating_sub(4).saturating_mul(16);
+    let mut queues = Vec::new();
+    for qid in 1..=count {
         let qid = u16::try_from(qid).expect("no more than granted");
-        let id = ConnectParams { cntlid, qid, sqsize: depth, kato: 0 };
+        let id = ConnectParams { cntlid: controller.cntlid, qid, sqsize: depth, kato: 0 };
         let (mut queue, _) = QueueConnection::connect(address, &id)?;
         queue.tcp.set_in_capsule(in_capsule);
-        connections.push(queue);
+        queues.push(queue);
+        // All together may take longer than the Keep Alive Timeout: each authenticates.
+        controller.process(false)?;
     }
-    (limits.nr_queues, limits.queue_depth, limits.rotational) = (nr_queues, depth, rotational);
-    Ok(ScanResult {
-        info,
-        limits,
-        model: text(&controller.mn).unwrap_or_default().to_owned(),
-        serial: text(&controller.sn).unwrap_or_default().to_owned(),
-        queues: connections,
-    })
+    Ok(queues)
 }
 
 /// Requests a number of I/O queues. Returns the number granted.
