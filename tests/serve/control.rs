@@ -219,6 +219,23 @@ fn zones_become_read_only_and_usable_again() {
 }
 
 #[test]
+fn revalidation_forgets_what_was_known_of_zones_that_were_formatted() {
+    let server = ControlledServer::start(SMALL);
+    let write = ["--rw=write", "--bs=4k", "--offset=3M", "--size=1M", "--io_size=4k"];
+    fine(&server.job(&write));
+    let plugs = || server.ask("plugs").as_array().map(Vec::len);
+    // The device empties the zone, and the queue is not told.
+    server.ask("zone 3 offline");
+    server.ask("zone 3 mend");
+    assert_eq!(plugs(), Some(1));
+    assert_eq!(server.ask("revalidate").to_string(), server.ask("get nr_zones").as_str().unwrap());
+    assert_eq!(plugs(), Some(0));
+    fine(&server.job(&write));
+    let regular = ControlledServer::start("null:zoned=false,size=1M");
+    assert!(regular.refusal("revalidate").contains("has none to read anew"));
+}
+
+#[test]
 fn disk_that_loses_a_head_in_use_loses_the_zones_on_its_surface() {
     const DISK: &str = "hdd:recording=smr,zones=16,zone_size=1M,heads=4,max_open=8";
     let server = ControlledServer::start(DISK);

@@ -6,7 +6,7 @@ use super::sysfs::{self, LimitsError};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Sector, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
@@ -41,6 +41,8 @@ pub enum OpenError {
 pub struct LinuxDevice {
     file: Arc<File>,
     name: String,
+    /// In sysfs.
+    directory: PathBuf,
     limits: Limits,
     cached: CachedReports,
     /// See [`Device::external_buf_alignment`].
@@ -66,14 +68,13 @@ impl LinuxDevice {
         // The device that was opened, whatever the path names by now.
         let device = file.metadata().map_err(OpenError::Open)?.rdev();
         let (major, minor) = (libc::major(device), libc::minor(device));
-        let directory = format!("/sys/dev/block/{major}:{minor}");
-        let directory = Path::new(&directory);
-        let limits = sysfs::limits(directory)?;
-        let alignment = sysfs::alignment(directory);
+        let directory = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+        let limits = sysfs::limits(&directory)?;
+        let alignment = sysfs::alignment(&directory);
         // `open_queue` cannot fail.
         io_uring::IoUring::new(1).map_err(OpenError::Ring)?;
         let (file, name, cached) = (Arc::new(file), path.to_owned(), CachedReports::default());
-        Ok(LinuxDevice { file, name, limits, cached, alignment })
+        Ok(LinuxDevice { file, name, directory, limits, cached, alignment })
     }
 
     /// Describes the device in one line, for reports.
@@ -112,6 +113,14 @@ impl LinuxDevice {
 impl Device for LinuxDevice {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// The kernel reads the zones anew when it is told that the disk has changed.
+    fn nr_zones(&self) -> u32 {
+        match self.limits.nr_zones {
+            0 => 0,
+            all => sysfs::nr_zones(&self.directory).unwrap_or(all),
+        }
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {

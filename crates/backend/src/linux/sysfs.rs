@@ -71,6 +71,11 @@ pub fn alignment(directory: &Path) -> Option<u32> {
     mask.checked_add(1).filter(|alignment| alignment.is_power_of_two())
 }
 
+/// The number of zones that the device of a directory has now; `None` if the kernel does not tell.
+pub fn nr_zones(directory: &Path) -> Option<u32> {
+    Attributes(directory).number("queue/nr_zones").ok()
+}
+
 /// The limits of the device of a directory.
 ///
 /// # Errors
@@ -152,6 +157,16 @@ mod tests {
         assert_eq!((limits.nr_zones, limits.max_open_zones, limits.max_active_zones), (16, 4, 6));
         assert_eq!((limits.lba_size, limits.max_sectors, limits.queue_depth), (4096, 2560, 64));
         assert_eq!((limits.rotational, limits.append_max_sectors), (false, 0));
+    }
+
+    #[test]
+    fn zones_that_a_disk_has_lost_are_no_longer_counted() {
+        let disk = directory(&[]);
+        assert_eq!(nr_zones(disk.path()), Some(16));
+        fs::write(disk.path().join("queue/nr_zones"), "12\n").expect("a file");
+        assert_eq!(nr_zones(disk.path()), Some(12));
+        fs::remove_file(disk.path().join("queue/nr_zones")).expect("it was there");
+        assert_eq!(nr_zones(disk.path()), None);
     }
 
     #[test]

@@ -32,6 +32,11 @@ pub(super) fn set(queue: &Queue, name: &str, value: &str) -> Result<(), String> 
     while_frozen(queue, || change(queue)).map_err(|error| format!("{name}: {error}"))
 }
 
+/// Reads the zones of a device anew while its queue is quiescent. Returns their number.
+pub(super) fn revalidate(queue: &Queue) -> Result<u32, String> {
+    while_frozen(queue, || queue.revalidate()).map_err(|error| format!("revalidate: {error}"))
+}
+
 /// A change of a quiescent queue.
 type Change = Box<dyn FnOnce(&Queue) -> Result<(), SwitchError>>;
 
@@ -101,10 +106,10 @@ pub(super) fn unknown(queue: &Queue, name: &str) -> String {
 }
 
 /// Freezes the queue, and calls `change` when it is quiescent.
-fn while_frozen(
+fn while_frozen<T>(
     queue: &Queue,
-    change: impl FnOnce() -> Result<(), SwitchError>,
-) -> Result<(), String> {
+    change: impl FnOnce() -> Result<T, SwitchError>,
+) -> Result<T, String> {
     queue.freeze();
     let drained = retry(DRAIN_POLL_INTERVAL, FREEZE_TIMEOUT, || queue.is_quiescent().then_some(()));
     let changed = if drained.is_some() {

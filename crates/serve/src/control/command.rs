@@ -45,6 +45,8 @@ pub enum Command {
         /// The change of its zones.
         change: ZoneChange,
     },
+    /// Reads the zones of a device anew.
+    Revalidate,
     /// Shows the fault rules, with the number of commands that each has applied to.
     Faults,
     /// Adds a fault rule.
@@ -106,7 +108,7 @@ impl ZoneChange {
 }
 
 /// The first words of commands.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 16] = [
     "status",
     "stat",
     "plugs",
@@ -115,6 +117,7 @@ pub const NAMES: [&str; 15] = [
     "set",
     "zone",
     "depopulate",
+    "revalidate",
     "fault",
     "ana",
     "mark",
@@ -134,8 +137,8 @@ fn nearest_command(found: &str) -> String {
 pub enum CommandError {
     /// There is no such command.
     #[error(
-        "command `{0}`: expected status, stat, plugs, view, get, set, zone, depopulate, fault, ana, \
-         mark, power-cut, scrub, metrics or methods{hint}",
+        "command `{0}`: expected status, stat, plugs, view, get, set, zone, depopulate, \
+         revalidate, fault, ana, mark, power-cut, scrub, metrics or methods{hint}",
         hint = nearest_command(.0)
     )]
     Unknown(String),
@@ -208,17 +211,16 @@ impl Command {
                 Some(cut) => Command::PowerCut(cut),
                 None => return wrong("power-cut", POWER_CUT_ARGUMENTS),
             },
+            ["revalidate"] => Command::Revalidate,
             ["metrics"] => Command::Metrics,
             ["methods"] => Command::Methods,
-            ["scrub", "start"] => Command::StartScrub { rate: DEFAULT_RATE },
-            ["scrub", "start", rate] => match rate.parse() {
-                Ok(rate @ 1..) => Command::StartScrub { rate },
-                _ => return wrong("scrub", SCRUB_ARGUMENTS),
+            ["scrub", ..] => match scrub(&words[1..]) {
+                Some(command) => command,
+                None => return wrong("scrub", SCRUB_ARGUMENTS),
             },
-            ["scrub", "stop"] => Command::StopScrub,
-            ["scrub"] | ["scrub", "status"] => Command::ScrubStatus,
-            ["scrub", ..] => return wrong("scrub", SCRUB_ARGUMENTS),
-            ["status" | "stat" | "metrics" | "methods", ..] => return wrong("arguments", "none"),
+            ["status" | "stat" | "revalidate" | "metrics" | "methods", ..] => {
+                return wrong("arguments", "none");
+            }
             _ => return Err(CommandError::Unknown(words.join(" "))),
         })
     }
@@ -233,6 +235,20 @@ const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend
 
 const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not immediately, \
      --after WRITES, --at-mark TEXT or --in-write; or [--image IMAGE]; or cancel";
+
+/// What a scrub does, or is to do.
+fn scrub(words: &[&str]) -> Option<Command> {
+    Some(match words {
+        ["start"] => Command::StartScrub { rate: DEFAULT_RATE },
+        ["start", rate] => {
+            let rate = rate.parse().ok().filter(|&rate| rate > 0)?;
+            Command::StartScrub { rate }
+        }
+        ["stop"] => Command::StopScrub,
+        [] | ["status"] => Command::ScrubStatus,
+        _ => return None,
+    })
+}
 
 /// The options of a loss of power, each once; the moment is one of four.
 fn power_cut(mut words: &[&str]) -> Option<PowerCut> {
@@ -304,6 +320,7 @@ mod tests {
         assert_eq!(parse("zone 3-5 offline"), Ok(zones));
         let lost = Command::Depopulate { head: 2, change: ZoneChange::Offline };
         assert_eq!(parse("depopulate 2 offline"), Ok(lost));
+        assert_eq!(parse("revalidate"), Ok(Command::Revalidate));
         assert!(matches!(parse("fault add fail=read"), Ok(Command::AddFault(_))));
         let path = (SocketAddr::from(([127, 0, 0, 1], 4420)), AnaState::Inaccessible);
         assert_eq!(parse("ana 127.0.0.1:4420 inaccessible"), Ok(Command::Ana(Some(path))));
@@ -356,7 +373,7 @@ mod tests {
         assert_eq!(
             error("reboot now"),
             "command `reboot now`: expected status, stat, plugs, view, get, set, zone, depopulate, \
-             fault, ana, mark, power-cut, scrub, metrics or methods"
+             revalidate, fault, ana, mark, power-cut, scrub, metrics or methods"
         );
         assert_eq!(error("set x"), "set: found `x`, expected an attribute and its value");
         let expected = "expected ZONE or FIRST-LAST, and read-only, offline or mend";
@@ -375,6 +392,7 @@ mod tests {
             assert!(error(wrong).ends_with("with at most 16384 cells"), "{wrong}");
         }
         assert_eq!(error("mark"), "mark: found ``, expected a text");
+        assert_eq!(error("revalidate 7"), "arguments: found `7`, expected none");
         assert_eq!(error("stat all"), "arguments: found `all`, expected none");
         let expected = "expected nothing, or ADDRESS:PORT and optimized, non-optimized, inaccessible, \
                         persistent-loss or change";

@@ -94,6 +94,7 @@ impl DeviceManager {
                 managed.change_zones(*zones.start(), *zones.end(), change)
             }
             Command::Depopulate { head, change } => managed.depopulate(head, change),
+            Command::Revalidate => attributes::revalidate(queue).map(Value::from),
             Command::Faults => {
                 let rules = device.rules();
                 Ok(rules.iter().map(|(rule, hits)| format!("{rule}: {hits} commands")).collect())
