@@ -1,5 +1,6 @@
 //! Jobs on zones do what fio does, in virtual time. The expected I/Os were recorded with fio 3.33 on a
 //! sparse file of 4 MiB: `fio --zonemode=zbd --zonesize=1m --zonecapacity=768k --write_iolog=...`.
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use zonal_blk::{Bytes, Nanos, Queue, QueueOptions, Status, ZoneCondition, ZoneNo};
 use zonal_device::{NullConfig, NullDevice, device_spec};
@@ -33,13 +34,18 @@ impl std::io::Write for Lines {
 impl Lines {
     /// The reads, writes and trims of an iolog; zone resets are trims there.
     fn ios(&self) -> Vec<Seen> {
+        self.timed_ios().into_iter().map(|(_, io)| io).collect()
+    }
+
+    /// The same, each with the time in microseconds at which it was issued.
+    fn timed_ios(&self) -> Vec<(u64, Seen)> {
         let text = String::from_utf8(self.0.lock().expect("no test panics here").clone());
         let text = text.expect("an iolog is a text");
         let io = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let blocks = |at: usize| words.get(at)?.parse().ok().map(|bytes: u64| bytes / BLOCK);
             let op = words.get(2)?.chars().next()?;
-            Some((op, blocks(3)?, blocks(4)?))
+            Some((words[0].parse().ok()?, (op, blocks(3)?, blocks(4)?)))
         };
         text.lines().filter_map(io).collect()
     }
@@ -47,13 +53,19 @@ impl Lines {
 
 struct Rig {
     queue: Arc<Queue>,
+    /// The I/Os of the last clone, each with its time in microseconds.
+    last: Mutex<Vec<(u64, Seen)>>,
 }
 
 impl Rig {
     fn new(spec: &str) -> Self {
         let spec = device_spec::parse(spec).expect("a spec");
         let device = device_spec::build(&spec).expect("a device");
-        Rig { queue: Queue::attach(device, QueueOptions::default()).expect("a queue") }
+        Rig::on(Queue::attach(device, QueueOptions::default()).expect("a queue"))
+    }
+
+    fn on(queue: Arc<Queue>) -> Self {
+        Rig { queue, last: Mutex::default() }
     }
 
     /// Runs the phases of a job file, one after another. Returns the outcome of each clone, with its
@@ -90,6 +102,8 @@ impl Rig {
         }
         let cost = CostModel::Flat(Nanos(1000));
         let (outcomes, _) = zonal_sim::run(runners, Nanos(0), cost).expect("no stall");
+        *self.last.lock().expect("no test panics here") =
+            logs.last().map_or_else(Vec::new, Lines::timed_ios);
         outcomes.into_iter().zip(&logs).map(|(outcome, log)| (outcome, log.ios())).collect()
     }
 
@@ -221,11 +235,13 @@ fn writes_of_trimwrite_follow_their_trims_at_any_depth() {
                     "{text}{counts:?}"
                 );
                 assert!(ios.iter().all(|io| io.1 + io.2 <= 16), "{text}: in the region");
-                let mut trimmed = Vec::new();
-                for &(op, at, len) in &ios {
+                let timed = rig.last.into_inner().expect("no test panics here");
+                let mut trimmed = BTreeMap::new();
+                for (time, (op, at, len)) in timed {
                     match op {
-                        't' => trimmed.push((at, len)),
-                        'w' => assert!(trimmed.contains(&(at, len)), "{text}: {at}"),
+                        't' => _ = trimmed.insert((at, len), time),
+                        // A trim takes 20 us.
+                        'w' => assert!(trimmed[&(at, len)] + 20 <= time, "{text}: {at} at {time}"),
                         _ => {}
                     }
                 }
@@ -240,7 +256,7 @@ fn sequential_trims_leave_out_offline_zones() {
     let device = Arc::new(NullDevice::new(&config).expect("a device"));
     let as_device: Arc<NullDevice> = Arc::clone(&device);
     let queue = Queue::attach(as_device, QueueOptions::default()).expect("a queue");
-    let rig = Rig { queue };
+    let rig = Rig::on(queue);
     rig.run("[a]\nzonemode=zbd\nrw=write\nbs=64k\n");
     device.set_condition(ZoneNo(1), ZoneCondition::Offline).expect("a zone");
     let mut clones = rig.run("[a]\nzonemode=zbd\nrw=trim\nbs=1m\n");
@@ -263,7 +279,7 @@ fn random_writes_find_the_only_zone_that_is_not_offline() {
         let job = format!(
             "[a]\nzonemode=zbd\nrw=randwrite\nbs=64k\nio_size=4m\nnorandommap={norandommap}\n"
         );
-        let (outcome, ios) = Rig { queue }.run(&job).remove(0);
+        let (outcome, ios) = Rig::on(queue).run(&job).remove(0);
         assert_eq!((outcome.error, count(&ios, 'w')), (None, 64));
         assert!(ios.iter().all(|io| io.1 / 16 == 617));
     }
@@ -287,7 +303,7 @@ fn no_more_zones_are_open_than_a_clone_may_have() {
             "rw=randwrite\njob_max_open_zones={limit}\niodepth={depth}\nmax_open_zones=16\n"
         );
         let spec = "null:zones=64,zone_size=1M,max_open=32,memory=true";
-        let mut fill = std::collections::BTreeMap::new();
+        let mut fill = BTreeMap::new();
         for (op, at, _) in ios_on(spec, &format!("{options}io_size=32m")) {
             let zone = fill.entry(at / 16).or_insert(0);
             *zone = if op == 'w' { *zone + 1 } else { 0 };
