@@ -3,9 +3,10 @@
 //! All commands but Asynchronous Event Requests complete immediately. A controller that is not enabled
 //! executes Fabrics commands only (Base section 3.5.1).
 use super::association::Association;
+use super::data_pointer::DataPointer;
 use super::features::Features;
 use super::queue_auth::QueueAuth;
-use super::response::{CommandOutput, CommandResult, INVALID_FIELD, Response, SqHead, check_form};
+use super::response::{CommandOutput, CommandResult, INVALID_FIELD, Response, SqHead};
 use super::subsystem::Subsystem;
 use super::{MAX_EVENT_REQUESTS, MAX_IO_QUEUES, MAX_MARK, MAX_QUEUE, Transport, VERSION};
 use crate::NvmeStatus;
@@ -80,13 +81,25 @@ impl Controller {
 
     /// Executes a command with the data that the host sends with it.
     pub fn submit(&mut self, now: Nanos, sqe: &Sqe, data: &[u8], responses: &mut Vec<Response>) {
+        self.execute(now, sqe, DataPointer::Fabrics(&sqe.dptr), data, responses);
+    }
+
+    /// As [`Controller::submit`], with the command's data pointer as the transport understands it.
+    pub(super) fn execute(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        pointer: DataPointer<'_>,
+        data: &[u8],
+        responses: &mut Vec<Response>,
+    ) {
         self.head.advance();
-        let outcome = match self.execute(now, sqe, data) {
+        let outcome = match self.outcome(now, sqe, pointer, data) {
             Some(outcome) => outcome,
             None => return self.poll(now, responses),
         };
         let outcome = outcome.map_err(|status| self.association.log_error(0, sqe, status));
-        responses.push(self.head.response(sqe, outcome));
+        responses.push(self.head.response(sqe, pointer.len(), outcome));
         self.poll(now, responses);
     }
 
@@ -95,11 +108,17 @@ impl Controller {
     pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
         let status = self.association.log_error(0, sqe, status);
-        responses.push(self.head.response(sqe, Err(status)));
+        responses.push(self.head.response(sqe, 0, Err(status)));
     }
 
-    /// `None` for a command that completes later.
-    fn execute(&mut self, now: Nanos, sqe: &Sqe, data: &[u8]) -> Option<CommandResult> {
+    /// The result of a command; `None` for one that completes later.
+    fn outcome(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        pointer: DataPointer<'_>,
+        data: &[u8],
+    ) -> Option<CommandResult> {
         if let Some(outcome) = self.queue_auth.check(sqe, data) {
             // Authentication counts as a Keep Alive.
             self.features.alive(now);
@@ -112,7 +131,7 @@ impl Controller {
         if self.csts & CSTS_READY == 0 {
             return Some(Err(NvmeStatus::SEQUENCE.do_not_retry()));
         }
-        if let Err(status) = check_form(sqe) {
+        if let Err(status) = pointer.check(sqe) {
             return Some(Err(status));
         }
         let opcode = AdminOpcode(sqe.opcode);

@@ -21,6 +21,7 @@ mod admin;
 mod association;
 mod async_events;
 mod connect;
+mod data_pointer;
 mod feature_commands;
 mod features;
 mod identify;

@@ -126,14 +126,12 @@ impl SqHead {
         cqe
     }
 
-    /// The response to a command. Data that the host has no buffer for are an error.
-    pub fn response(&self, sqe: &Sqe, result: CommandResult) -> Response {
+    /// The response to a command, whose host has a buffer of `room` bytes: longer data are an error.
+    pub fn response(&self, sqe: &Sqe, room: u32, result: CommandResult) -> Response {
         let cid = sqe.cid.get();
         let failed = |status| Response::new(self.complete(cid, status, 0));
         match result {
-            Ok(CommandOutput { data: Some(data), .. })
-                if data.len() as u64 > sqe.dptr.length.get().into() =>
-            {
+            Ok(CommandOutput { data: Some(data), .. }) if data.len() as u64 > room.into() => {
                 failed(NvmeStatus::SGL_LENGTH.do_not_retry())
             }
             Ok(CommandOutput { result, data }) => {
@@ -142,27 +140,5 @@ impl SqHead {
             }
             Err(status) => failed(status),
         }
-    }
-}
-
-/// Checks the flags and the data pointer of a command against what this controller supports.
-pub(super) fn check_form(sqe: &Sqe) -> Result<(), NvmeStatus> {
-    use crate::wire::{Sgl, queue::Transfer};
-    // FUSE in bits 1:0, PSDT in bits 7:6: no fused commands, always an SGL.
-    if sqe.flags & 0b11 != 0 || sqe.flags & 0b1100_0000 != crate::wire::queue::PSDT_SGL {
-        return Err(INVALID_FIELD);
-    }
-    match sqe.dptr.kind {
-        Sgl::TRANSPORT => Ok(()),
-        // Response capsules carry no data (TCP section 3.3.2).
-        Sgl::IN_CAPSULE if sqe.transfer() == Transfer::ToHost => {
-            Err(NvmeStatus::SGL_TYPE.do_not_retry())
-        }
-        Sgl::IN_CAPSULE if sqe.dptr.address.get() != 0 => {
-            Err(NvmeStatus::SGL_OFFSET.do_not_retry())
-        }
-        Sgl::IN_CAPSULE => Ok(()),
-        _ if sqe.dptr == Sgl::zeroed() => Ok(()),
-        _ => Err(NvmeStatus::SGL_TYPE.do_not_retry()),
     }
 }

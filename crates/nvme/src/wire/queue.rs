@@ -19,7 +19,8 @@ wire! {
         pub cdw3: U32,
         /// Dwords 4 and 5: MPTR, the metadata pointer.
         pub mptr: U64,
-        /// Dwords 6 to 9: DPTR, the data pointer; always an SGL here (Base section 4.1.2).
+        /// Dwords 6 to 9: DPTR, the data pointer: an SGL descriptor (Base section 4.1.2), or PRPs
+        /// ([`prps`](super::pcie::prps)).
         pub dptr: Sgl,
         /// Dword 10.
         pub cdw10: U32,

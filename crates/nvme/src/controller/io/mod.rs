@@ -9,11 +9,10 @@ mod rw;
 mod zones;
 
 use super::association::Association;
+use super::data_pointer::DataPointer;
 use super::namespace::{Namespace, is_failed};
 use super::queue_auth::QueueAuth;
-use super::response::{
-    CommandOutput, CommandResult, Data, INVALID_FIELD, Response, SqHead, check_form,
-};
+use super::response::{CommandOutput, CommandResult, Data, INVALID_FIELD, Response, SqHead};
 use super::subsystem::Subsystem;
 use crate::NvmeStatus;
 use crate::auth::AuthState;
@@ -198,16 +197,29 @@ impl IoQueue {
 
     /// Executes a command with the data that the host sends with it. Its response follows here or
     /// from [`IoQueue::poll`], with the buffer of the data.
+    #[inline]
     pub fn submit(
         &mut self,
         now: Nanos,
         sqe: &Sqe,
+        data: Option<Buf>,
+        responses: &mut Vec<Response>,
+    ) {
+        self.execute(now, sqe, DataPointer::Fabrics(&sqe.dptr), data, responses);
+    }
+
+    /// As [`IoQueue::submit`], with the command's data pointer as the transport understands it.
+    pub(super) fn execute(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        pointer: DataPointer<'_>,
         mut data: Option<Buf>,
         responses: &mut Vec<Response>,
     ) {
         self.head.advance();
-        if let Some(result) = self.start(now, sqe, &mut data).transpose() {
-            self.respond(sqe, result, data, responses);
+        if let Some(result) = self.start(now, sqe, pointer, &mut data).transpose() {
+            self.respond((sqe, pointer.len()), result, data, responses);
         }
     }
 
@@ -215,18 +227,19 @@ impl IoQueue {
     /// should.
     pub fn refuse(&mut self, sqe: &Sqe, status: NvmeStatus, responses: &mut Vec<Response>) {
         self.head.advance();
-        self.respond(sqe, Err(status), None, responses);
+        self.respond((sqe, 0), Err(status), None, responses);
     }
 
+    /// Responds to a command, whose host has a buffer of `room` bytes.
     fn respond(
         &mut self,
-        sqe: &Sqe,
+        (sqe, room): (&Sqe, u32),
         result: CommandResult,
         received: Option<Buf>,
         responses: &mut Vec<Response>,
     ) {
         let result = result.map_err(|status| self.association.log_error(self.qid, sqe, status));
-        responses.push(Response { received, ..self.head.response(sqe, result) });
+        responses.push(Response { received, ..self.head.response(sqe, room, result) });
     }
 
     /// Starts a command. Returns `None` if it is in flight, and then has taken what it needs of
@@ -235,6 +248,7 @@ impl IoQueue {
         &mut self,
         now: Nanos,
         sqe: &Sqe,
+        pointer: DataPointer<'_>,
         data: &mut Option<Buf>,
     ) -> Result<Option<CommandOutput>, NvmeStatus> {
         if let Some(result) = self.queue_auth.check(sqe, data.as_deref().unwrap_or_default()) {
@@ -243,7 +257,7 @@ impl IoQueue {
         if !self.open() {
             return Err(NvmeStatus::SEQUENCE.do_not_retry());
         }
-        check_form(sqe)?;
+        pointer.check(sqe)?;
         if !self.association.is_ready() || sqe.opcode == FABRICS {
             return Err(NvmeStatus::SEQUENCE.do_not_retry());
         }
@@ -264,25 +278,26 @@ impl IoQueue {
         if of_zones && !namespace.is_zoned() {
             return Err(NvmeStatus::INVALID_OPCODE.do_not_retry());
         }
-        if transfers_blocks(opcode) && sqe.dptr.length.get() > 4096 << self.mdts {
+        let len = pointer.len();
+        if transfers_blocks(opcode) && len > 4096 << self.mdts {
             return Err(INVALID_FIELD);
         }
         let command = (*sqe).into();
         let start = match opcode {
             IoOpcode::FLUSH => rw::flush(),
-            IoOpcode::READ => rw::read(namespace, &command, bufs)?,
-            IoOpcode::WRITE => rw::write(namespace, &command, data)?,
+            IoOpcode::READ => rw::read(namespace, &command, len, bufs)?,
+            IoOpcode::WRITE => rw::write(namespace, &command, len, data)?,
             IoOpcode::WRITE_ZEROES => rw::write_zeroes(namespace, &command)?,
-            IoOpcode::COMPARE => rw::compare(namespace, &command, data, bufs)?,
+            IoOpcode::COMPARE => rw::compare(namespace, &command, len, data, bufs)?,
             IoOpcode::VERIFY => rw::verify(namespace, &command)?,
-            IoOpcode::ZONE_APPEND => rw::append(namespace, &command, data)?,
+            IoOpcode::ZONE_APPEND => rw::append(namespace, &command, len, data)?,
             IoOpcode::DATASET_MANAGEMENT => {
                 let data = data.as_deref().unwrap_or_default();
-                rw::deallocate(namespace, &(*sqe).into(), data)?
+                rw::deallocate(namespace, &(*sqe).into(), len, data)?
             }
             IoOpcode::ZONE_MANAGEMENT_SEND => {
                 let data = data.as_deref().unwrap_or_default();
-                zones::management_send(namespace, &(*sqe).into(), data)?
+                zones::management_send(namespace, &(*sqe).into(), len, data)?
             }
             IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
                 zones::management_receive(namespace, &(*sqe).into())?
@@ -463,7 +478,7 @@ impl IoQueue {
             && let Some(failed) = self.submit_remaining(now)
         {
             let result = failed.status().map(|()| CommandOutput::EMPTY);
-            self.respond(&failed.sqe, result, None, responses);
+            self.respond((&failed.sqe, 0), result, None, responses);
         }
     }
 

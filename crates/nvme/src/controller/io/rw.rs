@@ -28,11 +28,15 @@ fn check_control(command: &RwCommand) -> Result<(), NvmeStatus> {
     Ok(())
 }
 
-/// The sectors of a command that transfers data, whose length must be that of its data.
-fn transfer(namespace: &Namespace, command: &RwCommand) -> Result<(Sector, u32), NvmeStatus> {
+/// The sectors of a command that transfers `bytes` of data, which must be their length.
+fn transfer(
+    namespace: &Namespace,
+    command: &RwCommand,
+    bytes: u32,
+) -> Result<(Sector, u32), NvmeStatus> {
     check_control(command)?;
     let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
-    if u64::from(command.dptr.length.get()) != u64::from(len) * 512 {
+    if u64::from(bytes) != u64::from(len) * 512 {
         return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
     }
     Ok((sector, len))
@@ -63,9 +67,10 @@ pub(super) fn flush() -> Submission {
 pub(super) fn read(
     namespace: &Namespace,
     command: &RwCommand,
+    bytes: u32,
     bufs: &mut BufPool,
 ) -> SubmissionResult {
-    let (sector, len) = transfer(namespace, command)?;
+    let (sector, len) = transfer(namespace, command, bytes)?;
     let buf = Some(namespace.read_buf(bufs, len as usize * 512)?);
     one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, CompletionKind::Read)
 }
@@ -73,9 +78,10 @@ pub(super) fn read(
 pub(super) fn write(
     namespace: &Namespace,
     command: &RwCommand,
+    bytes: u32,
     data: &mut Option<Buf>,
 ) -> SubmissionResult {
-    let (sector, len) = transfer(namespace, command)?;
+    let (sector, len) = transfer(namespace, command, bytes)?;
     check_zone(namespace, sector, len)?;
     let bio = Bio::write(sector, take_data(len, data)?, 0);
     one(Bio { flags: flags(command), ..bio }, CompletionKind::Write(len))
@@ -84,9 +90,10 @@ pub(super) fn write(
 pub(super) fn append(
     namespace: &Namespace,
     command: &RwCommand,
+    bytes: u32,
     data: &mut Option<Buf>,
 ) -> SubmissionResult {
-    let (sector, len) = transfer(namespace, command)?;
+    let (sector, len) = transfer(namespace, command, bytes)?;
     let limits = namespace.limits();
     let shift = append_shift(namespace.append_max());
     if sector != limits.zone_start(limits.zone_of(sector)) || len > 8 << shift {
@@ -108,10 +115,11 @@ pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> Submis
 pub(super) fn compare(
     namespace: &Namespace,
     command: &RwCommand,
+    bytes: u32,
     data: &mut Option<Buf>,
     bufs: &mut BufPool,
 ) -> SubmissionResult {
-    let (sector, len) = transfer(namespace, command)?;
+    let (sector, len) = transfer(namespace, command, bytes)?;
     let buf = Some(namespace.read_buf(bufs, len as usize * 512)?);
     let expected = CompletionKind::Compare(take_data(len, data)?);
     one(Bio { buf, ..Bio::new(Op::Read, sector, len, 0) }, expected)
@@ -127,16 +135,17 @@ pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> SubmissionRe
 }
 
 /// Dataset Management. Deallocation is a hint; in sequential zones it does nothing, since they are
-/// reset as a whole. Bytes after the ranges are ignored: Linux sends 4096, enough for all 256
-/// ranges, whatever their number.
+/// reset as a whole. Of the `bytes` of data those after the ranges are ignored: Linux sends 4096, enough
+/// for all 256 ranges, whatever their number.
 pub(super) fn deallocate(
     namespace: &Namespace,
     command: &DsmCommand,
+    bytes: u32,
     data: &[u8],
 ) -> SubmissionResult {
     let count = usize::from(command.nr) + 1;
     let size = DsmRange::SIZE;
-    let sent = command.dptr.length.get() as usize;
+    let sent = bytes as usize;
     if sent < count * size {
         return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
     }

@@ -24,10 +24,11 @@ fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
     Ok(namespace.limits().zone_of(namespace.to_sector(slba)))
 }
 
-/// The bios of Zone Management Send (ZNS section 3.4.3).
+/// The bios of Zone Management Send (ZNS section 3.4.3), with `bytes` of data.
 pub(super) fn management_send(
     namespace: &Namespace,
     command: &ZoneSend,
+    bytes: u32,
     data: &[u8],
 ) -> Result<Submission, NvmeStatus> {
     let action = SendAction(command.action);
@@ -40,7 +41,7 @@ pub(super) fn management_send(
         SendAction::RESET => Op::ZoneReset,
         SendAction::OFFLINE => return offline(namespace, command),
         SendAction::ZRWA_FLUSH => return zrwa_flush(namespace, command),
-        SendAction::SET_EXTENSION => return set_extension(namespace, command, data),
+        SendAction::SET_EXTENSION => return set_extension(namespace, command, bytes, data),
         _ => return Err(INVALID_FIELD),
     };
     let all = command.options & SELECT_ALL != 0;
@@ -94,6 +95,7 @@ fn zrwa_flush(namespace: &Namespace, command: &ZoneSend) -> Result<Submission, N
 fn set_extension(
     namespace: &Namespace,
     command: &ZoneSend,
+    bytes: u32,
     data: &[u8],
 ) -> Result<Submission, NvmeStatus> {
     let zrwa = command.options & ALLOCATE_ZRWA != 0;
@@ -102,7 +104,7 @@ fn set_extension(
         return Err(INVALID_FIELD);
     }
     let start = first_of_zone(namespace, command.slba.get())?;
-    if command.dptr.length.get() as usize != extensions.size() {
+    if bytes as usize != extensions.size() {
         return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
     }
     if data.len() != extensions.size() {

@@ -8,6 +8,7 @@ use crate::NvmeStatus;
 use crate::controller::admin::Controller;
 use crate::controller::association::Association;
 use crate::controller::async_events::EventType;
+use crate::controller::data_pointer::DataPointer;
 use crate::controller::queue_auth::QueueAuth;
 use crate::controller::response::{INVALID_FIELD, Response, SqHead};
 use crate::controller::subsystem::Subsystem;
@@ -18,8 +19,8 @@ use crate::wire::fabrics::{
 };
 use crate::wire::opcode::{AdminOpcode, FeatureId};
 use crate::wire::pcie::register;
-use crate::wire::queue::{PSDT_SGL, Transfer};
-use crate::wire::{Cqe, Sgl, Sqe};
+use crate::wire::queue::Transfer;
+use crate::wire::{Cqe, Sqe};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -426,9 +427,10 @@ impl Function {
                 }
             }),
             None => {
-                let data = self.fetch_data(dma, sqe)?;
-                let (flags, dptr) = (PSDT_SGL, Sgl::transport(u32::MAX));
-                self.controller.submit(now, &Sqe { flags, dptr, ..*sqe }, &data, &mut responses);
+                let len = transfer_len(sqe);
+                let data = self.fetch_data(dma, sqe, len)?;
+                let pointer = DataPointer::resolved(len);
+                self.controller.execute(now, sqe, pointer, &data, &mut responses);
                 Ok(())
             }
         });
@@ -439,8 +441,7 @@ impl Function {
     }
 
     /// The data that the host has for a command; else `segments` for what the host gets.
-    fn fetch_data(&mut self, dma: &impl Dma, sqe: &Sqe) -> Result<Vec<u8>, NvmeStatus> {
-        let len = transfer_len(sqe);
+    fn fetch_data(&mut self, dma: &impl Dma, sqe: &Sqe, len: u64) -> Result<Vec<u8>, NvmeStatus> {
         self.segments.clear();
         // The controller refuses what is longer.
         if len > 4096 << MDTS {

@@ -5,11 +5,12 @@ use super::shared::{Ended, FunctionShared, Mail, Mailbox, SqSetup};
 use super::{BATCH, Dma, DmaError};
 use crate::NvmeStatus;
 use crate::controller::async_events::EventType;
+use crate::controller::data_pointer::DataPointer;
 use crate::controller::io::IoQueue;
 use crate::controller::response::{INVALID_FIELD, Response};
 use crate::controller::{MAX_QUEUE, MDTS};
-use crate::wire::queue::{PSDT_SGL, Transfer};
-use crate::wire::{Cqe, Sgl, Sqe};
+use crate::wire::queue::Transfer;
+use crate::wire::{Cqe, Sqe};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -347,12 +348,7 @@ impl SubmissionQueue {
         self.by_cid[usize::from(cid)] = u16::try_from(slot + 1).expect("MAX_COMMANDS fits");
         match data {
             Ok(data) => {
-                let flags = sqe.flags & 0b0011_1111 | PSDT_SGL;
-                let dptr = match u32::try_from(len) {
-                    Ok(0) => Sgl::zeroed(),
-                    len => Sgl::transport(len.unwrap_or(u32::MAX)),
-                };
-                self.io.submit(now, &Sqe { flags, dptr, ..*sqe }, data, responses);
+                self.io.execute(now, sqe, DataPointer::resolved(len), data, responses);
             }
             Err(status) => self.io.refuse(sqe, status, responses),
         }
