@@ -4,7 +4,7 @@
 //! completes exactly once, on the channel that submitted it. A channel belongs to one thread: its
 //! hardware queue, its pool of requests and its completions have no locks.
 use crate::bio::{Bio, Completion};
-use crate::completion::{Mailbox, SplitBios};
+use crate::completion::{ChannelMail, SplitBios};
 use crate::gate::ChannelUsage;
 use crate::hctx::{Hctx, HctxRef};
 use crate::iostat::IoCounters;
@@ -38,7 +38,7 @@ pub struct Channel {
     config: ChannelConfig,
     /// Requests are gathered for the scheduler, if there is one, as a batch.
     batching: bool,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<ChannelMail>,
     outbox: Vec<Outgoing>,
     /// Scratch space for the contents of the mailbox.
     mail: Vec<Box<Request>>,
@@ -70,7 +70,7 @@ pub struct Channel {
 /// Requests to return to the channel that submitted them.
 struct Outgoing {
     owner: u32,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<ChannelMail>,
     requests: Vec<Box<Request>>,
 }
 
@@ -78,7 +78,7 @@ impl Channel {
     pub(crate) fn new(
         queue: Arc<Queue>,
         id: u32,
-        mailbox: Arc<Mailbox>,
+        mailbox: Arc<ChannelMail>,
         usage: Arc<ChannelUsage>,
         iostat: Option<Arc<IoCounters>>,
         mut hctx: HctxRef,
@@ -691,7 +691,7 @@ impl Channel {
 
     /// Sets how to wake the thread that drives the channel, for [`Channel::prepare_to_sleep`].
     pub fn set_waker(&mut self, waker: Arc<dyn WakeUp>) {
-        self.mailbox.sleeper().set_waker(Some(waker));
+        self.mailbox.sleeper().set_waker(waker);
     }
 
     /// Announces that the thread is about to sleep: from now on the channel is woken, once, when
@@ -701,9 +701,11 @@ impl Channel {
     pub fn prepare_to_sleep(&mut self) -> bool {
         let dispatches = self.config.sched.is_some() && !self.is_leaving();
         let has_room = dispatches && self.hctx.with(|hctx| hctx.room()) > 0;
-        self.mailbox.sleeper().fall_asleep(has_room);
         if has_room {
+            self.mailbox.sleeper().fall_asleep_with_room();
             self.queue.expect_work();
+        } else {
+            self.mailbox.sleeper().fall_asleep();
         }
         let sleeps = self.next_event() != Wake::Now;
         if !sleeps {
@@ -715,7 +717,7 @@ impl Channel {
     /// Has the waker be called the next time that another channel leaves something here, asleep or
     /// not: for a driver that steps many channels in turn.
     pub fn expect_mail(&mut self) {
-        self.mailbox.sleeper().fall_asleep(false);
+        self.mailbox.sleeper().fall_asleep();
     }
 
     /// The thread no longer sleeps.

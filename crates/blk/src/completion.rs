@@ -3,67 +3,15 @@
 //! A bio completes once, on the channel that submitted it, when all of its parts have.
 use crate::bio::{Bio, Completion};
 use crate::buf_pool::BufPool;
-use crate::lock::SpinLock;
+use crate::mailbox::Mailbox;
 use crate::probe::{mark, mutant};
 use crate::request::Request;
 use crate::slab::Slab;
 use crate::status::Status;
-use crate::sync::{AtomicBool, Ordering};
-use crate::wake::Sleeper;
 
 /// Where other channels leave the requests of this one that they have completed. A write that waited in
 /// a plug is issued by the channel whose write it waited for.
-///
-/// Two cache lines of its own: its owner reads the flag on every poll.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct Mailbox {
-    /// Read without the lock on every poll.
-    full: AtomicBool,
-    requests: SpinLock<Vec<Box<Request>>>,
-    /// The owner.
-    sleeper: Sleeper,
-}
-
-impl Mailbox {
-    pub(crate) fn new() -> Self {
-        Mailbox {
-            full: AtomicBool::new(false),
-            requests: SpinLock::new(Vec::new()),
-            sleeper: Sleeper::new(),
-        }
-    }
-
-    /// Moves all of `sent` into the mailbox and wakes its owner. Together, because each visit
-    /// takes the mailbox out of its owner's cache.
-    pub(crate) fn push_all(&self, sent: &mut Vec<Box<Request>>) {
-        {
-            let mut requests = self.requests.lock();
-            requests.append(sent);
-            self.full.store(true, Ordering::Release);
-        }
-        self.sleeper.wake();
-    }
-
-    pub(crate) fn sleeper(&self) -> &Sleeper {
-        &self.sleeper
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.full.load(Ordering::Acquire)
-    }
-
-    /// Swaps the contents for `empty`, an empty list.
-    pub(crate) fn take(&self, empty: &mut Vec<Box<Request>>) {
-        debug_assert!(empty.is_empty(), "what is in the list would be delivered elsewhere");
-        if !self.is_empty() {
-            let mut requests = self.requests.lock();
-            self.full.store(false, Ordering::Relaxed);
-            std::mem::swap(&mut *requests, empty);
-        }
-    }
-}
+pub(crate) type ChannelMail = Mailbox<Box<Request>>;
 
 /// A bio that was split, waiting for its parts.
 #[derive(Debug)]

@@ -73,6 +73,7 @@ pub mod lazy;
 pub mod limits;
 #[doc(hidden)]
 pub mod lock;
+mod mailbox;
 mod names;
 pub mod op;
 mod outgoing;
@@ -109,6 +110,7 @@ pub use external::{ExternalBuf, ExternalMemory};
 pub use failure::Failure;
 pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
 pub use limits::{Limits, ZrwaLimits};
+pub use mailbox::{Mailbox, Sleeper};
 pub use names::{did_you_mean, nearest};
 pub use op::{Direction, Op, OpClass, OpInfo};
 pub use outgoing::Outgoing;

@@ -3,13 +3,14 @@ mod revalidate;
 mod settings;
 
 use crate::channel::Channel;
-use crate::completion::Mailbox;
+use crate::completion::ChannelMail;
 use crate::device::Device;
 use crate::failure::{Failure, Failures};
 use crate::gate::{ChannelUsage, Gate};
 use crate::hctx::{Hctx, HctxRef, IO_TIMEOUT};
 use crate::iostat::{HctxTimes, IoCounters, IoHistograms, IoStat, IoTimes};
 use crate::limits::Limits;
+use crate::mailbox::Sleeper;
 use crate::op::Op;
 pub use crate::plug::AttachError;
 use crate::plug::{
@@ -23,7 +24,6 @@ use crate::status::Status;
 use crate::sync::{AtomicBool, AtomicU8, Mutex, MutexGuard, Ordering, fence, store_before_load};
 use crate::trace::{HctxTrace, Tracer, Tracing};
 use crate::units::{Nanos, Sector, ZoneNo};
-use crate::wake::Sleeper;
 use crate::zone::Zone;
 pub(crate) use settings::ChannelConfig;
 use settings::{Settings, zones_to_lock};
@@ -124,7 +124,7 @@ struct Channels {
 
 /// The part of a channel that others use.
 struct ChannelSlot {
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<ChannelMail>,
     usage: Arc<ChannelUsage>,
     /// `None` unless anything is counted.
     counters: Option<Arc<IoCounters>>,
@@ -417,7 +417,7 @@ impl Queue {
     }
 
     fn wake_those(&self, which: fn(&Sleeper) -> bool) {
-        let mailboxes: Vec<Arc<Mailbox>> = {
+        let mailboxes: Vec<Arc<ChannelMail>> = {
             let channels = self.channels();
             let mailboxes = channels.slots.iter().map(|slot| &slot.mailbox);
             mailboxes.filter(|mailbox| which(mailbox.sleeper())).cloned().collect()
@@ -467,7 +467,7 @@ impl Queue {
             let counters = channels.times.is_some().then(Arc::<IoCounters>::default);
             counters.iter().for_each(|counters| counters.switch(channels.watchers > 0));
             channels.slots.push(ChannelSlot {
-                mailbox: Arc::new(Mailbox::new()),
+                mailbox: Arc::default(),
                 usage: Arc::new(ChannelUsage::new()),
                 counters,
             });
@@ -484,7 +484,7 @@ impl Queue {
     /// A channel has closed, and nothing of it is left anywhere.
     pub(crate) fn close_channel(&self, id: u32, hctx: HctxRef) {
         let mut channels = self.channels();
-        channels.slots[id as usize].mailbox.sleeper().set_waker(None);
+        channels.slots[id as usize].mailbox.sleeper().clear_waker();
         channels.free.push(id);
         match hctx {
             HctxRef::Own(hctx) => {
@@ -721,7 +721,7 @@ impl Queue {
     }
 
     /// The mailbox of a channel.
-    pub(crate) fn mailbox(&self, channel: u32) -> Arc<Mailbox> {
+    pub(crate) fn mailbox(&self, channel: u32) -> Arc<ChannelMail> {
         Arc::clone(&self.channels().slots[channel as usize].mailbox)
     }
 }

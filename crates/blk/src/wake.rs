@@ -1,9 +1,6 @@
 //! Time and waiting: where `now` comes from, when a channel has to be polled next, and how a thread
 //! that sleeps until then is woken sooner.
-use crate::lock::SpinLock;
-use crate::sync::{AtomicU8, Ordering, fence};
 use crate::units::Nanos;
-use std::sync::Arc;
 
 /// A source of time. Nothing in the block layer reads a clock: the driver of a
 /// [`Channel`](crate::Channel) does, and passes the reading as `now`.
@@ -67,75 +64,7 @@ impl<F: Fn() + Send + Sync> WakeUp for F {
     }
 }
 
-const AWAKE: u8 = 0;
-const ASLEEP: u8 = 1;
-/// Asleep, with room on its hardware queue for requests that wait in the scheduler.
-const ASLEEP_WITH_ROOM: u8 = 2;
-
-/// Whether a channel's thread sleeps, and how to wake it.
-///
-/// The sleeper sets the flag and then looks for work; others add work and then look at the flag.
-/// Both have a sequentially consistent fence in between, so one of the two sees the other.
-pub(crate) struct Sleeper {
-    state: AtomicU8,
-    waker: SpinLock<Option<Arc<dyn WakeUp>>>,
-}
-
-impl Sleeper {
-    pub(crate) fn new() -> Self {
-        Sleeper { state: AtomicU8::new(AWAKE), waker: SpinLock::new(None) }
-    }
-
-    pub(crate) fn set_waker(&self, waker: Option<Arc<dyn WakeUp>>) {
-        *self.waker.lock() = waker;
-    }
-
-    /// The thread is about to sleep. It has to look for work after this.
-    pub(crate) fn fall_asleep(&self, has_room: bool) {
-        let state = if has_room { ASLEEP_WITH_ROOM } else { ASLEEP };
-        self.state.store(state, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-    }
-
-    pub(crate) fn awake(&self) {
-        self.state.store(AWAKE, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.state.load(Ordering::SeqCst) != AWAKE
-    }
-
-    pub(crate) fn is_asleep_with_room(&self) -> bool {
-        self.state.load(Ordering::SeqCst) == ASLEEP_WITH_ROOM
-    }
-
-    /// Wakes the thread if it sleeps. Work for it was stored before this.
-    #[inline]
-    pub(crate) fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.state.load(Ordering::Relaxed) != AWAKE {
-            self.call_waker();
-        }
-    }
-
-    #[cold]
-    fn call_waker(&self) {
-        if self.state.swap(AWAKE, Ordering::AcqRel) != AWAKE {
-            let waker = self.waker.lock().clone();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
-    }
-}
-
-impl std::fmt::Debug for Sleeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sleeper").field("state", &self.state).finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -7,7 +7,6 @@
 use super::{PlugInfo, PlugResult, WpRecovery, ZonePlugs, ZoneWrite};
 use crate::bio::Bio;
 use crate::channel::Channel;
-use crate::completion::Mailbox;
 use crate::device::{Device, HwQueue};
 use crate::limits::Limits;
 use crate::op::Op;
@@ -403,33 +402,6 @@ fn loom_a_channel_that_sleeps_is_woken_when_the_queue_is_unfrozen() {
 }
 
 #[test]
-fn loom_mail_wakes_its_receiver() {
-    loom::model(|| {
-        let mailbox = Arc::new(Mailbox::new());
-        let bell = loom::sync::Arc::new(loom::sync::Notify::new());
-        mailbox.sleeper().set_waker(Some(Arc::new(Bell(loom::sync::Arc::clone(&bell)))));
-        let sender = Arc::clone(&mailbox);
-        let thread = threads::spawn(move || {
-            let mut request = Box::new(Request::empty());
-            request.init(Bio::new(Op::Read, Sector(0), 1, 7), 0, ZoneNo(0), None);
-            sender.push_all(&mut vec![request]);
-        });
-        // Loom also wakes for no reason.
-        while mailbox.is_empty() {
-            mailbox.sleeper().fall_asleep(false);
-            if mailbox.is_empty() {
-                bell.wait();
-            }
-            mailbox.sleeper().awake();
-        }
-        let mut mail = Vec::new();
-        mailbox.take(&mut mail);
-        assert_eq!(mail.pop().expect("mail").take_bio().0.user_data, 7);
-        thread.join().unwrap();
-    });
-}
-
-#[test]
 fn loom_policy_changes_while_a_channel_writes() {
     loom::model(|| {
         let options =
@@ -507,35 +479,5 @@ fn loom_two_revalidations_and_changes_of_a_frozen_queue_come_one_after_the_other
         let found = (queue.nr_zones(), queue.nr_requests(), queue.io_timeout());
         assert_eq!(found, (1, 7, Nanos(5)));
         queue.unfreeze();
-    });
-}
-
-#[test]
-fn loom_mailbox_gives_each_request_once_and_in_order() {
-    loom::model(|| {
-        let mailbox = Arc::new(Mailbox::new());
-        let letter = |id| {
-            let mut request = Box::new(Request::empty());
-            request.init(Bio::new(Op::Read, Sector(0), 1, id), 0, ZoneNo(0), None);
-            request
-        };
-        let sender = Arc::clone(&mailbox);
-        let send = move |id| {
-            sender.push_all(&mut vec![letter(id)]);
-        };
-        let thread = threads::spawn(move || (0..2).for_each(send));
-        let mut seen = Vec::new();
-        let mut collect = || {
-            let mut mail = Vec::new();
-            mailbox.take(&mut mail);
-            for mut request in mail {
-                seen.push(request.take_bio().0.user_data);
-            }
-        };
-        collect();
-        thread.join().unwrap();
-        collect();
-        assert!(mailbox.is_empty());
-        assert_eq!(seen, [0, 1]);
     });
 }

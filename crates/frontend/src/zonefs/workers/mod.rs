@@ -23,9 +23,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use zonal_blk::{Buf, Channel, Clock, Nanos, Wake, WakeUp};
+use zonal_blk::{Buf, Channel, Clock, Nanos, Sleeper, Wake};
 use zonal_os::RealClock;
-use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, Waker, serve};
+use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 
 /// Longer reads and writes, in bytes, are left to the worker's thread, so that several threads copy.
 const SHORT: usize = 64 << 10;
@@ -120,7 +120,8 @@ struct Worker {
     block: u64,
     engine: Mutex<Engine>,
     inbox: Mutex<Inbox>,
-    waker: Arc<Waker>,
+    /// The worker's thread.
+    sleeper: Sleeper,
 }
 
 #[derive(Default)]
@@ -128,8 +129,6 @@ struct Inbox {
     jobs: VecDeque<Job>,
     /// A caller's thread has left the engine with I/O in flight.
     kicked: bool,
-    /// The worker's thread sleeps, or is about to.
-    asleep: bool,
     stopping: bool,
 }
 
@@ -153,8 +152,9 @@ impl WorkerPool {
                 block: workers.fs.queue().limits().lba_size.into(),
                 engine: Mutex::new(Engine::new(Arc::clone(&workers.fs), channel)),
                 inbox: Mutex::default(),
-                waker: poller.waker(),
+                sleeper: Sleeper::default(),
             });
+            worker.sleeper.set_waker(poller.waker());
             let (served, clock) = (Arc::clone(&worker), workers.clock.clone());
             let run = move || {
                 let mut thread = WorkerThread { worker: &served, blocked: false, stopping: false };
@@ -233,8 +233,7 @@ impl Drop for WorkerPool {
         // A worker that stops takes no more jobs.
         lock(&self.closing).forward_opens();
         for worker in &self.workers {
-            worker.inbox().stopping = true;
-            worker.waker.wake();
+            worker.wake(|inbox| inbox.stopping = true);
         }
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so.
@@ -272,12 +271,8 @@ impl Worker {
 
     /// Changes the inbox and wakes the worker's thread.
     fn wake(&self, change: impl FnOnce(&mut Inbox)) {
-        let mut inbox = self.inbox();
-        change(&mut inbox);
-        if std::mem::take(&mut inbox.asleep) {
-            drop(inbox);
-            self.waker.wake();
-        }
+        change(&mut self.inbox());
+        self.sleeper.wake();
     }
 
     /// Whether an operation can begin without waiting, and soon.
@@ -339,14 +334,14 @@ impl Frontend for WorkerThread<'_> {
     fn wait_fds(&mut self, _: &mut WaitSet) {}
 
     fn prepare_to_sleep(&mut self) -> bool {
-        let mut inbox = self.worker.inbox();
-        inbox.asleep = true;
+        self.worker.sleeper.fall_asleep();
+        let inbox = self.worker.inbox();
         let nothing_new = inbox.jobs.is_empty() || self.blocked;
         nothing_new && !inbox.kicked && inbox.stopping == self.stopping
     }
 
     fn awake(&mut self) {
-        let mut inbox = self.worker.inbox();
-        (inbox.asleep, inbox.kicked) = (false, false);
+        self.worker.sleeper.awake();
+        self.worker.inbox().kicked = false;
     }
 }

@@ -2,7 +2,7 @@
 //! Buffer Config.
 use super::function::{CqInfo, Function, SqInfo, entries, is_page};
 use super::ring::{CqRing, SqRing};
-use super::shared::{Ended, Mail, Mailbox, SqSetup};
+use super::shared::{Ended, Mail, SqSetup};
 use super::worker::IoWorker;
 use crate::NvmeStatus;
 use crate::controller::io::IoQueue;
@@ -13,6 +13,7 @@ use crate::wire::opcode::AdminOpcode;
 use crate::wire::pcie::{CONTIGUOUS, CreateCq, CreateSq, INTERRUPTS, prps};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use zonal_blk::Mailbox;
 
 const INVALID_QUEUE: NvmeStatus = NvmeStatus::INVALID_QUEUE.do_not_retry();
 
@@ -105,7 +106,7 @@ impl Function {
         }
         self.shared.doorbell(qid).tail.store(0, Ordering::Relaxed);
         let setup = SqSetup { qid, ring: SqRing::new(address, entries), io };
-        cq.mailbox.send(Mail::Add(Box::new(setup)));
+        cq.mailbox.push(Mail::Add(Box::new(setup)));
         self.sqs.insert(qid, SqInfo { entries, cqid, deleting: false });
         Ok(true)
     }
@@ -117,7 +118,7 @@ impl Function {
         sq.deleting = true;
         let cqid = sq.cqid;
         self.deletions.push((Ended::Submission(qid), *sqe));
-        self.cqs[&cqid].mailbox.send(Mail::Delete(qid));
+        self.cqs[&cqid].mailbox.push(Mail::Delete(qid));
         Ok(false)
     }
 
@@ -129,7 +130,7 @@ impl Function {
             return Err(NvmeStatus::INVALID_QUEUE_DELETION.do_not_retry());
         }
         cq.deleting = true;
-        cq.mailbox.send(Mail::End);
+        cq.mailbox.push(Mail::End);
         self.deletions.push((Ended::Completion(qid), *sqe));
         Ok(false)
     }
@@ -142,7 +143,7 @@ impl Function {
         }
         self.doorbell_buffers = Some(buffers);
         for cq in self.cqs.values() {
-            cq.mailbox.send(Mail::DoorbellBuffers(buffers));
+            cq.mailbox.push(Mail::DoorbellBuffers(buffers));
         }
         Ok(true)
     }

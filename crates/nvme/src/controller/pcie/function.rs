@@ -2,7 +2,7 @@
 use super::config_space::{ConfigSpace, PBA, VECTOR_TABLE};
 use super::pointers::{Segment, gather, parse, scatter};
 use super::ring::{CqRing, SqRing};
-use super::shared::{Ended, FunctionShared, Mailbox};
+use super::shared::{Ended, FunctionShared, Mail};
 use super::{BATCH, Dma, DmaError, IoWorker, PAGE};
 use crate::NvmeStatus;
 use crate::controller::admin::Controller;
@@ -24,7 +24,7 @@ use crate::wire::{Cqe, Sqe};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zonal_blk::{Nanos, WakeUp};
+use zonal_blk::{Mailbox, Nanos, WakeUp};
 
 /// Shutdown processing occurring (CSTS.SHST).
 const SHUTDOWN_OCCURRING: u32 = 0b01 << 2;
@@ -76,7 +76,7 @@ pub(super) struct SqInfo {
 
 pub(super) struct CqInfo {
     pub entries: u16,
-    pub mailbox: Arc<Mailbox>,
+    pub mailbox: Arc<Mailbox<Mail>>,
     pub deleting: bool,
 }
 
@@ -270,7 +270,7 @@ impl Function {
 
     fn end_queues(&mut self) {
         for cq in self.cqs.values() {
-            cq.mailbox.abort();
+            cq.mailbox.push(Mail::Abort);
         }
         // Those without a thread have nothing in flight.
         self.new_workers.clear();
@@ -330,7 +330,7 @@ impl Function {
         bell.store(value, Ordering::Release);
         let cqid = if is_head { Some(qid) } else { self.sqs.get(&qid).map(|sq| sq.cqid) };
         if let Some(cq) = cqid.and_then(|cqid| self.cqs.get(&cqid)) {
-            cq.mailbox.ring();
+            cq.mailbox.sleeper().wake();
         }
     }
 

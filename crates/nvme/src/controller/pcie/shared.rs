@@ -1,13 +1,10 @@
 //! The state that a function and its workers share: doorbells, messages, and queues that have ended.
-//!
-//! A worker that is about to sleep says so and then looks for work; a thread that has work for it puts it
-//! there and then looks whether it sleeps. Fences between the two make one of them see the other.
 use super::ring::SqRing;
 use crate::controller::MAX_IO_QUEUES;
 use crate::controller::association::Association;
 use crate::controller::async_events::EventType;
 use crate::controller::io::IoQueue;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use zonal_blk::WakeUp;
 
@@ -18,7 +15,7 @@ pub(super) struct Doorbell {
     pub head: AtomicU16,
 }
 
-/// FunctionShared by a function and its workers.
+/// State that a function and its workers share.
 pub(super) struct FunctionShared {
     pub association: Arc<Association>,
     /// By queue identifier.
@@ -109,67 +106,6 @@ pub(super) enum Mail {
     DoorbellBuffers([u64; 2]),
     /// The completion queue is deleted, and has no submission queues.
     End,
-}
-
-/// The mailbox of a worker.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    mail: Mutex<Vec<Mail>>,
-    has_mail: AtomicBool,
     /// The controller was reset: the worker touches guest memory no more.
-    aborted: AtomicBool,
-    asleep: AtomicBool,
-    waker: OnceLock<Arc<dyn WakeUp>>,
-}
-
-impl Mailbox {
-    pub fn send(&self, mail: Mail) {
-        self.mail.lock().expect("mail lock").push(mail);
-        self.has_mail.store(true, Ordering::Release);
-        self.ring();
-    }
-
-    pub fn abort(&self) {
-        self.aborted.store(true, Ordering::Release);
-        self.ring();
-    }
-
-    /// There is something to do, such as a doorbell that was written before the call.
-    pub fn ring(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed)
-            && let Some(waker) = self.waker.get()
-        {
-            waker.wake();
-        }
-    }
-
-    pub fn set_waker(&self, waker: Arc<dyn WakeUp>) {
-        // A worker has one thread.
-        let _ = self.waker.set(waker);
-    }
-
-    pub fn has_mail(&self) -> bool {
-        self.has_mail.load(Ordering::Acquire)
-    }
-
-    pub fn take(&self) -> Vec<Mail> {
-        let mut mail = self.mail.lock().expect("mail lock");
-        self.has_mail.store(false, Ordering::Release);
-        std::mem::take(&mut *mail)
-    }
-
-    pub fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-
-    /// The worker is about to sleep, and then looks for work.
-    pub fn fall_asleep(&self) {
-        self.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
-
-    pub fn awake(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
-    }
+    Abort,
 }

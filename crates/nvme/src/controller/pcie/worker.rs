@@ -1,7 +1,7 @@
 //! A completion queue and its submission queues, for one thread.
 use super::pointers::{Segment, gather, parse, scatter};
 use super::ring::{CqRing, SqRing};
-use super::shared::{Ended, FunctionShared, Mail, Mailbox, SqSetup};
+use super::shared::{Ended, FunctionShared, Mail, SqSetup};
 use super::{BATCH, Dma, DmaError};
 use crate::NvmeStatus;
 use crate::controller::async_events::EventType;
@@ -14,7 +14,7 @@ use crate::wire::{Cqe, Sqe};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use zonal_blk::{BufPool, Channel, Nanos, Slab, Wake, WakeUp};
+use zonal_blk::{BufPool, Channel, Mailbox, Nanos, Slab, Wake, WakeUp};
 
 /// Commands in flight of a submission queue.
 const MAX_COMMANDS: usize = MAX_QUEUE as usize;
@@ -37,7 +37,7 @@ pub struct Polled {
 /// before it is [done](Polled::done), unless it was never polled.
 pub struct IoWorker {
     shared: Arc<FunctionShared>,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<Mailbox<Mail>>,
     cqid: u16,
     vector: Option<u16>,
     ring: CqRing,
@@ -52,8 +52,8 @@ pub struct IoWorker {
     /// A queue is not in guest memory: nothing is done until the controller is reset.
     failed: bool,
     ending: bool,
-    /// The last poll has seen that the controller was reset.
-    saw_abort: bool,
+    /// The controller was reset.
+    aborted: bool,
 }
 
 struct SubmissionQueue {
@@ -81,7 +81,7 @@ struct Command {
 impl IoWorker {
     pub(super) fn new(
         shared: Arc<FunctionShared>,
-        mailbox: Arc<Mailbox>,
+        mailbox: Arc<Mailbox<Mail>>,
         cqid: u16,
         vector: Option<u16>,
         ring: CqRing,
@@ -101,7 +101,7 @@ impl IoWorker {
             responses: Vec::new(),
             failed: false,
             ending: false,
-            saw_abort: false,
+            aborted: false,
         }
     }
 
@@ -113,15 +113,15 @@ impl IoWorker {
     /// Sets what wakes the thread after [`IoWorker::prepare_to_sleep`]. Channels have wakers of their
     /// own.
     pub fn set_waker(&self, waker: Arc<dyn WakeUp>) {
-        self.mailbox.set_waker(waker);
+        self.mailbox.sleeper().set_waker(waker);
     }
 
     /// Fetches and starts commands, posts completions.
     pub fn poll(&mut self, now: Nanos, dma: &impl Dma) -> Polled {
-        if self.mailbox.has_mail() {
+        if !self.mailbox.is_empty() {
             self.open_mail();
         }
-        if self.failed || self.mailbox.is_aborted() {
+        if self.failed || self.aborted {
             return self.wind_down(now);
         }
         match self.serve(now, dma) {
@@ -135,7 +135,9 @@ impl IoWorker {
     }
 
     fn open_mail(&mut self) {
-        for mail in self.mailbox.take() {
+        let mut received = Vec::new();
+        self.mailbox.take(&mut received);
+        for mail in received {
             match mail {
                 Mail::Add(setup) => self.queues.push(SubmissionQueue::new(*setup)),
                 Mail::Delete(qid) => {
@@ -146,6 +148,7 @@ impl IoWorker {
                 }
                 Mail::DoorbellBuffers(buffers) => self.buffers = Some(buffers),
                 Mail::End => self.ending = true,
+                Mail::Abort => self.aborted = true,
             }
         }
     }
@@ -195,7 +198,6 @@ impl IoWorker {
 
     /// After a reset: no guest memory is touched, and what is in flight is drained.
     fn wind_down(&mut self, now: Nanos) -> Polled {
-        self.saw_abort = self.mailbox.is_aborted();
         let mut idle = true;
         for queue in &mut self.queues {
             if !queue.deleting {
@@ -206,7 +208,7 @@ impl IoWorker {
             self.responses.clear();
             idle &= queue.io.is_idle();
         }
-        Polled { done: idle && self.saw_abort, ..Polled::default() }
+        Polled { done: idle && self.aborted, ..Polled::default() }
     }
 
     fn read_head(&self, dma: &impl Dma) -> Result<u16, DmaError> {
@@ -224,15 +226,12 @@ impl IoWorker {
     /// The thread is about to sleep: from now on the function wakes it, and the guest writes doorbells
     /// when there is work. Returns false if there is some already.
     pub fn prepare_to_sleep(&mut self, dma: &impl Dma) -> bool {
-        self.mailbox.fall_asleep();
-        if self.mailbox.has_mail() {
+        self.mailbox.sleeper().fall_asleep();
+        if !self.mailbox.is_empty() {
             return false;
         }
-        if self.mailbox.is_aborted() {
-            // Then it waits for I/O in flight, else nobody would wake it.
-            return self.saw_abort;
-        }
-        if self.failed {
+        // Then it waits for I/O in flight, or for the reset.
+        if self.failed || self.aborted {
             return true;
         }
         // An error shows again in the next poll.
@@ -268,7 +267,7 @@ impl IoWorker {
 
     /// The thread no longer sleeps.
     pub fn awake(&mut self) {
-        self.mailbox.awake();
+        self.mailbox.sleeper().awake();
     }
 
     /// Visits the channels of the queues.
