@@ -1,7 +1,8 @@
 //! The commands in flight, by tag.
 use zonal_blk::Tag;
 
-/// A table with a slot for each tag of a hardware queue.
+/// A table with a slot for each tag of a hardware queue. The layer chooses the tag; the number of a value in
+/// a [`Slab`](zonal_blk::Slab) is chosen by the table.
 pub(super) struct TagTable<T> {
     slots: Vec<Option<T>>,
     len: usize,

@@ -2,6 +2,7 @@
 use crate::ssd::pace::Pace;
 use crate::ssd::translation::Place;
 use std::collections::VecDeque;
+use zonal_blk::Slab;
 
 /// Pages of a row: 256 KiB.
 pub(super) const ROW: u32 = 64;
@@ -11,7 +12,7 @@ pub(super) const ROWS: usize = 8;
 const AHEAD: u32 = 8;
 
 /// Pages that are moved together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Row {
     /// The zone that they come from.
     pub(super) victim: u32,
@@ -37,8 +38,7 @@ pub(super) struct Collection {
     pub(super) has_begun: bool,
     pub(super) pace: Pace,
     pub(super) victims: Vec<Victim>,
-    pub(super) rows: Vec<Row>,
-    pub(super) free: Vec<u32>,
+    pub(super) rows: Slab<Row>,
     /// Rows that have not been sent to their places yet, oldest first: a zone is written in order.
     pub(super) to_write: VecDeque<u32>,
 }
@@ -49,14 +49,13 @@ impl Collection {
             has_begun: false,
             pace: Pace::new(AHEAD * ROW),
             victims: Vec::new(),
-            rows: Vec::new(),
-            free: Vec::new(),
+            rows: Slab::default(),
             to_write: VecDeque::new(),
         }
     }
 
     pub(super) fn rows_under_way(&self) -> usize {
-        self.rows.len() - self.free.len()
+        self.rows.len()
     }
 
     pub(super) fn victim(&mut self, zone: u32) -> &mut Victim {

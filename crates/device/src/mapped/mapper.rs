@@ -6,7 +6,7 @@ use crate::flash::{Controller, Queues};
 use crate::ssd::page::{PAGE, page_number, pages_of, stats};
 use crate::ssd::translation::{Page, Place, Translation};
 use std::collections::VecDeque;
-use zonal_blk::{Bio, Channel, Completion, Nanos, Op, Request, Sector, Status};
+use zonal_blk::{Bio, Channel, Completion, Nanos, Op, Request, Sector, Slab, Status};
 
 /// The work that an I/O of the mapper is a part of, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,9 @@ impl Work {
     }
 }
 
-/// An outstanding command, or the place of one.
-#[derive(Default)]
+/// An outstanding command.
 struct Command {
-    request: Option<Box<Request>>,
+    request: Box<Request>,
     queue: usize,
     /// The next page of a write that has no place yet.
     next: Page,
@@ -79,8 +78,7 @@ pub(super) struct Mapper {
     /// Zones that may be active.
     most_active: usize,
     pub(super) now: Nanos,
-    commands: Vec<Command>,
-    free: Vec<u32>,
+    commands: Slab<Command>,
     /// Writes, some of whose pages have no place yet, and discards that follow one.
     unplaced: VecDeque<u32>,
     /// Pages that had to wait there.
@@ -107,8 +105,7 @@ impl Mapper {
             translation,
             collection: Collection::new(),
             now: Nanos(0),
-            commands: Vec::new(),
-            free: Vec::new(),
+            commands: Slab::default(),
             unplaced: VecDeque::new(),
             waited: 0,
             queues: Queues::default(),
@@ -275,16 +272,15 @@ impl Mapper {
     }
 
     fn request(&self, id: u32) -> &Request {
-        self.commands[id as usize].request.as_deref().expect("the command is outstanding")
+        &self.commands[id as usize].request
     }
 
     /// Completes a command.
     fn end(&mut self, id: u32, status: Status) {
-        let command = &mut self.commands[id as usize];
-        let mut request = command.request.take().expect("a command completes once");
+        let command = self.commands.remove(id as usize).expect("a command completes once");
+        let Command { mut request, queue, .. } = command;
         request.set_status(status);
-        self.queues.complete(command.queue, request);
-        self.free.push(id);
+        self.queues.complete(queue, request);
     }
 
     /// A part of a command is done: with all of its pages placed and no part under way, the command is.
@@ -292,7 +288,7 @@ impl Mapper {
         let pages = pages_of(self.request(id));
         let command = &mut self.commands[id as usize];
         command.pending -= 1;
-        let request = command.request.as_deref_mut().expect("it is outstanding");
+        let request = &mut command.request;
         if status != Status::Ok && request.status() == Status::Ok {
             request.set_status(status);
         }
@@ -341,7 +337,7 @@ impl Mapper {
             if command.pending == 0 {
                 self.end(id, status);
             } else {
-                command.request.as_deref_mut().expect("it is outstanding").set_status(status);
+                command.request.set_status(status);
             }
         }
     }
@@ -383,13 +379,9 @@ impl Controller for Mapper {
 
     fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
         self.advance(now);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.commands.push(Command::default());
-            u32::try_from(self.commands.len() - 1).expect("2^16 queues of 2^15 tags")
-        });
-        self.commands[id as usize] =
-            Command { request: Some(request), queue, ..Command::default() };
-        self.begin(id);
+        let command = Command { request, queue, next: Page::default(), pending: 0 };
+        let id = self.commands.insert(command);
+        self.begin(u32::try_from(id).expect("2^16 queues of 2^15 tags"));
         self.next_event = self.channel.next_event().at();
     }
 

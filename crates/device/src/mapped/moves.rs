@@ -76,12 +76,9 @@ impl Mapper {
         if reads.is_empty() {
             return more;
         }
-        let number = self.collection.free.pop().unwrap_or_else(|| {
-            self.collection.rows.push(Row::default());
-            u32::try_from(self.collection.rows.len() - 1).expect("there are few rows")
-        });
         let pending = u32::try_from(reads.len()).expect("a row has few pages");
-        self.collection.rows[number as usize] = Row { victim, pending, to: writes };
+        let number = self.collection.rows.insert(Row { victim, pending, to: writes });
+        let number = u32::try_from(number).expect("there are few rows");
         self.collection.to_write.push_back(number);
         self.collection.victim(victim).rows += 1;
         for run in reads {
@@ -114,7 +111,7 @@ impl Mapper {
             return;
         }
         let zone = row.victim;
-        self.collection.free.push(number);
+        self.collection.rows.remove(number as usize);
         self.collection.victim(zone).rows -= 1;
         self.reset_if_moved(zone);
         self.collect();

@@ -27,15 +27,14 @@ use crate::flash::{
 use crate::storage::ModelStorage;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use zonal_blk::{Nanos, Op, Request, Sector, Status, Tag, ZoneNo};
+use zonal_blk::{Nanos, Op, Request, Sector, Slab, Status, Tag, ZoneNo};
 
 /// The drive has no zones: for its streams of reads it is a single one.
 const ALL: ZoneNo = ZoneNo(0);
 
-/// An outstanding command, or the place of one.
-#[derive(Default)]
+/// An outstanding command.
 struct Command {
-    request: Option<Box<Request>>,
+    request: Box<Request>,
     queue: usize,
     /// The stream that a read continues.
     stream: Stream,
@@ -46,14 +45,10 @@ struct Command {
 }
 
 impl Command {
-    fn request(&self) -> &Request {
-        self.request.as_deref().expect("the command is outstanding")
-    }
-
     /// Its hardware queue and its tag.
     fn place(&self) -> (u32, Tag) {
         let queue = u32::try_from(self.queue).expect("there are at most 2^16 queues");
-        (queue, self.request().tag())
+        (queue, self.request.tag())
     }
 }
 
@@ -79,8 +74,7 @@ pub(super) struct Drive {
     pub(super) now: Nanos,
     advances_to: Nanos,
     lateness: Lateness,
-    commands: Vec<Command>,
-    free: Vec<CommandId>,
+    commands: Slab<Command>,
     /// Commands not yet fetched.
     waiting: VecDeque<CommandId>,
     /// Writes that were fetched and found no space in the buffer, and since when.
@@ -132,8 +126,7 @@ impl Drive {
             now: Nanos(0),
             advances_to: Nanos(0),
             lateness: Lateness::default(),
-            commands: Vec::new(),
-            free: Vec::new(),
+            commands: Slab::default(),
             waiting: VecDeque::new(),
             stalled: VecDeque::new(),
             unplaced: VecDeque::new(),
@@ -277,7 +270,7 @@ impl Drive {
 
     /// Reserves the buffer space of a write.
     fn reserve(&mut self, id: CommandId) -> bool {
-        let pages = pages_of(self.command(id).request());
+        let pages = pages_of(&self.command(id).request);
         let bytes = u64::from(pages.end - pages.start) * u64::from(PAGE);
         let fits = self.buffered + bytes <= self.buffer;
         if fits {
@@ -289,7 +282,7 @@ impl Drive {
     /// The controller fetches a command, which takes effect.
     fn execute(&mut self, id: CommandId, now: Nanos) {
         let command = &mut self.commands[id.0 as usize];
-        let request = command.request.as_deref_mut().expect("the command is outstanding");
+        let request = &mut *command.request;
         let op = request.op();
         let queue = u16::try_from(command.queue).expect("hardware queues are counted in 16 bits");
         let executed = self.storage.observed(Some(queue), request, |storage, request| {
@@ -330,7 +323,7 @@ impl Drive {
 
     /// Transfers a write's data from the host into the buffer, where they have space.
     fn transfer(&mut self, id: CommandId, from: Nanos) {
-        let sectors = self.command(id).request().nr_sectors();
+        let sectors = self.command(id).request.nr_sectors();
         let end = from + self.link.time(Sector(sectors.into()).to_bytes().0);
         self.free_at = end;
         self.events.add(end + self.config.latency, Event::Complete(id));
@@ -338,7 +331,7 @@ impl Drive {
 
     /// The controller is done with a command other than a write.
     fn begin_command(&mut self, id: CommandId) {
-        let request = self.command(id).request();
+        let request = &self.command(id).request;
         match request.op() {
             Op::Read => return self.begin_read(id),
             Op::Discard => {
@@ -370,7 +363,7 @@ impl Drive {
         let mut ops = 0;
         if self.command(id).stream != Stream::Ahead {
             let mut run: Option<(Place, u32)> = None;
-            for page in pages_of(self.command(id).request()) {
+            for page in pages_of(&self.command(id).request) {
                 let found = self.translation.find(page);
                 let place = found.filter(|&place| self.units.is_programmed(place));
                 match (&mut run, place) {
@@ -417,7 +410,7 @@ impl Drive {
     /// Transfers a read's data to the host.
     fn send(&mut self, id: CommandId) {
         let command = self.command(id);
-        let bytes = Sector(command.request().nr_sectors().into()).to_bytes().0;
+        let bytes = Sector(command.request.nr_sectors().into()).to_bytes().0;
         let ahead = command.stream == Stream::Ahead;
         let begin = self.now.max(self.link_out) + self.config.send_time;
         self.link_out = begin + self.read_link.time(bytes);
@@ -519,9 +512,8 @@ impl Drive {
 
     /// Completes a command.
     fn complete(&mut self, id: CommandId) {
-        let command = self.command(id);
-        let (queue, slot) = (command.queue, command.slot);
-        let request = command.request.take().expect("a command completes once");
+        let command = self.commands.remove(id.0 as usize).expect("a command completes once");
+        let Command { request, queue, slot, .. } = command;
         let (op, executed) = (request.op(), request.status() == Status::Ok);
         if executed && matches!(op, Op::Write | Op::WriteZeroes) {
             for page in pages_of(&request) {
@@ -530,7 +522,6 @@ impl Drive {
             self.collect();
         }
         let length = Sector(request.nr_sectors().into()).to_bytes().0;
-        self.free.push(id);
         self.queues.complete(queue, request);
         self.lateness.count(1, self.now, self.advances_to);
         if op == Op::Read && executed {
@@ -557,12 +548,10 @@ impl Controller for Drive {
 
     fn start(&mut self, now: Nanos, queue: usize, request: Box<Request>) {
         self.advance(now);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.commands.push(Command::default());
-            CommandId(u32::try_from(self.commands.len() - 1).expect("2^16 queues of 2^15 tags"))
-        });
-        let command = self.command(id);
-        *command = Command { request: Some(request), queue, ..Command::default() };
+        let (stream, slot) = (Stream::None, Slot::Free);
+        let command = Command { request, queue, stream, slot, pending_ops: 0 };
+        let id = self.commands.insert(command);
+        let id = CommandId(u32::try_from(id).expect("2^16 queues of 2^15 tags"));
         self.waiting.push_back(id);
         self.run_controller(self.now);
     }

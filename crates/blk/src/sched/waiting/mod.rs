@@ -17,6 +17,7 @@ mod sorted;
 
 use super::elevator::MergeLimit;
 use crate::request::Request;
+use crate::slab::Slab;
 use crate::units::Nanos;
 pub(super) use sorted::Sorted;
 use std::collections::VecDeque;
@@ -52,9 +53,8 @@ impl Key {
     }
 }
 
-#[derive(Default)]
 struct Entry {
-    request: Option<Box<Request>>,
+    request: Box<Request>,
     /// Distinguishes the keys of this request from those of an earlier one in the slot.
     seq: u32,
 }
@@ -62,8 +62,7 @@ struct Entry {
 /// The waiting requests, each in a slot of its own.
 #[derive(Default)]
 pub(super) struct Store {
-    entries: Vec<Entry>,
-    free: Vec<u32>,
+    entries: Slab<Entry>,
     next_seq: u32,
 }
 
@@ -72,32 +71,25 @@ impl Store {
         let seq = self.next_seq;
         self.next_seq = seq.wrapping_add(1);
         let sector = request.sector().0;
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::default());
-            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 requests wait")
-        });
-        self.entries[slot as usize] = Entry { request: Some(request), seq };
-        Key::new(sector, seq, slot)
+        let slot = self.entries.insert(Entry { request, seq });
+        Key::new(sector, seq, u32::try_from(slot).expect("fewer than 2^32 requests wait"))
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Box<Request> {
-        let entry = &mut self.entries[key.slot() as usize];
+        let entry = self.entries.remove(key.slot() as usize).expect("a key leads to a request");
         debug_assert_eq!(entry.seq, key.seq(), "the key is of the request that waits");
-        self.free.push(key.slot());
-        entry.request.take().expect("a key leads to a request")
+        entry.request
     }
 
     /// The request of a key.
     pub(super) fn get(&self, key: Key) -> &Request {
-        let request = self.entries[key.slot() as usize].request.as_deref();
-        request.expect("a key leads to a request")
+        &self.entries[key.slot() as usize].request
     }
 
     /// The key of what waits in `slot`, if it is still the request of `seq`.
     fn find(&self, slot: u32, seq: u32) -> Option<Key> {
-        let entry = &self.entries[slot as usize];
-        let request = entry.request.as_deref().filter(|_| entry.seq == seq)?;
-        Some(Key::new(request.sector().0, seq, slot))
+        let entry = self.entries.get(slot as usize).filter(|entry| entry.seq == seq)?;
+        Some(Key::new(entry.request.sector().0, seq, slot))
     }
 }
 
