@@ -97,7 +97,8 @@ impl Section {
             _ => len,
         };
         let end = bytes("size").map_or(size, |len| (at + whole_blocks(len)).min(size));
-        match self.is_zbd() {
+        let reads = self.get("rw").is_some_and(|rw| ["read", "randread"].contains(&rw));
+        match self.is_zbd() && !(reads && self.has("read_beyond_wp")) {
             true if end < size => at.next_multiple_of(zone)..end / zone * zone,
             true => at.next_multiple_of(zone)..end,
             false => at..end,

@@ -61,8 +61,14 @@ pub const DELIBERATE: &[Deliberate] = &[
               ranks of a bell curve one block, more or fewer depending on the number of blocks; a permutation \
               in constant memory has no neighbours, and no two ranks for a block",
         covers: |case, found| {
-            let is_place =
-                ["offsets that differ", "first byte", "last byte", "at the most frequent offset"];
+            let is_place = [
+                "offsets that differ",
+                "first byte",
+                "last byte",
+                "at the most frequent offset",
+                "first zone",
+                "last zone",
+            ];
             let of_block = |section: &Section| {
                 is_bell(section)
                     && (is_place.iter().any(|place| found.feature.ends_with(place))
@@ -75,12 +81,20 @@ pub const DELIBERATE: &[Deliberate] = &[
         },
     },
     Deliberate {
-        what: "a block that is written again while it is verified is expected to hold the last write",
-        why: "fio expects the header of an earlier one, and ends with an error",
+        what: "a block that is written again before it is verified is read once and expected to hold the last \
+               write",
+        why: "fio expects the header of an earlier one, and ends with an error; with `verify=null` it reads \
+              some blocks as often as they were written",
         covers: |case, found| {
+            let is_null = |section: &Section| {
+                section.get("verify") == Some("null") && !section.is_zbd() && writes_again(section)
+            };
+            let of_reads = ["read", " I/Os", " sequence"];
             is_end(&found.fio, "finds wrong data")
                 && is_end(&found.zonal, "succeeds")
                 && case.sections.iter().any(writes_again)
+                || of_reads.iter().any(|of| found.feature.contains(of))
+                    && concerns(case, found, &["read"], is_null)
         },
     },
     Deliberate {
@@ -195,7 +209,7 @@ fn writes_again(section: &Section) -> bool {
     let several = ["bsrange", "bssplit", "norandommap", "random_distribution", "percentage_random"];
     let in_runs = section.get("rw").is_some_and(|rw| rw.contains(':'));
     section.has("verify")
-        && (section.is_zbd()
+        && (section.get("zonemode").is_some()
             || several.iter().any(|option| section.has(option))
             || in_runs
             || draws_beyond(section)

@@ -43,7 +43,7 @@ const SIGMAS: f64 = 4.0;
 pub fn features(case: &Case, seen: &Observation) -> Features {
     let mut found = Features::new();
     let did_io = seen.clones.iter().any(|ios| !ios.is_empty());
-    let says = |texts: &[&str]| texts.iter().any(|text| seen.message.contains(text));
+    let says = |texts: &[&str]| texts.iter().any(|text| seen.said.contains(text));
     let end = match seen.end {
         End::Hung => HANGS,
         End::Code(0) => "succeeds",
@@ -54,14 +54,22 @@ pub fn features(case: &Case, seen: &Observation) -> Features {
             "may write no zone"
         }
         // The second job of a case that is refused, after the first one has run.
-        End::Code(_) if says(&["zone_reset_threshold", "must be at least one zone"]) => REFUSES,
+        End::Code(_)
+            if says(&[
+                "zone_reset_threshold",
+                "must be at least one zone",
+                "is larger than data set range",
+            ]) =>
+        {
+            REFUSES
+        }
         End::Code(_) if did_io && says(&["verify", "err=84"]) => "finds wrong data",
         End::Code(_) if did_io => "fails after I/O",
         End::Code(_) => REFUSES,
     };
     let ended_well = seen.end == End::Code(0);
     found.insert("end".into(), Feature::Text(end.to_owned()));
-    if !did_io || end == REFUSES {
+    if end == REFUSES || !did_io && !ended_well {
         return found;
     }
     let mut clones = seen.clones.iter();

@@ -58,6 +58,8 @@ pub struct Observation {
     pub report: Value,
     /// The last line on standard error.
     pub message: String,
+    /// All that it said there.
+    pub said: String,
 }
 
 /// The I/Os of an iolog of fio's version 3.

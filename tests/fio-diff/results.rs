@@ -15,19 +15,20 @@ pub fn text(place: &Path, name: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The report of a directory, and what its program said.
-pub fn report(place: &Path) -> (Value, String) {
+/// The report of a directory, the last line that its program said, and all of them.
+pub fn report(place: &Path) -> (Value, String, String) {
     let report = text(place, "report");
     // What fio says comes before its JSON.
     let json = report.find("{\n").map_or("", |at| &report[at..]);
     let said = text(place, "errors") + &report[..report.len() - json.len()];
     let last = said.lines().rfind(|line| !line.contains("without effect"));
-    (serde_json::from_str(json).unwrap_or(Value::Null), last.unwrap_or_default().to_owned())
+    let last = last.unwrap_or_default().to_owned();
+    (serde_json::from_str(json).unwrap_or(Value::Null), last, said)
 }
 
 /// What Zonal did with a case.
 pub fn of_zonal(place: &Path, case: &Case, end: End) -> Observation {
-    let (report, message) = report(place);
+    let (report, message, said) = report(place);
     let clone_ios = |at: usize, clone: usize| match clone {
         0 => iolog(&text(place, &format!("io.0.{at}"))),
         _ => iolog(&text(place, &format!("io.0.{at}.{clone}"))),
@@ -43,12 +44,12 @@ pub fn of_zonal(place: &Path, case: &Case, end: End) -> Observation {
             clones.push(ios);
         }
     }
-    Observation { end, clones, report, message }
+    Observation { end, clones, report, message, said }
 }
 
 /// What fio did with each of several cases of one job file.
 pub fn of_fio(place: &Path, cases: &[&Case], end: End) -> Vec<Observation> {
-    let (mut whole, message) = report(place);
+    let (mut whole, message, said) = report(place);
     let jobs = whole["jobs"].take();
     let jobs = jobs.as_array().map_or(&[][..], Vec::as_slice);
     let (mut first, mut merged) = (0, 0);
@@ -74,7 +75,13 @@ pub fn of_fio(place: &Path, cases: &[&Case], end: End) -> Vec<Observation> {
         if !report.is_null() {
             report["jobs"] = Value::Array(own_jobs);
         }
-        seen.push(Observation { end, clones, report, message: message.clone() });
+        seen.push(Observation {
+            end,
+            clones,
+            report,
+            message: message.clone(),
+            said: said.clone(),
+        });
     }
     seen
 }

@@ -288,6 +288,7 @@ impl Task {
                 rest = Some(all - bytes);
                 (bytes, self.job.loops)
             }
+            Some(_) if self.job.verifies_in_passes() => (all, self.job.loops),
             // Only the generator ends a pass: for a job that reads and writes, when either direction is at
             // the end of the region.
             Some(_) if self.ends_with_region() => (region.io_size, self.job.loops),
@@ -321,8 +322,22 @@ impl Task {
 
     /// Whether the generator reports the end of the region, or there is no such end.
     fn ends_with_region(&self) -> bool {
-        let Job { random, norandommap, ref fs, .. } = *self.job;
-        if random { norandommap } else { fs.nrfiles.is_none_or(|files| files == 1) }
+        let Job { random, ref fs, .. } = *self.job;
+        if random { !self.has_map() } else { fs.nrfiles.is_none_or(|files| files == 1) }
+    }
+
+    /// Whether each block of a random job is visited once before any is visited again.
+    fn has_map(&self) -> bool {
+        let address = &self.job.address;
+        let is_mapped = |dir: DataDir| {
+            address.distribution[dir as usize] == Distribution::Uniform
+                && address.percentage_random[dir as usize] == 100
+        };
+        let mut used = DataDir::ALL.into_iter().filter(|&dir| self.job.uses(dir));
+        !self.job.norandommap
+            && self.job.zonemode != ZoneMode::Strided
+            && self.job.is_aligned_to_blocks()
+            && used.all(is_mapped)
     }
 
     /// Bytes of I/O in all loops. As in fio each loop goes through the region once if `io_size` is more
@@ -331,18 +346,7 @@ impl Task {
         let Job { loops, random, .. } = *self.job;
         let all = region.io_size.saturating_mul(loops);
         // Sequential jobs know the end of their region when they meet it.
-        let address = &self.job.address;
-        let is_mapped = |dir: DataDir| {
-            address.distribution[dir as usize] == Distribution::Uniform
-                && address.percentage_random[dir as usize] == 100
-        };
-        let mut used = DataDir::ALL.into_iter().filter(|&dir| self.job.uses(dir));
-        let strided = self.job.zonemode == ZoneMode::Strided;
-        let has_map = random
-            && !self.job.norandommap
-            && !strided
-            && self.job.is_aligned_to_blocks()
-            && used.all(is_mapped);
+        let has_map = random && self.has_map();
         if loops == 1 || !has_map || region.io_size <= region.len() {
             return all;
         }

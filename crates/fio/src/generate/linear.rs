@@ -119,6 +119,8 @@ impl Linear {
             position: [0; 3],
             last: match job.random {
                 true => region.len().saturating_sub(block),
+                // As in fio: where a zone has no room for a write, it is tried all the same.
+                false if job.zonemode == ZoneMode::Zbd => region.len() - 1,
                 // As in fio, a block that begins in the region may end beyond it.
                 false => {
                     (region.len() - 1).min((region.limit - region.start).saturating_sub(block))

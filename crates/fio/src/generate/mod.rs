@@ -134,9 +134,11 @@ impl Pass {
         let repeats = !job.random && job.rw == Rw::Mixed;
         let trims_besides = job.rw == Rw::TrimWrite;
         // Nothing else ends a pass of random reads and trims; writes go on.
-        let has_no_end = job.random && job.norandommap && matches!(job.rw, Rw::Read | Rw::Trim);
+        let one = if job.rw == Rw::Trim { DataDir::Trim } else { DataDir::Read };
+        let is_mapped = !job.norandommap && job.address.percentage_random[one as usize] == 100;
+        let has_no_end = job.random && !is_mapped && matches!(job.rw, Rw::Read | Rw::Trim);
         let ends_early = match job.zonemode {
-            ZoneMode::Zbd => repeats && job.verify.method.is_none(),
+            ZoneMode::Zbd => repeats,
             _ if is_part => true,
             ZoneMode::Strided => true,
             ZoneMode::None => repeats || trims_besides || has_no_end,
@@ -144,6 +146,7 @@ impl Pass {
         let bytes = match is_part {
             true => region.io_size,
             // Verification comes after each `size`.
+            false if job.verifies_in_passes() => region.len().saturating_mul(job.loops),
             false if job.verify.method.is_some() => region.len(),
             false if repeats || trims_besides && job.random => region.len().max(region.io_size),
             false => region.len(),
@@ -181,7 +184,8 @@ impl Generator {
     ) -> Self {
         let rng = |purpose| Rng::new(seed, [stream[0], stream[1], stream[2], purpose]);
         let clone = u32::try_from(stream[2]).expect("clones are counted in u32");
-        let pattern = match (job.zonemode, Layout::new(job, clone)) {
+        let zonemode = if job.reads_anywhere() { ZoneMode::None } else { job.zonemode };
+        let pattern = match (zonemode, Layout::new(job, clone)) {
             (_, Some(layout)) => {
                 let rng = |purpose, file| {
                     Rng::new(seed ^ file, [stream[0], stream[1], stream[2], purpose])

@@ -256,7 +256,8 @@ impl Region {
             let problem = format!("the region ends at {end}, beyond the device's {device} bytes");
             return fail("size", problem);
         };
-        let unit = if zbd { zone } else { lba };
+        let in_zones = zbd && !job.reads_anywhere();
+        let unit = if in_zones { zone } else { lba };
         start = start.next_multiple_of(unit);
         if end < device {
             // The last zone may be shorter than the others: it belongs to the region if all of it
@@ -266,11 +267,11 @@ impl Region {
         let used = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let smallest = used.map(|dir| job.min_bs(dir)).min().expect("a direction");
         if start >= end || smallest > end - start {
-            let what = if zbd { "one whole zone" } else { "one block" };
+            let what = if in_zones { "one whole zone" } else { "one block" };
             return fail("size", format!("the region does not hold {what}"));
         }
         // As in fio the amount of I/O is that before the region was rounded to zones.
-        let whole = size.filter(|_| zbd).unwrap_or(end - start);
+        let whole = size.filter(|_| in_zones).unwrap_or(end - start);
         let amount = amount.unwrap_or(whole);
         let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount, zone)) else {
             return fail("io_size", "is larger than 2^64 bytes".into());
@@ -279,7 +280,7 @@ impl Region {
             let problem = format!("{io_size} bytes of {amount}, less than a block");
             return fail("io_size", problem);
         }
-        Ok(Region { start, end, io_size, lba, limit: if zbd { end } else { device } })
+        Ok(Region { start, end, io_size, lba, limit: if in_zones { end } else { device } })
     }
 
     /// Length in bytes.

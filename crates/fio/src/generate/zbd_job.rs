@@ -170,7 +170,13 @@ impl ZbdJob {
             // The writes in flight are not readable yet.
             NextIo::EndOfPass if self.mixed && self.owned.len() > 0 => NextIo::Wait,
             NextIo::EndOfPass if self.mixed && self.random => {
-                self.write(self.smallest[DataDir::Write as usize])
+                let len = self.smallest[DataDir::Write as usize];
+                // As in fio, at the same place.
+                if let Some(target) = self.pending[DataDir::Read as usize].take() {
+                    let write = Target { len, ..target };
+                    self.pending[DataDir::Write as usize].get_or_insert(write);
+                }
+                self.write(len)
             }
             next => next,
         }

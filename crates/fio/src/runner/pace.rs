@@ -19,6 +19,8 @@ pub struct Pace {
     trims_besides: bool,
     /// Bytes of these trims.
     trimmed: u64,
+    /// Bytes submitted, but of trims.
+    submitted: u64,
     /// How the job goes on at the end of its region.
     region: RegionEnd,
     /// With fewer bytes left the job is over. As in fio the last block may be more than what is left;
@@ -133,6 +135,7 @@ impl Pace {
             ios,
             trims_besides,
             trimmed: 0,
+            submitted: 0,
             region: RegionEnd {
                 time_based,
                 has_amount: job.io_size.is_some() && job.verify.method.is_none(),
@@ -246,6 +249,11 @@ impl Pace {
     /// End of the runtime, including the ramp, if it is limited.
     pub fn deadline(&self) -> Option<Nanos> {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
+    }
+
+    /// Bytes of this amount that are left, without what verification has read.
+    pub(super) fn left_of(&self, amount: u64) -> u64 {
+        amount.saturating_sub(self.submitted)
     }
 
     /// Whether `number_ios` allows more after this many I/Os.
@@ -365,6 +373,7 @@ impl Pace {
             self.trimmed += bytes;
         } else if self.bytes_left != u64::MAX {
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
+            self.submitted += bytes;
         }
         self.ios_left = self.ios_left.saturating_sub(1);
         if self.is_rated && self.byte_cost[dir as usize] > 0 {

@@ -71,6 +71,9 @@ pub(crate) struct RunState {
     bytes: u64,
     /// Bytes of further loops, where they are fewer than what these loops could do.
     rest: Option<u64>,
+    /// Bytes of all loops, if only ends of the region part them: a job that reads, writes and verifies in
+    /// sequence.
+    all: Option<u64>,
     /// `io_size`, or `size` for a job that verifies: the job begins again until it has done as much,
     /// verification included, as in fio. 0 otherwise.
     amount: u64,
@@ -132,6 +135,7 @@ impl RunState {
             loops,
             bytes,
             rest,
+            all: job.verifies_in_passes().then_some(bytes),
             amount: if job.io_size.is_some() || verifies { amount } else { 0 },
             done: 0,
             largest: job.bs.into_iter().max().expect("three directions"),
@@ -275,9 +279,14 @@ impl RunState {
         let did_any = done > std::mem::replace(&mut self.done, done);
         let is_left = self.amount >= done.saturating_add(self.largest);
         let has_more = did_any && is_left && self.verifier.is_some() && pace.has_ios(ios);
-        let loops = self.loops > 1 && self.rest != Some(0);
+        let left = self.all.map(|all| pace.left_of(all));
+        let loops = match left {
+            Some(left) => did_any && left >= self.largest,
+            None => self.loops > 1 && self.rest != Some(0),
+        };
         let goes_on = loops || has_more || self.time_based && did_any;
-        if over || !goes_on || !pace.restart(next_bytes(self.bytes, &mut self.rest), ios) {
+        let bytes = left.unwrap_or_else(|| next_bytes(self.bytes, &mut self.rest));
+        if over || !goes_on || !pace.restart(bytes, ios) {
             return false;
         }
         self.loops = self.loops.saturating_sub(1);

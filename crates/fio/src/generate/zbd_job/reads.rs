@@ -4,14 +4,6 @@ use crate::job::DataDir;
 use zonal_blk::{BioFlags, Op};
 
 impl ZbdJob {
-    /// The next read; the end of the pass if nothing, or nothing more, can be read.
-    pub(super) fn read(&mut self, len: u64) -> NextIo {
-        match self.source {
-            Source::Zones => self.read_zones(len),
-            _ => self.read_target(len),
-        }
-    }
-
     /// First byte of a zone, and how many bytes of it may be read.
     fn readable(&self, zone: u32) -> (u64, u64) {
         match self.read_beyond_wp {
@@ -20,38 +12,24 @@ impl ZbdJob {
         }
     }
 
-    /// A read from any zone, from the next one if that holds no block.
-    fn read_zones(&mut self, len: u64) -> NextIo {
-        let count = self.count();
-        let mut zone = self.rng.below_u32(count);
-        for _ in 0..=count {
-            let (start, readable) = self.readable(zone);
-            if len <= readable {
-                let at = self.rng.below(readable / len) * len;
-                return NextIo::Io(Self::read_at(start + at, len));
-            }
-            zone = (zone + 1) % count;
-        }
-        NextIo::EndOfPass
-    }
-
-    /// A read where the source has it, or in the nearest zone that holds a block.
-    fn read_target(&mut self, len: u64) -> NextIo {
+    /// The next read, where the source has it, or in the nearest zone that holds a block; the end of the pass
+    /// if nothing, or nothing more, can be read.
+    pub(super) fn read(&mut self, len: u64) -> NextIo {
         let dir = DataDir::Read;
-        let Some(Target { mut zone, mut at, len }) = self.target(dir, len) else {
+        let Some(Target { mut zone, mut at, len }) = self.read_place(len) else {
             return NextIo::EndOfPass;
         };
         let block = self.smallest[dir as usize];
         let (mut start, mut readable) = self.readable(zone);
         if readable < block || !self.random && at + block > readable {
-            // Tried again when the writes in flight have completed.
             let waits = self.mixed && !self.random;
             let other = match waits && self.owned.contains(zone) {
                 true => None,
                 false => self.other_zone(zone, block),
             };
             let Some(other) = other else {
-                self.pending[dir as usize] = waits.then_some(Target { zone, at, len });
+                // Tried again when the writes in flight have completed, or written instead.
+                self.pending[dir as usize] = self.mixed.then_some(Target { zone, at, len });
                 return NextIo::EndOfPass;
             };
             (zone, at) = (other, if self.random { at } else { 0 });
@@ -70,6 +48,18 @@ impl ZbdJob {
         }
         self.moved(dir, zone, at + fits);
         NextIo::Io(Self::read_at(start + at, fits))
+    }
+
+    /// Where the next read would be.
+    fn read_place(&mut self, len: u64) -> Option<Target> {
+        let is_pending = self.pending[DataDir::Read as usize].is_some();
+        if !matches!(self.source, Source::Zones) || is_pending {
+            return self.target(DataDir::Read, len);
+        }
+        let zone = self.rng.below_u32(self.count());
+        let blocks = self.zone_size / self.smallest[DataDir::Read as usize];
+        let at = self.rng.below(blocks.max(1)) * self.smallest[DataDir::Read as usize];
+        Some(Target { zone, at, len })
     }
 
     /// The zone to read from instead of one that holds no block, or no more: in sequential jobs one
