@@ -233,8 +233,13 @@ impl Controller {
         if !self.admin.events.is_empty() {
             return;
         }
+        self.admin.wait(wake, self.time_left());
+    }
+
+    /// The time until something is due.
+    pub fn time_left(&self) -> Duration {
         let next = self.change_deadline().map_or(self.due, |deadline| deadline.min(self.due));
-        self.admin.wait(wake, next.saturating_duration_since(Instant::now()));
+        next.saturating_duration_since(Instant::now())
     }
 
     /// Shuts the controller down.

@@ -4,6 +4,8 @@ use super::admin::{identify, namespace};
 use super::controller::Controller;
 use super::error::ConnectError;
 use super::queue_connection::{ConnectParams, QueueConnection};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use zonal_blk::Limits;
 use zonal_nvme::ns::{ControllerInfo, NamespaceInfo};
 use zonal_nvme::wire::admin::FeatureCommand;
@@ -82,7 +84,8 @@ pub(super) fn scan(
     Ok(ScanResult { info, limits, model, serial, queues })
 }
 
-/// Connects the I/O queues.
+/// Connects the I/O queues, and keeps the controller alive meanwhile: with authentication that may take
+/// longer than the Keep Alive Timeout.
 fn connect_queues(
     controller: &mut Controller,
     address: &Address,
@@ -90,17 +93,29 @@ fn connect_queues(
     depth: u16,
 ) -> Result<Vec<QueueConnection>, ConnectError> {
     let in_capsule = controller.identify.ioccsz.get().saturating_sub(4).saturating_mul(16);
-    let mut queues = Vec::new();
-    for qid in 1..=count {
+    let cntlid = controller.cntlid;
+    let connect = |qid| {
         let qid = u16::try_from(qid).expect("no more than granted");
-        let id = ConnectParams { cntlid: controller.cntlid, qid, sqsize: depth, kato: 0 };
+        let id = ConnectParams { cntlid, qid, sqsize: depth, kato: 0 };
         let (mut queue, _) = QueueConnection::connect(address, &id)?;
         queue.tcp.set_in_capsule(in_capsule);
-        queues.push(queue);
-        // All together may take longer than the Keep Alive Timeout: each authenticates.
-        controller.process(false)?;
-    }
-    Ok(queues)
+        Ok(queue)
+    };
+    let (send, connected) = mpsc::channel();
+    thread::scope(|scope| {
+        // Nobody receives if the controller is lost.
+        let work = move || drop(send.send((1..=count).map(connect).collect()));
+        let started = thread::Builder::new().name("connect".to_owned()).spawn_scoped(scope, work);
+        started.map_err(|source| ConnectError::Io { doing: "connecting", source })?;
+        loop {
+            controller.process(false)?;
+            match connected.recv_timeout(controller.time_left()) {
+                Ok(queues) => return queues,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the thread sends its queues"),
+            }
+        }
+    })
 }
 
 /// Requests a number of I/O queues. Returns the number granted.
