@@ -587,3 +587,15 @@ fn a_block_that_no_zone_holds_is_the_reason_why_nothing_was_done() {
     let told = "bs: a block of 786432 bytes is longer than zone 0, whose capacity is 524288 bytes";
     assert!(code != 0 && err.contains(told), "{code}: {err}");
 }
+
+#[test]
+fn jobs_run_on_the_processors_of_a_node_or_on_all_if_there_is_none() {
+    let args = ["--name=a", PLAIN, "--numa_mem_policy=local"];
+    for nodes in ["0", "0,7-9", "99"] {
+        in_both_clocks(&[&args[..], &["--numa_cpu_nodes", nodes]].concat(), |_, json| {
+            assert_eq!(count(json, 0, "read"), 256);
+        });
+    }
+    let (code, _, err) = run("virtual", &[&args[..], &["--numa_cpu_nodes=x"]].concat());
+    assert!(code == 2 && err.contains("numa_cpu_nodes: expected"), "{err}");
+}

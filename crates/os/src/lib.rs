@@ -35,7 +35,7 @@ pub mod unix_socket;
 pub mod usage;
 pub mod uuid;
 
-pub use cpus::allowed_cpus;
+pub use cpus::{allowed_cpus, cpus_of_nodes};
 pub use memory::return_freed_buffers;
 
 use quanta::{Clock as Counter, Instant};

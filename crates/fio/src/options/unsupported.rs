@@ -43,8 +43,6 @@ const CHANGES: &[Change] = &[
     change(&["lockfile"], &["none"], "no job waits for a lock of a file: use serialize_overlap"),
     change(&["block_error_percentiles"], &["0"], "the report counts errors, not trims until them"),
     change(&["nice"], &["0"], "clones have the priority of this program"),
-    change(&["numa_cpu_nodes"], &["all"], "clones run on any node: use cpus_allowed"),
-    change(&["numa_mem_policy"], &["default"], "memory is where the system puts it"),
     change(&["sync_file_range"], &[], "no flushes are issued: use fsync"),
     change(&["atomic"], &["0"], "the block layer has no writes with RWF_ATOMIC"),
     change(&["merge_blktrace_file"], &[], "traces are not merged"),
@@ -84,7 +82,8 @@ const HARMLESS: &[(&str, &str)] = &[
     ("there is no page cache", "fadvise_hint pre_read invalidate uncached"),
     (
         "where buffers are is not measured",
-        "mem iomem iomem_align mem_align hugepage-size lockmem thp fixedbufs registerfiles",
+        "mem iomem iomem_align mem_align hugepage-size lockmem numa_mem_policy thp fixedbufs \
+         registerfiles",
     ),
     ("the map never lacks memory", "softrandommap"),
     (

@@ -34,6 +34,10 @@ options! {
         "", "Name of the threads of the clones in real time, of which Linux shows 15 bytes.";
     "cpus_allowed": ValueKind::Cpus(|draft, cpus| draft.job.cpus_allowed = cpus),
         "all", "CPUs that the job may run on, such as 0,2-5.";
+    "numa_cpu_nodes": ValueKind::Cpus(|draft, nodes| {
+        draft.job.cpus_allowed = zonal_os::cpus_of_nodes(&nodes);
+    }),
+        "all", "NUMA nodes of this machine on whose CPUs the job may run, such as 0,2; all if it lacks them.";
     "cpumask": number(0, u64::MAX, |draft, mask| {
         let is_set = |cpu: &usize| mask >> cpu & 1 == 1;
         draft.job.cpus_allowed = (0..u64::BITS as usize).filter(is_set).collect();
