@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What stands for an option's value on the command line, for each time that it is given.
+/// The words for an option's value on the command line, for each time that it is given.
 fn values(option: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<Option<String>>, String> {
     if !option.get_action().takes_values() {
         return match value.get_ref() {

@@ -52,7 +52,7 @@ impl Device for Tiny {
     }
 }
 
-/// What `make` makes, and the bytes in use after it beyond those before.
+/// The result of `make`, and the bytes in use after it beyond those before.
 fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let region = Region::new(ALLOCATOR);
     let made = make();

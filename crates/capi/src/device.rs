@@ -107,7 +107,7 @@ pub const ZONAL_DM_HOST_MANAGED: c_uint = 1;
 /// A device without zones.
 pub const ZONAL_DM_NOT_ZONED: c_uint = 3;
 
-/// What a device is: the fields of libzbd's `struct zbd_info`.
+/// The properties of a device: the fields of libzbd's `struct zbd_info`.
 #[repr(C)]
 pub struct zonal_info {
     /// The kind of device, such as `Zonal zns`.
@@ -252,7 +252,7 @@ pub extern "C" fn zonal_close(device: c_int) -> c_int {
     guard(|| DEVICES.remove(device).map(|_| 0))
 }
 
-/// What a device is. Returns 0, or -1 with `EBADF` or `EFAULT`.
+/// Gets the properties of a device. Returns 0, or -1 with `EBADF` or `EFAULT`.
 ///
 /// # Safety
 /// `info` is NULL or a `zonal_info`.

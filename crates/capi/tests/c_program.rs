@@ -92,7 +92,7 @@ zone 2: seq-write-required, empty, start 131072, wp 131072
 zone 3: seq-write-required, empty, start 196608, wp 196608
 ";
 
-/// What follows: the zones are as they were.
+/// The rest of the output: the zones are as they were.
 const EMPTY: &str = "\
 zone 0: seq-write-required, empty, start 0, wp 0
 zone 1: seq-write-required, empty, start 65536, wp 65536

@@ -112,7 +112,7 @@ fn lengths(zone: u64, commands: &[Done], cut: u64) -> BTreeSet<u64> {
     lengths
 }
 
-/// What a block of the conventional zone may hold at a cut.
+/// The values that a block of the conventional zone may hold at a cut.
 fn values(block: u64, commands: &[Done], cut: u64) -> BTreeSet<u64> {
     let value = |done: &Done| {
         let at = block.checked_sub(done.command.sector.0)?;

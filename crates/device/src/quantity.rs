@@ -93,7 +93,7 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
 /// Parses a share in thousandths of a percent: a number, with up to three decimals, and `%`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// [`QuantityError`]: the text is no percentage, or too large a one.
 pub fn parse_percent(text: &str) -> Result<u64, QuantityError> {
     let number = text.strip_suffix('%').ok_or(QuantityError::Malformed)?;
     // A rate in kB/s has three decimals, too.

@@ -695,7 +695,7 @@ fn flush_of_a_random_write_area_waits_for_space_in_the_write_buffer() {
     assert!(took > 100_000_000, "{took} ns with {buffered} bytes in the buffer");
 }
 
-/// What one channel does next.
+/// The next action of one channel.
 #[derive(Clone, Debug)]
 struct Act {
     channel: usize,

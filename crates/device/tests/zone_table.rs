@@ -19,7 +19,7 @@ const OTHERS: std::ops::Range<u32> = 2..ZONES;
 const MAX_OPEN: u32 = 2;
 const MAX_ACTIVE: u32 = 4;
 
-/// What the other zones hold.
+/// The state of the other zones.
 #[derive(Clone, Copy)]
 enum Around {
     /// The device has no limits.
@@ -198,7 +198,7 @@ fn set_up(around: Around, zone: ZoneNo, prepare: Prepare) -> Zones {
     zones
 }
 
-/// What becomes of the target; `*` says that another zone was closed for it.
+/// The outcome for the target; `*` says that another zone was closed for it.
 fn outcome(around: Around, zone: ZoneNo, prepare: Prepare, command: Command) -> String {
     let zones = set_up(around, zone, prepare);
     let before = (report(&zones, zone), zones.in_use());

@@ -77,7 +77,7 @@ fn bytes(pdus: &[Pdu]) -> Vec<u8> {
     bytes
 }
 
-/// What each of some connections costs that send `bytes` and then read `answer` bytes.
+/// The cost of each of some connections that send `bytes` and then read `answer` bytes.
 fn cost(served: &Served, bytes: &[u8], answer: usize) -> usize {
     const CONNECTIONS: usize = 16;
     let mut room = vec![0; answer];

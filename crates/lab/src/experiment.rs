@@ -220,7 +220,7 @@ pub fn run_jobs(
     outcome(&finished, &devices)
 }
 
-/// What clones that have run came to.
+/// The results of clones that have run.
 ///
 /// # Errors
 /// [`LoadError`].

@@ -1,4 +1,4 @@
-//! What this process takes of its machine.
+//! This process' use of its machine.
 use std::fs;
 use std::mem::MaybeUninit;
 use std::time::Duration;

@@ -211,7 +211,7 @@ pub struct CommandFault {
     /// Additional latency in nanoseconds.
     #[serde(rename = "late")]
     pub delay: u32,
-    /// What the device does and reports.
+    /// The device's action and its report.
     #[serde(rename = "end")]
     pub effect: FaultEffect,
     /// The device's reaction when the command is aborted.

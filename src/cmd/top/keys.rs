@@ -24,7 +24,7 @@ impl Keys {
         Ok(Keys(if has_input { None } else { Some(File::open("/dev/tty")?) }))
     }
 
-    /// What the terminal reports, now or before `wait` is over.
+    /// The terminal's next report, now or before `wait` is over.
     ///
     /// # Errors
     /// The terminal is gone.

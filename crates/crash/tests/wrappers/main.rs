@@ -72,7 +72,7 @@ impl Answers {
         }
     }
 
-    /// What a wrapper around a device that answers so is to answer.
+    /// The answers expected of a wrapper around a device that gives these.
     fn inside(self, wrapper: Wrapper) -> Self {
         let limits = Limits { zrwa: ZrwaLimits::NONE, ..self.limits.clone() };
         match wrapper {

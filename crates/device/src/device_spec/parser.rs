@@ -13,7 +13,7 @@ pub const CALIBRATED: &str = "calibrated";
 pub(super) struct Parser {
     config: Box<dyn DeviceConfig>,
     given: Vec<(&'static str, Scope)>,
-    /// What was assumed about a device that no profile describes.
+    /// The assumption about a device that no profile describes.
     assumed: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use zonal_blk::ZoneNo;
 /// Outstanding reads of one page that defeat reading ahead.
 const READS_OF_A_PAGE: u64 = 8;
 
-/// What a read continues.
+/// The stream that a read continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Nothing.

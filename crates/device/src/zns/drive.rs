@@ -47,7 +47,7 @@ struct Command {
     pending_ops: u32,
     /// A write's data are in the buffer.
     arrived: bool,
-    /// What an append takes longer than a write, where that does not hold the controller.
+    /// The time that an append takes longer than a write, where that does not hold the controller.
     extra: Nanos,
     /// Blocks that are erased after a reset, by die.
     cleans: Vec<(u32, u64)>,
@@ -558,7 +558,7 @@ impl Drive {
         }
     }
 
-    /// What an append takes longer than a write.
+    /// The time that an append takes longer than a write.
     fn append_extra(&self) -> Nanos {
         Nanos(self.config.append_time.0.saturating_sub(self.config.write_time.0))
     }

@@ -45,7 +45,7 @@ pub struct Rig {
     channel: Channel,
     pub now: u64,
     pub ends: Vec<End>,
-    /// What came back with them.
+    /// Their buffers.
     pub buffers: Vec<Buf>,
 }
 

@@ -54,7 +54,7 @@ fn used() -> &'static (Vec<u8>, Vec<ZoneEntry>) {
     })
 }
 
-/// What is found is what is there, or an error.
+/// The content is found as it is, or there is an error.
 fn same_or_error(bytes: Vec<u8>) -> Result<(), ImageError> {
     let medium = Medium::of(bytes, 0);
     let (superblock, recovered, _) = check(&medium)?;

@@ -285,7 +285,7 @@ impl User {
         }
     }
 
-    /// What failed left nothing behind, but in conventional zones.
+    /// A command that failed left nothing, except in conventional zones.
     fn note_failure(&mut self, id: u64, flight: &Flight) {
         let conventional = self.is_conventional(flight.zone) && flight.op == Op::Write;
         let conventional = conventional || flight.op == Op::Discard;
@@ -296,7 +296,7 @@ impl User {
         }
     }
 
-    /// What had ended by `upto` is durable: what it was written over is gone. Writes that were
+    /// The writes that had ended by `upto` are durable: the data that they replaced are gone. Writes that were
     /// under way together may have come in any order.
     fn settle_loose(&mut self, upto: u64) {
         for values in self.loose.values_mut() {

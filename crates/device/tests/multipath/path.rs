@@ -184,7 +184,7 @@ impl TestQueue {
         self.flights.insert(at, Flight { arrives, answered, request, done: true, fails });
     }
 
-    /// What was in flight when the path was cut.
+    /// Loses the commands in flight: the path was cut.
     fn lose(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
         for Flight { mut request, done: was_done, .. } in self.flights.drain(..) {
             let mut wire = self.path.wire();

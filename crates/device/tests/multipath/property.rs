@@ -58,7 +58,7 @@ fn policy() -> impl Strategy<Value = IoPolicy> {
     prop_oneof![Just(IoPolicy::Numa), Just(IoPolicy::RoundRobin), Just(IoPolicy::QueueDepth)]
 }
 
-/// What the zones should hold.
+/// The content that the zones should have.
 #[derive(Default)]
 struct Model {
     /// Blocks of the regular writes of each zone, by number of the write.

@@ -37,7 +37,7 @@ pub struct World {
     pub done: Vec<Completion>,
     /// Past the paths.
     aside: Channel,
-    /// What becomes of ghosts.
+    /// The completions of ghosts.
     pub ghosts: Vec<Completion>,
 }
 

@@ -4,9 +4,9 @@
 //! not answer; closing that of a socket may wait for its peer (`SO_LINGER`), also for the peers of sockets
 //! in messages that nobody has received. A thread that serves clients must not block in either.
 //!
-//! What waits counts for the client that has sent it, and is closed by one thread of that client's. What
-//! clients that are gone have left counts for their export, which then accepts no other client: no export
-//! stands in the way of another.
+//! A descriptor that waits counts for the client that has sent it, and is closed by one thread of that
+//! client's. The descriptors that clients have left count for their export, which then accepts no other
+//! client: no export stands in the way of another.
 use rustix::fs::{fcntl_get_seals, readlink};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -133,7 +133,7 @@ fn closes_without_waiting(fd: &OwnedFd) -> bool {
         })
 }
 
-/// What a client has sent and that is not closed yet.
+/// The descriptors that a client has sent and that are not closed yet.
 struct Waiting {
     start: Arc<Start>,
     fds: Mutex<Fds>,

@@ -8,7 +8,7 @@
 //!  Connection  a socket <-> zonal_nvme::Session, which has the protocol and the commands
 //! ```
 //!
-//! What a host does affects at most its own connection; what a connection costs is bounded.
+//! A host can affect only its own connection, and the cost of a connection is bounded.
 mod acceptor;
 mod config;
 mod connection;

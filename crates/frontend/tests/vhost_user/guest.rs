@@ -68,7 +68,7 @@ impl Guest {
 pub struct Request {
     pub kind: u32,
     pub sector: u64,
-    /// What the device reads.
+    /// Bytes that the device reads.
     pub out: Vec<u8>,
     /// Bytes that the device writes before the status.
     pub room: usize,

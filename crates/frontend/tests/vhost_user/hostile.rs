@@ -150,7 +150,7 @@ fn clients_without_manners_are_disconnected() {
     check(&served);
 }
 
-/// What a guest does with its ring, and what it is.
+/// A guest's attack: its name, and how it uses its ring.
 type Attack = (&'static str, fn(&mut Ring));
 
 #[test]

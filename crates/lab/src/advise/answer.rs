@@ -4,7 +4,7 @@ use crate::reproduce;
 use std::collections::BTreeSet;
 use zonal_blk::ZoneWrite;
 
-/// What jobs do, as far as it decides what their figures mean.
+/// The load of jobs, as far as the meaning of their figures depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// The jobs, each clone counted.

@@ -98,11 +98,11 @@ pub struct Advice {
     pub seeds: u32,
     /// How long each configuration was measured each time.
     pub length: RunLength,
-    /// What the jobs do.
+    /// The load of the jobs.
     pub load: Load,
     /// The version of Linux that the advice is compared with.
     pub kernel: Kernel,
-    /// What that version does unless told otherwise, with the queue depth of the jobs.
+    /// The defaults of that version, with the queue depth of the jobs.
     pub stock: Configuration,
     /// The configurations that were measured, best first.
     pub trials: Vec<Trial>,
@@ -173,7 +173,7 @@ fn load(jobs: &[Job], limits: &Limits) -> Result<Load> {
     Ok(Load { clones: regions.len(), share_zones })
 }
 
-/// What Linux does unless told otherwise.
+/// The defaults of Linux.
 fn stock(jobs: &[Job], limits: &Limits, kernel: Kernel) -> Configuration {
     let (policy, scheduler) = kernel.stock(limits.rotational);
     let own = jobs.first().map(|job| job.iodepth);

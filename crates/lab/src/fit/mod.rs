@@ -256,7 +256,7 @@ pub fn fit(
     })
 }
 
-/// What a search from one point has found.
+/// The result of a search from one point.
 struct Attempt {
     /// Options that are 0 there.
     off: Vec<usize>,

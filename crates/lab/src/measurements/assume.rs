@@ -21,8 +21,7 @@ impl Kernel {
     /// The version of Debian's stable release, 13.
     pub const STABLE: Kernel = Kernel(6, 12);
 
-    /// What the kernel does unless told otherwise: zone write locking by mq-deadline, which zoned devices
-    /// had to have, before 6.10; zone write plugging since, with mq-deadline for disks; one write at a
+    /// The kernel's defaults: zone write locking by mq-deadline, which zoned devices had to have, before 6.10; zone write plugging since, with mq-deadline for disks; one write at a
     /// time to disks since 7.1.
     pub fn stock(self, rotational: bool) -> (ZoneWrite, &'static str) {
         let policy = match rotational {

@@ -52,7 +52,7 @@ pub fn chart(measured: &MeasuredTable) -> Result<Chart> {
     })
 }
 
-/// What a policy does with the writes in flight.
+/// A policy's treatment of the writes in flight, in words.
 fn caption(zone_write: Option<ZoneWrite>) -> String {
     match zone_write {
         Some(ZoneWrite::Qd1) => "the disk has one write at a time".to_owned(),

@@ -144,7 +144,7 @@ fn session_config(tcp: TargetConfig) -> SessionConfig {
     }
 }
 
-/// What a host does: admin queue, enable, I/O queue, write, append, read, report.
+/// The commands of a host: admin queue, enable, I/O queue, write, append, read, report.
 fn connect_and_use(host: HostConfig, target: TargetConfig, piece: usize) {
     let base = Host::connected(&null());
     let mut admin = Wire::new(&base.subsystem, host, target, piece);
@@ -514,7 +514,7 @@ fn target_that_completes_a_command_twice_before_its_data_were_sent_breaks_a_rule
     assert!(host.close_reason().is_some());
 }
 
-/// What a host does with R2Ts of a write of 100,000 bytes: its error, and the bytes that it sends at most.
+/// A host's reaction to R2Ts of a write of 100,000 bytes: its error, and the most bytes that it sends.
 fn after_r2ts(r2ts: &[(u32, u32)], sends: bool) -> (Option<u16>, usize) {
     let (mut host, _) = writing(100_000, 8192);
     host.take_unsent();

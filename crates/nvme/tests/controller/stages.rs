@@ -29,7 +29,7 @@ enum Stage {
     Discovery,
 }
 
-/// What the host gets, and whether the connection goes on.
+/// The host's answer, and whether the connection goes on.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Initialized,

@@ -159,8 +159,8 @@ fn short_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     short.iter().enumerate().map(numbered).collect()
 }
 
-/// What the server takes of its machine, with the names that Prometheus' own clients have for it. Where
-/// the system does not say it, there are no such metrics.
+/// The server's use of its machine, with the names that Prometheus' own clients have for it. Where the
+/// system does not say it, there are no such metrics.
 fn of_process(samples: &mut Samples) {
     if let Some(usage) = zonal_os::usage::of_process() {
         samples.add(CPU, &[], usage.cpu.as_secs_f64());

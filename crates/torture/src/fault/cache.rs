@@ -12,8 +12,8 @@ use zonal_device::rng::Rng;
 pub(super) struct Cache {
     limits: Limits,
     held: WriteCache,
-    /// What unflushed writes outside sequential zones have replaced: first sector and data, by the
-    /// number of the write.
+    /// The data that unflushed writes outside sequential zones have replaced, with their first sector, by
+    /// the number of the write.
     replaced: BTreeMap<u64, (Sector, Vec<u8>)>,
     /// The data that the next write overwrites.
     overwritten: Option<Vec<u8>>,
