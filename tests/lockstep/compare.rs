@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn what_the_layer_does_twice_is_the_same_and_each_change_is_found() {
         for qd1 in [false, true] {
-            let script = draw(1, 13, Kernel { is_new: true }, qd1);
+            let script = draw(1, 14, Kernel { is_new: true }, qd1);
             let layer = done(&script);
             let differing = |change: &dyn Fn(&mut Done)| {
                 let mut changed = done(&script);

@@ -1,6 +1,8 @@
 //! Scripts from a seed. What Linux does differently on purpose (`docs/divergence.md`) is not drawn:
 //! bios for a zone after one that was misplaced while nothing was in flight there (A17).
-use crate::script::{BLOCK, CONVENTIONAL, MAX_OPEN, Pace, Round, Script, Step, ZONE_BLOCKS, ZONES};
+use crate::script::{
+    BLOCK, CONVENTIONAL, MAX_OPEN, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONE_BLOCKS, ZONES,
+};
 use zonal_blk::Op;
 use zonal_device::rng::Rng;
 
@@ -29,7 +31,7 @@ pub fn draw(seed: u64, cases: usize, kernel: Kernel, qd1: bool) -> Script {
     Script { qd1, rounds: draw.rounds }
 }
 
-const KINDS: [fn(&mut Draw); 13] = [
+const KINDS: [fn(&mut Draw); 14] = [
     Draw::bursts,
     Draw::failed_write,
     Draw::crossing,
@@ -43,6 +45,7 @@ const KINDS: [fn(&mut Draw); 13] = [
     Draw::managed_under_load,
     Draw::management_fails,
     Draw::policy_under_load,
+    Draw::torn_write,
 ];
 /// The first of them, for kernels before 6.19.
 const OLD_KINDS: usize = 10;
@@ -150,6 +153,24 @@ impl Draw {
         self.at[bad as usize] = before;
         let steps = self.burst(&zones, 8);
         self.round("after a failed write", Pace::Held, steps);
+    }
+
+    /// A device executes the first blocks of a write, and fails it.
+    fn torn_write(&mut self) {
+        let zones = self.zones(3);
+        self.some_written(&zones);
+        let (bad, before) = (zones[0], self.at[zones[0] as usize]);
+        let first = self.next(bad, 80).expect("there is room");
+        let written = self.at[bad as usize] - before;
+        // Of the first command, which may not be all of it.
+        let keep = self.below(written.min(u64::from(MAX_SECTORS_KB) * 1024 / BLOCK));
+        let mut steps = vec![first];
+        steps.extend(self.burst(&zones, 16));
+        let rule = format!("fault add tear=write,keep={},zone={bad},count=1", keep * BLOCK);
+        self.round("a write is torn, others wait", Pace::Held, steps).before.push(rule);
+        self.at[bad as usize] = before + keep;
+        let steps = self.burst(&zones, 8);
+        self.round("after a torn write", Pace::Held, steps);
     }
 
     /// A write across the end of a zone: into an empty zone, and into one that is not.

@@ -12,7 +12,7 @@ before() {
     share_memory
     add_lockstep lockstep 0x10
     add_lockstep lockstep_qd1 0x11
-    seed=${LOCKSTEP_SEED:-1} cases=${LOCKSTEP_CASES:-104}
+    seed=${LOCKSTEP_SEED:-1} cases=${LOCKSTEP_CASES:-112}
     give seed "$seed"
     give cases "$cases"
 }
