@@ -591,7 +591,7 @@ fn a_block_that_no_zone_holds_is_the_reason_why_nothing_was_done() {
 #[test]
 fn jobs_run_on_the_processors_of_a_node_or_on_all_if_there_is_none() {
     let args = ["--name=a", PLAIN, "--numa_mem_policy=local"];
-    for nodes in ["0", "0,7-9", "99"] {
+    for nodes in ["0", "0,7-9", "99", "all"] {
         in_both_clocks(&[&args[..], &["--numa_cpu_nodes", nodes]].concat(), |_, json| {
             assert_eq!(count(json, 0, "read"), 256);
         });

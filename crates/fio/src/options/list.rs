@@ -28,9 +28,12 @@ pub(super) fn parse_triple<T, E>(
 /// The highest CPU number: more than any machine has, few enough to list.
 const MAX_CPU: usize = 65_535;
 
-/// Parses a list of CPUs such as `0,2-5`, in ascending order, each once. They need not exist on this
-/// machine: the job may be for another one, or for a simulated one.
+/// Parses a list of CPUs such as `0,2-5`, in ascending order, each once; empty for `all`. They need not
+/// exist on this machine: the job may be for another one, or for a simulated one.
 pub(super) fn parse_cpus(text: &str) -> Result<Vec<usize>, ExprError> {
+    if text.trim() == "all" {
+        return Ok(Vec::new());
+    }
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -189,11 +192,12 @@ mod tests {
         assert_eq!(parse_cpus("1-4"), Ok(vec![1, 2, 3, 4]));
         assert_eq!(parse_cpus("5,0,8-10,9"), Ok(vec![0, 5, 8, 9, 10]));
         assert_eq!(parse_cpus("1 - 2, 3"), Ok(vec![1, 2, 3]));
+        assert_eq!(parse_cpus(" all "), Ok(Vec::new()));
     }
 
     #[test]
     fn reversed_ranges_and_other_texts_are_errors() {
-        for text in ["3-1", "x", "", "1,", "1-2-3", "-1", "+1", "all", "0:1", "1-99999999999"] {
+        for text in ["3-1", "x", "", "1,", "1-2-3", "-1", "+1", "all,1", "0:1", "1-99999999999"] {
             assert_eq!(parse_cpus(text), Err(ExprError::Malformed), "{text:?}");
         }
     }
