@@ -508,6 +508,11 @@ impl ZbdTable {
         (entry.start, if entry.offline { 0 } else { size })
     }
 
+    /// Capacity of a zone in bytes.
+    pub fn capacity_of(&self, zone: u32) -> u64 {
+        self.entry(zone).capacity
+    }
+
     /// Whether a zone is a conventional one.
     pub fn is_conventional(&self, zone: u32) -> bool {
         self.entry(zone).conventional

@@ -376,6 +376,11 @@ impl Pace {
             self.submitted += bytes;
         }
         self.ios_left = self.ios_left.saturating_sub(1);
+        if self.ios_left == 0 && self.trims_besides && self.region.loops > 0 {
+            // As in fio, `number_ios` ends a loop of such a job.
+            self.region.loops -= 1;
+            self.ios_left = self.ios;
+        }
         if self.is_rated && self.byte_cost[dir as usize] > 0 {
             self.defer_next(dir, bytes);
         }

@@ -306,6 +306,22 @@ fn a_device_without_writable_zones_leaves_nothing_to_do() {
 }
 
 #[test]
+fn a_block_longer_than_zones_that_are_partly_written_ends_the_job() {
+    let table = table("null:zones=4,zone_size=64k,zone_capacity=48k,max_open=1", 0);
+    let mut first = job(&table, 0, false, 0..4);
+    write(&mut first);
+    first.finish();
+    // The other zone may not be opened: a random job goes to the one that is open, and would reset it.
+    for id in 1..9 {
+        let mut job = job(&table, id, id > 1, 0..4);
+        (job.least_room, job.purpose.least) = (ZONE, ZONE);
+        job.smallest = [ZONE; 3];
+        assert_eq!(job.next(DataDir::Write, ZONE), NextIo::Exhausted);
+        assert!(job.problem().is_some_and(|it| it.contains("is longer than zone")));
+    }
+}
+
+#[test]
 fn appends_go_to_the_zones_start_and_move_on_when_it_is_full() {
     let table = table("null:zones=2,zone_size=64k,max_open=0,written=1", 0);
     let mut job = job(&table, 0, false, 0..2);

@@ -191,7 +191,11 @@ impl ZbdJob {
             return Attempt::TooMany;
         }
         target.zone = first - self.first;
-        self.reset_open(target.zone)
+        let capacity = self.table.capacity_of(first);
+        match capacity < self.least_room {
+            true => Attempt::Next(self.too_small(capacity, target.zone)),
+            false => self.reset_open(target.zone),
+        }
     }
 
     /// Resets a zone that is being written and in which the job has no I/O.
@@ -244,7 +248,8 @@ impl ZbdJob {
         }
         let slot = self.owned.get(zone);
         if !slot.has_room(self.least_room) && slot.in_flight == 0 {
-            return Attempt::Finish(self.manage(Op::ZoneFinish, zone));
+            let owned = slot.owned;
+            return self.end_of_zone(zone, owned);
         }
         if self.resets.is_some()
             && let Some(next) = self.reset_early(zone)
@@ -277,12 +282,21 @@ impl ZbdJob {
             }
             Acquire::Rest(owned) => {
                 self.owned.add(zone, owned);
-                Some(Attempt::Finish(self.manage(Op::ZoneFinish, zone)))
+                Some(self.end_of_zone(zone, owned))
             }
             Acquire::Busy => Some(Attempt::Next(NextIo::Contended)),
             Acquire::TooMany => Some(Attempt::TooMany),
             Acquire::Unusable | Acquire::Full => Some(Attempt::Unusable),
         }
+    }
+
+    /// A zone of the job has less room than a block: it is finished, unless none ever fits.
+    fn end_of_zone(&mut self, zone: u32, owned: OwnedZone) -> Attempt {
+        if owned.capacity >= self.least_room {
+            return Attempt::Finish(self.manage(Op::ZoneFinish, zone));
+        }
+        self.release(zone, owned.wp, owned.wp == 0);
+        Attempt::Next(self.too_small(owned.capacity, zone))
     }
 
     #[cold]
