@@ -38,7 +38,7 @@ const RATE: u32 = 500;
 /// short, so that other work on the machine, which comes and goes, affects both parts, and many, so that a
 /// median leaves out the rest.
 const TURN: Duration = Duration::from_secs(60);
-/// Turns at least.
+/// Turns at least, where latency counts.
 const TURNS: u32 = 4;
 /// How much higher the 99th percentile of latency may be beside attacks, in half of the turns.
 const MAX_RATIO: f64 = 3.0;
@@ -208,8 +208,9 @@ fn soak_with_honest_hosts_beside_hostile_ones() {
     let seconds = std::env::var("ZONAL_SOAK_SECONDS").ok();
     let exports = privileged(seconds.is_some());
     let seconds = seconds.map_or(20, |text| text.parse().expect("ZONAL_SOAK_SECONDS: a number"));
-    let turns = TURNS.max(u32::try_from(seconds / TURN.as_secs()).expect("not for years"));
+    let turns = u32::try_from(seconds / TURN.as_secs()).expect("not for years");
     let is_long = seconds >= LATENCY_COUNTS.as_secs();
+    let turns = if is_long { TURNS.max(turns) } else { 2 };
     let parts: &[Company] =
         if is_long { &[Company::Harmless, Company::Hostile] } else { &[Company::Hostile] };
     let time = Duration::from_secs(seconds) / (turns * parts.len() as u32);

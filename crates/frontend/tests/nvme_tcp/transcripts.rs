@@ -12,15 +12,18 @@ const COMMAND: u8 = 4;
 const IC_REQ: usize = 128;
 const SUBNQN: std::ops::Range<usize> = IC_REQ + 72 + 256..IC_REQ + 72 + 512;
 
-/// Attaching: the commands of the admin queue. The first is a part, up to a Set Features; the others end
-/// with the shutdown.
-const ATTACHED: [(&str, &str); 2] = [
+/// Attaching: the commands of the admin queue, up to the shutdown; of Linux 6.12 a part, up to a Set
+/// Features.
+const ATTACHED: [(&str, &str); 3] = [
+    ("Linux 6.1", include_str!("transcripts/linux-6.1.txt")),
     ("Linux 6.12", include_str!("transcripts/linux-6.12.txt")),
     ("Linux 7.3", include_str!("transcripts/linux-7.3.txt")),
 ];
 /// Discovery, with the shutdown.
-const DISCOVERED: [(&str, &str); 1] =
-    [("Linux 7.3", include_str!("transcripts/linux-7.3-discovery.txt"))];
+const DISCOVERED: [(&str, &str); 2] = [
+    ("Linux 6.1", include_str!("transcripts/linux-6.1-discovery.txt")),
+    ("Linux 7.3", include_str!("transcripts/linux-7.3-discovery.txt")),
+];
 
 /// The bytes of lines of hexadecimal digits; those that begin with # say where they are from.
 fn bytes_of(transcript: &str) -> Vec<u8> {
