@@ -220,9 +220,14 @@ impl Addresses {
         }
     }
 
+    /// From the start of the region to the end of the device.
+    fn whole(&self) -> u64 {
+        self.region.limit - self.region.start
+    }
+
     /// Where blocks of a direction are now.
     fn window(&self, dir: DataDir) -> Window {
-        let whole = self.region.limit - self.region.start;
+        let whole = self.whole();
         let (start, begins) = match &self.stride {
             None => (0, self.region.len()),
             // As in fio: what is skipped may lead out of the zone, whose first block is the next one then.
@@ -244,9 +249,14 @@ impl Addresses {
     fn place(&mut self, dir: DataDir) -> Option<(u64, bool)> {
         let Window { start, begins, ends } = self.window(dir);
         let min = self.lengths.min[dir as usize];
-        let fits = |at: u64| at < begins && at + min <= ends;
         let drawn = begins.min(ends);
         let (at, picked) = self.start(dir, drawn)?;
+        // As in fio: a block that follows another may end beyond its zone.
+        let ends = match &self.stride {
+            Some(_) if !picked && !self.lengths.varies(dir) => self.whole() - start,
+            _ => ends,
+        };
+        let fits = |at: u64| at < begins && at + min <= ends;
         if self.random {
             let (at, picked) =
                 if fits(at) || picked { (at, picked) } else { self.random(dir, drawn)? };
