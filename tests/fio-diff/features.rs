@@ -199,10 +199,24 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
     if section.has("number_ios") {
         add("I/Os".into(), exact(ios.len()));
     }
-    let all: Vec<_> = ios.iter().map(|io| (io.dir, io.offset, io.len)).collect();
-    let ordered = section.clones() == 1 || section.get("iodepth").is_none_or(|depth| depth == "1");
-    if !is_random(section) && !is_timed(section) && ordered && !all.is_empty() {
-        add("sequence".into(), Feature::Text(hash(&all)));
+    let is_deep = section.get("iodepth").is_some_and(|depth| depth != "1");
+    if is_random(section) || is_timed(section) || is_deep && section.clones() > 1 {
+        return;
+    }
+    let mut add_order = |name: &str, ios: Vec<&Io>| {
+        let all: Vec<_> = ios.iter().map(|io| (io.dir, io.offset, io.len)).collect();
+        if !all.is_empty() {
+            add(name.to_owned(), Feature::Text(hash(&all)));
+        }
+    };
+    if is_deep && section.has("verify_backlog") {
+        // Which of several I/Os completes first is the kernel's choice, and decides when fio verifies.
+        for dir in Dir::ALL {
+            let name = format!("sequence of {}s", dir.name());
+            add_order(&name, ios.iter().filter(|io| io.dir == dir).collect());
+        }
+    } else {
+        add_order("sequence", ios.iter().collect());
     }
 }
 
