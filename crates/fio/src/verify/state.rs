@@ -147,6 +147,8 @@ impl StateTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::btree_set;
+    use proptest::prelude::*;
 
     /// Three writes complete out of order, a flush is issued after two of them.
     fn tracked(durable: bool) -> StateTracker {
@@ -201,6 +203,28 @@ mod tests {
         ] {
             let error = text.replace(from, to).parse::<VerifyState>().expect_err(to);
             assert_eq!(error.to_string(), told);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_state_is_read_as_it_is_written(
+            writes: u32,
+            unfinished in btree_set(any::<u32>(), 0..5),
+            synced: u32,
+            unsynced in btree_set(any::<u32>(), 0..5),
+        ) {
+            let state = VerifyState { writes, unfinished, synced, unsynced };
+            prop_assert_eq!(state.to_string().parse(), Ok(state));
+        }
+
+        #[test]
+        fn any_text_is_a_state_or_an_error_with_its_line(
+            text in "(zonal verify state 1\n)?(writes|unfinished|synced|unsynced|[0-9 \nx-]){0,12}",
+        ) {
+            if let Err(error) = text.parse::<VerifyState>() {
+                prop_assert!((1..=5).contains(&error.line), "{error}");
+            }
         }
     }
 }
