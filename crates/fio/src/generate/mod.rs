@@ -211,7 +211,7 @@ impl Generator {
             matches!(pattern, Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Zbd(_));
         let pass = Pass::new(job, region).filter(|_| has_passes);
         let only = match job.rw {
-            _ if pass.is_some() => None,
+            _ if pass.is_some() && !matches!(pattern, Pattern::Linear(_)) => None,
             Rw::Read => Some(DataDir::Read),
             Rw::Write => Some(DataDir::Write),
             Rw::Trim => Some(DataDir::Trim),
@@ -257,6 +257,12 @@ impl Generator {
         match (self.only, &mut self.pattern) {
             (Some(dir), Pattern::Zbd(zbd)) => zbd.next(dir, self.bs[dir as usize]),
             (Some(dir), Pattern::Linear(linear)) => {
+                if let Some(pass) = &mut self.pass {
+                    if pass.left == 0 {
+                        return NextIo::EndOfPass;
+                    }
+                    pass.issued(self.bs[dir as usize]);
+                }
                 linear.next(dir, self.bs[dir as usize]).map_or(NextIo::EndOfPass, NextIo::Io)
             }
             _ => self.next_of_any(),
