@@ -73,7 +73,7 @@ fn nvme_read_job() {
     assert!(set.ignored.iter().all(|ignored| !ignored.changes_workload()));
 }
 
-/// What `[global]` sets in the file of stages.
+/// The options that `[global]` sets in the file of stages.
 fn staged() -> Job {
     Job {
         filename: Some("hdd:smr".into()),

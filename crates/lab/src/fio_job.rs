@@ -55,7 +55,7 @@ impl FioJob {
         &self.job.name
     }
 
-    /// What the job finds wrong in a state.
+    /// The faults that the job finds in a state.
     ///
     /// # Errors
     /// The job cannot be run on the image.
@@ -95,14 +95,14 @@ impl FioJob {
     }
 }
 
-/// What a job that verified has found.
+/// The findings of a job that verified.
 fn wrong(done: &FinishedTask, image: &str) -> Option<String> {
     let found = done.outcome.findings.kept().first().map(|finding| finding.text(image));
     let failed = || done.outcome.error.map(|error| error.to_string());
     Some(format!("job {}: {}", done.task.job.name, found.or_else(failed)?))
 }
 
-/// What is known of the writes of a job after each event that changes it.
+/// The state of a job's writes after each event that changes it.
 fn states(job: &Job, log: &Log) -> Result<BTreeMap<u64, Arc<VerifyState>>> {
     let mut tracker = StateTracker::new(job.sync.is_fua());
     let (mut blocks, lba) = (log.blocks(), log.header().zoned().0.lba_size);

@@ -56,7 +56,7 @@ const KINDS: [(&str, CommandKind); 5] = [
     ("zone", CommandKind::Zone),
 ];
 
-/// What can be torn.
+/// The commands that can be torn.
 const TORN_KINDS: [(&str, CommandKind); 1] = [("write", CommandKind::Write)];
 
 /// Statuses by the names of the kernel's codes.

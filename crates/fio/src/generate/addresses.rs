@@ -200,7 +200,7 @@ impl Addresses {
         visited.end = end;
     }
 
-    /// What sequential jobs skip after each I/O.
+    /// The bytes that sequential jobs skip after each I/O.
     fn skip(&self) -> i64 {
         if self.random { 0 } else { self.modifier }
     }

@@ -7,7 +7,7 @@ use super::{Io, NextIo, Pattern, Region};
 use crate::job::{BlockSizes, DataDir, Job};
 use zonal_blk::{BioFlags, Op};
 
-/// What [`Io::zone`] is in a trim that a write waits for: no number of a zone.
+/// [`Io::zone`] of a trim that a write waits for: no number of a zone.
 const TRIM: u32 = u32::MAX - 1;
 
 pub(super) struct Trimmed {
@@ -43,7 +43,7 @@ impl Trimmed {
         }
     }
 
-    /// What comes before the next trim.
+    /// The action before the next trim.
     pub(super) fn next(&mut self, pattern: &mut Pattern) -> Option<NextIo> {
         if !self.due {
             return None;

@@ -1,7 +1,7 @@
 //! Options for what the buffers of writes contain, where they are not verified.
 use super::FillPattern;
 
-/// What writes contain (`buffer_pattern=`, `dedupe_percentage=`, ...).
+/// The contents of writes (`buffer_pattern=`, `dedupe_percentage=`, ...).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContentOptions {
     /// `zero_buffers=`: zeroes.

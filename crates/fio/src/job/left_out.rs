@@ -19,7 +19,7 @@ impl LeftOut {
         LeftOut { slat: on, clat: on, lat: on, samples: on }
     }
 
-    /// What either leaves out.
+    /// The measurements that either leaves out.
     pub(crate) const fn or(self, other: Self) -> Self {
         LeftOut {
             slat: self.slat || other.slat,

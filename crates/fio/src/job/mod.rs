@@ -89,7 +89,7 @@ pub enum ZoneMode {
     Zbd,
 }
 
-/// What `zonemode=zbd` does besides writing at write pointers.
+/// The options of `zonemode=zbd`, besides writing at write pointers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZbdOptions {
     /// `read_beyond_wp=`: reads go anywhere in a zone.
@@ -245,7 +245,7 @@ pub struct Job {
     pub report: ReportOptions,
     /// Verification (`verify`, `verify_*`).
     pub verify: VerifyOptions,
-    /// What writes contain that are not verified.
+    /// The contents of writes that are not verified.
     pub contents: ContentOptions,
     /// Durability (`fsync`, `sync`, ...).
     pub sync: SyncOptions,

@@ -42,7 +42,7 @@ pub struct ReportOptions {
     pub bandwidth_period: Nanos,
     /// `iopsavgtime=`: time between samples of the IOPS.
     pub iops_period: Nanos,
-    /// What is not in it.
+    /// The measurements that are not in it.
     pub left_out: LeftOut,
     /// `comm=`: the name of the clones' threads.
     pub comm: Option<String>,

@@ -66,7 +66,7 @@ impl IgnoredOption {
 }
 
 impl JobSet {
-    /// What to say about options: one line for all that have no effect here, one for each that changes
+    /// Notices about options: one line for all that have no effect here, one for each that changes
     /// the job and is not implemented, and the remarks.
     ///
     /// # Errors

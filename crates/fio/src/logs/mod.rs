@@ -6,7 +6,7 @@
 //!                 line, or Window of log_avg_msec ---> LogFile
 //! ```
 //!
-//! What fio 3.33 writes beyond its manual was found out by running it: a window ends with the first
+//! The details that fio's manual leaves out were found by running fio 3.33: a window ends with the first
 //! I/O that is at least `log_avg_msec` after its start, and the next one starts at a multiple of
 //! `log_avg_msec`; the bandwidth of a single I/O is in kB/s.
 //!

@@ -66,7 +66,7 @@ pub fn list() -> String {
     supported().map(|spec| format!("{:<24}: {}\n", spec.name, spec.help)).collect()
 }
 
-/// What fio's `--cmdhelp=NAME` prints of an option; `None` for an unknown name.
+/// The text that fio's `--cmdhelp=NAME` prints of an option; `None` for an unknown name.
 pub fn describe(name: &str) -> Option<String> {
     let (mut lines, mut last) = (String::new(), "");
     let mut line = |label: &'static str, text: &str| {

@@ -23,7 +23,7 @@ pub(super) fn parse_list(text: &str) -> Option<Vec<f64>> {
     Some(list)
 }
 
-/// What a steady state is judged by.
+/// The measure by which a steady state is judged.
 pub(super) const CRITERIA: [&str; 4] = ["iops", "iops_slope", "bw", "bw_slope"];
 
 /// Parses a criterion such as `iops_slope:0.1%`.

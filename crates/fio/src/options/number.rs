@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(evaluate_plain(&"1^".repeat(100_000)), Err(ExprError::TooDeep));
     }
 
-    /// What `fio --debug=parse --parse-only --bs=...` (3.33) read, with each `kb_base`.
+    /// The values that `fio --debug=parse --parse-only --bs=...` (3.33) read, with each `kb_base`.
     const FIO_SIZES: &[(&str, u64, u64)] = &[
         ("4096", 4096, 4096),
         ("4b", 4, 4),
@@ -422,7 +422,7 @@ mod tests {
         parse_duration(text, bare).map(|time| time.0 / 1000)
     }
 
-    /// What `fio --debug=parse --parse-only --runtime=...` (3.33) read, in microseconds.
+    /// The values that `fio --debug=parse --parse-only --runtime=...` (3.33) read, in microseconds.
     const FIO_TIMES: &[(&str, u64)] = &[
         ("10", 10_000_000),
         ("10s", 10_000_000),

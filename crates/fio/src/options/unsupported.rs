@@ -7,7 +7,7 @@ use super::UnsupportedOption;
 /// The effect of ignoring an option on the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What is measured does not change.
+    /// The measurements do not change.
     None,
     /// The job would run differently than in fio, as described.
     Changes(&'static str),

@@ -401,7 +401,7 @@ struct Steady {
     data: SteadyData,
 }
 
-/// What was measured in the last duration, the oldest first.
+/// The measurements of the last duration, the oldest first.
 #[derive(serde::Serialize)]
 struct SteadyData {
     /// Bytes per second.

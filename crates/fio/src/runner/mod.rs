@@ -89,7 +89,7 @@ pub struct Outcome {
     pub reason: Option<String>,
     /// Verification errors.
     pub findings: Findings,
-    /// What is known of its writes, with `verify_state_save`.
+    /// The state of its writes, with `verify_state_save`.
     pub verify_state: Option<VerifyState>,
     /// The thread that ran the job; 0 in virtual time.
     pub thread_id: u32,
@@ -212,7 +212,7 @@ pub trait ClockedRunner<C: Clock>: Runner {
 
 /// A clock that steps a runner itself, in a loop that is compiled for each type of runner.
 pub trait DriverClock: Clock + Sized {
-    /// What the loop goes by and leaves.
+    /// The input and the result of the loop.
     type Driver;
 
     /// Steps the runner.

@@ -17,7 +17,7 @@ pub(super) struct Overlaps {
 }
 
 impl Overlaps {
-    /// What is to be done next: what was held back, else what `next` says; [`NextIo::Wait`] as long as
+    /// The next action: the I/O that was held back, else what `next` says; [`NextIo::Wait`] as long as
     /// it overlaps an I/O in flight.
     pub fn next(&mut self, next: impl FnOnce() -> NextIo) -> NextIo {
         let next = self.held.take().unwrap_or_else(next);

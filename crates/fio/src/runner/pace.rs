@@ -57,7 +57,7 @@ pub struct Pace {
     held_until: Nanos,
 }
 
-/// What a job does at the end of its region. As in fio it is over, whatever is left of its amount of
+/// The choices of a job at the end of its region. As in fio it is over, whatever is left of its amount of
 /// I/O, unless `loops`, `io_size` or `time_based` have it begin again.
 #[derive(Debug)]
 struct RegionEnd {

@@ -32,7 +32,7 @@ enum Stage {
     Verifying,
 }
 
-/// What a clone has besides the I/O of its generator.
+/// The parts of a clone besides the I/O of its generator.
 pub(crate) struct RunParts<'a> {
     pub recording: Option<&'a Arc<Recording>>,
     pub logs: Option<Logs>,

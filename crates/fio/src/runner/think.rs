@@ -27,7 +27,7 @@ pub(super) struct Think {
     until: Nanos,
 }
 
-/// What fio has in its queue: I/Os that it has submitted, until it reaps them.
+/// The queue of fio: I/Os that it has submitted, until it reaps them.
 #[derive(Debug)]
 struct Queue {
     depth: u32,

@@ -134,7 +134,7 @@ pub struct IoStats {
     elapsed: Nanos,
     /// For bandwidth and for IOPS.
     samplings: [Sampling; 2],
-    /// What is not shown.
+    /// The measurements that are not shown.
     left_out: LeftOut,
 }
 
@@ -431,7 +431,7 @@ impl IoStats {
         self.begun
     }
 
-    /// What `steadystate` has measured: of all clones of a group with `group_reporting`, else of the
+    /// The measurements of `steadystate`: of all clones of a group with `group_reporting`, else of the
     /// first clone.
     pub fn steady(&self) -> Option<&SteadyState> {
         self.steady.as_deref()

@@ -1,4 +1,4 @@
-//! What is known of a clone's writes when it ends: which completed, and which a flush has made durable
+//! The state of a clone's writes when it ends: which completed, and which a flush has made durable
 //! (`verify_state_save`, `verify_state_load`).
 use std::collections::BTreeSet;
 use std::fmt;

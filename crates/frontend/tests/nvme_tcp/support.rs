@@ -24,7 +24,7 @@ pub const ZONED: &str =
     "null:zones=16,zone_size=1M,zone_capacity=768K,memory=true,max_open=4,lba=4096";
 pub const ZONE: u64 = 2048;
 
-/// What does not come in this time does not come, however slow the machine is.
+/// A response that does not come in this time does not come, however slow the machine is.
 const LONG: Duration = Duration::from_secs(600);
 
 /// A server that has time for hosts on a slow machine.
@@ -187,7 +187,7 @@ pub fn wait_until(mut reached: impl FnMut() -> bool) {
     until(|| reached().then_some(()));
 }
 
-/// What a function returns in the end: on a slow machine a limit of time may have ended it before.
+/// The result of a function in the end: on a slow machine a limit of time may have ended it before.
 #[track_caller]
 pub fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();

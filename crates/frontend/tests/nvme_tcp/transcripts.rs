@@ -1,5 +1,5 @@
-//! What hosts of others have sent, to the byte, as they discovered and attached. `tests/guest/run
-//! transcripts` captures it. Those of `hosts_of_the_field_connect` in zonal-nvme are built.
+//! The bytes that hosts of others have sent, as they discovered and attached. `tests/guest/run
+//! transcripts` captures them. Those of `hosts_of_the_field_connect` in zonal-nvme are built.
 use crate::hostile::{Client, Connect, Target, connect_pdu};
 use crate::support::{NQN, Served, ZONED};
 use zonal_nvme::NvmeStatus;

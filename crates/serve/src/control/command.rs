@@ -236,7 +236,7 @@ const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend
 const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not immediately, \
      --after WRITES, --at-mark TEXT or --in-write; or [--image IMAGE]; or cancel";
 
-/// What a scrub does, or is to do.
+/// The action of a scrub.
 fn scrub(words: &[&str]) -> Option<Command> {
     Some(match words {
         ["start"] => Command::StartScrub { rate: DEFAULT_RATE },

@@ -308,7 +308,7 @@ impl ZbdJob {
         NextIo::Exhausted
     }
 
-    /// What comes before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits
+    /// The action before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits
     /// for the writes in flight.
     fn reset_early(&mut self, zone: u32) -> Option<NextIo> {
         let slot = self.owned.get(zone);
