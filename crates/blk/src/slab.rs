@@ -51,7 +51,12 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The values that there are.
+    /// The values that there are, by ascending numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -94,6 +99,8 @@ mod tests {
         assert_eq!(slab.get_mut(1), Some(&mut "d"));
         slab[2] = "e";
         assert_eq!((slab.get(2), slab[1]), (Some(&"e"), "d"));
+        slab.remove(0);
+        assert!(slab.iter().eq(&["d", "e"]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The zones that a job owns: few of very many, so that thousands of jobs on a device with a hundred
 //! thousand zones cost what their I/O costs.
 use crate::generate::zbd::OwnedZone;
+use zonal_blk::Slab;
 
 /// A zone that the job owns.
 #[derive(Clone, Copy, Default)]
@@ -50,15 +51,14 @@ pub(super) struct OwnedZones {
     /// memory until they are written.
     places: Vec<u32>,
     nr_zones: u32,
-    slots: Vec<ZoneSlot>,
-    free: Vec<u32>,
+    slots: Slab<ZoneSlot>,
 }
 
 impl OwnedZones {
     /// None of `count` zones.
     pub(super) fn new(count: u32) -> Self {
         let places = vec![0; count as usize];
-        OwnedZones { places, nr_zones: count, slots: Vec::new(), free: Vec::new() }
+        OwnedZones { places, nr_zones: count, slots: Slab::default() }
     }
 
     /// Zones of the region.
@@ -68,21 +68,17 @@ impl OwnedZones {
 
     /// Zones that the job owns.
     pub(super) fn len(&self) -> u32 {
-        u32::try_from(self.slots.len() - self.free.len()).expect("zones are counted in u32")
+        u32::try_from(self.slots.len()).expect("zones are counted in u32")
     }
 
     /// Whether the job has I/O in any zone.
     pub(super) fn any_busy(&self) -> bool {
-        let places = (1..).zip(&self.slots);
-        let mut owned = places.filter(|(place, slot)| self.places[slot.zone as usize] == *place);
-        owned.any(|(_, slot)| slot.in_flight > 0)
+        self.slots.iter().any(|slot| slot.in_flight > 0)
     }
 
     /// The zones that the job owns without I/O in them.
     pub(super) fn idle(&self) -> Vec<u32> {
-        let places = (1..).zip(&self.slots);
-        let owned = places.filter(|(place, slot)| self.places[slot.zone as usize] == *place);
-        owned.filter(|(_, slot)| slot.in_flight == 0).map(|(_, slot)| slot.zone).collect()
+        self.slots.iter().filter(|slot| slot.in_flight == 0).map(|slot| slot.zone).collect()
     }
 
     #[inline]
@@ -107,19 +103,14 @@ impl OwnedZones {
     }
 
     pub(super) fn add(&mut self, zone: u32, owned: OwnedZone) {
-        let slot = ZoneSlot { zone, owned, ..ZoneSlot::default() };
-        let place = if let Some(place) = self.free.pop() {
-            self.slots[place as usize] = slot;
-            place
-        } else {
-            self.slots.push(slot);
-            u32::try_from(self.slots.len() - 1).expect("zones are counted in u32")
-        };
+        let place = self.slots.insert(ZoneSlot { zone, owned, ..ZoneSlot::default() });
+        let place = u32::try_from(place).expect("zones are counted in u32");
         self.places[zone as usize] = place + 1;
     }
 
     pub(super) fn remove(&mut self, zone: u32) {
         let place = std::mem::take(&mut self.places[zone as usize]);
-        self.free.push(place.checked_sub(1).expect("the job owns the zone"));
+        let slot = place.checked_sub(1).and_then(|place| self.slots.remove(place as usize));
+        slot.expect("the job owns the zone");
     }
 }
