@@ -274,6 +274,17 @@ pub enum Abort {
     ResetTimer,
 }
 
+/// The first `count` zones of a device, in one report.
+///
+/// # Errors
+/// The status with which the device refused; [`Status::IoError`] if it reports fewer.
+pub(crate) fn report_all(device: &dyn Device, count: u32) -> Result<Vec<Zone>, Status> {
+    let count = count as usize;
+    let mut zones = Vec::with_capacity(count);
+    device.report_zones(ZoneNo(0), count, &mut zones)?;
+    if zones.len() == count { Ok(zones) } else { Err(Status::IoError) }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;

@@ -22,13 +22,13 @@ pub struct ZoneReport<'a> {
 impl Queue {
     /// The zones of a range, up to the last zone of the device.
     pub fn zones(&self, range: Range<ZoneNo>) -> ZoneReport<'_> {
-        let left = range.start.0..range.end.0.min(self.limits().nr_zones);
+        let left = range.start.0..range.end.0.min(self.nr_zones());
         ZoneReport { queue: self, left, batch: Vec::new(), taken: 0 }
     }
 
     /// All zones.
     pub fn all_zones(&self) -> ZoneReport<'_> {
-        self.zones(ZoneNo(0)..ZoneNo(self.limits().nr_zones))
+        self.zones(ZoneNo(0)..ZoneNo(self.nr_zones()))
     }
 }
 

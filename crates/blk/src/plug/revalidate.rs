@@ -1,5 +1,6 @@
 //! The plugs of a device whose zones have changed. Nothing may be in flight.
 use super::{ZonePlug, ZonePlugs};
+use crate::device::report_all;
 use crate::limits::Limits;
 use crate::probe::{mark, mutant};
 use crate::queue::SwitchError;
@@ -14,7 +15,7 @@ impl ZonePlugs {
     /// # Errors
     /// The device did not report all of them; the plugs are then as they were.
     pub(crate) fn resync_all(&self) -> Result<(), Status> {
-        let zones = self.report_all(self.nr_zones())?;
+        let zones = report_all(&*self.device, self.nr_zones())?;
         self.sync_all(&zones);
         Ok(())
     }
@@ -24,7 +25,7 @@ impl ZonePlugs {
     /// # Errors
     /// The device did not report all of them, or the rule that a zone breaks.
     pub(crate) fn read_anew(&self, limits: &Limits) -> Result<Vec<Zone>, SwitchError> {
-        let zones = self.report_all(limits.nr_zones).map_err(SwitchError::Report)?;
+        let zones = report_all(&*self.device, limits.nr_zones).map_err(SwitchError::Report)?;
         for (zone_no, zone) in (0..).zip(&zones) {
             let checked = self.check_zone(limits, zone_no, zone);
             checked.map_err(|rule| SwitchError::Zone { zone: zone_no, rule })?;
@@ -56,14 +57,6 @@ impl ZonePlugs {
         if !mutant!(OldPointersKept) {
             self.sync_all(zones);
         }
-    }
-
-    fn report_all(&self, count: u32) -> Result<Vec<Zone>, Status> {
-        let count = count as usize;
-        let mut zones = Vec::with_capacity(count);
-        self.device.report_zones(ZoneNo(0), count, &mut zones)?;
-        // The device lost more zones meanwhile.
-        if zones.len() == count { Ok(zones) } else { Err(Status::IoError) }
     }
 
     fn sync_all(&self, zones: &[Zone]) {

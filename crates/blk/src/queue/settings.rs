@@ -6,15 +6,14 @@
 //! ([`Gate::changes`](crate::gate::Gate::changes)). Every change rebuilds the scheduler, so a
 //! channel that has not seen it cannot dispatch the others' requests under the old configuration.
 use super::{Queue, QueueOptions, SwitchError};
-use crate::device::Device;
+use crate::device::{Device, report_all};
 use crate::limits::Limits;
 use crate::plug::ZoneWrite;
 use crate::probe::{mark, mutant};
 use crate::sched::{ClassCounters, MergeLimit, SchedHandle, SchedInstance, Scheduler, ZoneLocks};
 use crate::split::FastPath;
-use crate::status::Status;
 use crate::sync::{MutexGuard, Ordering};
-use crate::units::{Nanos, ZoneNo};
+use crate::units::Nanos;
 
 #[derive(Clone)]
 pub(super) struct Settings {
@@ -230,12 +229,6 @@ pub(super) fn zones_to_lock(
     if !scheduler.locks_zones() {
         return Err(SwitchError::Unsuitable("zone write locking needs the scheduler mq-deadline"));
     }
-    let mut zones = Vec::new();
-    device
-        .report_zones(ZoneNo(0), limits.nr_zones as usize, &mut zones)
-        .map_err(SwitchError::Report)?;
-    if zones.len() < limits.nr_zones as usize {
-        return Err(SwitchError::Report(Status::IoError));
-    }
+    let zones = report_all(device, limits.nr_zones).map_err(SwitchError::Report)?;
     Ok(Some(ZoneLocks::new(limits, &zones)))
 }

@@ -30,6 +30,8 @@ fn plugs_beyond_the_end_go_when_a_device_has_fewer_zones() {
         assert!(rig.queue.attributes().contains(&("nr_zones", "2".to_owned())));
         assert!(rig.queue.dump_plugs(true).iter().all(|plug| plug.zone.0 < 2));
         assert_eq!(rig.queue.cached_zone(ZoneNo(2)), None);
+        assert_eq!(rig.queue.all_zones().filter(Result::is_ok).count(), 2);
+        assert_eq!(rig.queue.all_zones().count(), 2, "no error after the last");
         rig.started();
         let beyond = [rig.write(200, 8), rig.submit(Op::Read, 128, 8), rig.reset(3)];
         assert_eq!(rig.drain(), beyond.map(|id| (id, Status::Invalid)));
