@@ -112,7 +112,7 @@ options! {
         "trim_backlog", "Blocks to trim each time.";
     "trim_verify_zero": ValueKind::Bool(|draft, on| draft.job.verify.trim.zero = on),
         "1", "Verify that trimmed blocks are read as zeros.";
- "zero_buffers": ValueKind::Flag(|draft, on| draft.job.contents.zeroes = on),
+    "zero_buffers": ValueKind::Flag(|draft, on| draft.job.contents.zeroes = on),
         "0", "Write zeroes, on a device that keeps data.";
     "buffer_pattern": ValueKind::FillPattern(|draft, pattern| {
         draft.job.contents.pattern = Some(pattern);
