@@ -4,29 +4,40 @@
 const LONGEST: usize = 64;
 
 /// The name that is nearest to `found`, if one is near: at most a third of the letters are wrong, or
-/// one of two.
+/// one of two. Otherwise the only name of which `found` is a whole word.
 ///
 /// ```
 /// use zonal_blk::nearest;
 ///
 /// assert_eq!(nearest("kybre", ["none", "bfq", "kyber"]), Some("kyber"));
+/// assert_eq!(nearest("deadline", ["none", "bfq", "mq-deadline"]), Some("mq-deadline"));
 /// assert_eq!(nearest("cfq2000", ["none", "bfq", "kyber"]), None);
 /// ```
 pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let letters = found.chars().count();
-    if letters > LONGEST {
+    if found.chars().count() > LONGEST {
         return None;
     }
+    let names: Vec<&str> = names.into_iter().collect();
+    misspelt(found, &names).or_else(|| {
+        let has_word = |name: &&&str| name.split(['-', '_']).any(|word| word == found);
+        let mut with_word = names.iter().filter(has_word);
+        with_word.next().filter(|_| with_word.next().is_none()).copied()
+    })
+}
+
+/// The name that differs from `found` in the fewest letters, if these are few.
+fn misspelt<'a>(found: &str, names: &[&'a str]) -> Option<&'a str> {
+    let letters = found.chars().count();
     // With more than a third of the letters wrong it is another word, not a typing error.
     let limit = (letters / 3).max(usize::from(letters > 1));
     names
-        .into_iter()
+        .iter()
         // The distance takes time in the product of the lengths: skip what cannot be close.
         .filter(|known| known.chars().count().abs_diff(letters) <= limit)
         .map(|known| (edits(found, known), known))
         .filter(|&(edits, _)| edits <= limit)
         .min_by_key(|&(edits, _)| edits)
-        .map(|(_, known)| known)
+        .map(|(_, known)| *known)
 }
 
 /// The end of an error message about a misspelt name: the one that is nearest to it, if one is near.
@@ -78,6 +89,14 @@ mod tests {
         assert_eq!(edits("rutnime", "runtime"), 1);
         assert_eq!(edits("", "bs"), 2);
         assert_eq!(edits("bs", ""), 2);
+    }
+
+    #[test]
+    fn a_word_of_one_name_only_means_that_name() {
+        let names = ["zone_size", "zone_capacity", "max_open"];
+        assert_eq!(nearest("capacity", names), Some("zone_capacity"));
+        assert_eq!(nearest("zone", names), None, "it is a word of two");
+        assert_eq!(nearest("cap", names), None, "it is no word");
     }
 
     #[test]

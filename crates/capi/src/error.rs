@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io;
 use std::iter::successors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use zonal_backend::linux::passthrough::NodeError;
 use zonal_backend::{OpenError, StackError, image, linux};
 use zonal_blk::Status;
 use zonal_serve::ServeError;
@@ -75,7 +76,11 @@ fn number(error: &OpenError) -> Option<i32> {
     match error {
         OpenError::Image(image::OpenError::Missing) => Some(libc::ENOENT),
         OpenError::Image(image::OpenError::InUse) => Some(libc::EBUSY),
-        OpenError::Linux(linux::OpenError::InUse) => Some(libc::EBUSY),
+        OpenError::Linux(linux::OpenError::InUse(_)) | OpenError::Node(NodeError::InUse { .. }) => {
+            Some(libc::EBUSY)
+        }
+        OpenError::Linux(linux::OpenError::Forbidden(_))
+        | OpenError::Node(NodeError::Forbidden(_)) => Some(libc::EACCES),
         OpenError::Linux(linux::OpenError::NotABlockDevice) => Some(libc::ENOTBLK),
         OpenError::Linux(linux::OpenError::Open(error) | linux::OpenError::Ring(error))
         | OpenError::Image(image::OpenError::File(error)) => error.raw_os_error(),

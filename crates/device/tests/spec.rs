@@ -45,6 +45,32 @@ fn open_limit_follows_the_active_limit_unless_it_is_given() {
 }
 
 #[test]
+fn limits_that_were_not_given_are_lowered_to_those_that_were() {
+    for (text, open, active, assumed) in [
+        (
+            // As many as there are is no limit.
+            "zns-1t:zones=8",
+            0,
+            0,
+            "max_active lowered from 14 to zones=8, max_open lowered from 14 to zones=8",
+        ),
+        ("zns-1t:max_active=4", 4, 4, "max_open lowered from 14 to max_active=4"),
+        ("zns-1t:zones=8,max_active=3,max_open=2", 2, 3, ""),
+        ("smr-30t:size=10G", 0, 0, "max_open lowered from 128 to zones=40"),
+        ("zns-1t:zones=20", 14, 14, ""),
+        ("null:zones=8", 0, 0, ""),
+    ] {
+        let spec = parse(text).unwrap();
+        let limits = build(&spec).unwrap().limits().clone();
+        assert_eq!((limits.max_open_zones, limits.max_active_zones), (open, active), "{text}");
+        assert_eq!(spec.assumptions().join(", "), assumed, "{text}");
+        assert!(spec.describe().ends_with(assumed), "{text}: {}", spec.describe());
+    }
+    let error = parse("zns-1t:zones=8,max_open=9").unwrap_err().to_string();
+    assert!(error.starts_with("option `max_open`: found 9, expected"), "{error}");
+}
+
+#[test]
 fn errors_name_the_option_what_was_found_and_what_was_expected() {
     let messages: Vec<String> = [
         "disk",
@@ -115,7 +141,7 @@ fn errors_in_profiles_name_file_and_line() {
         "device = \"null\"\nzones = ",
         "device = \"null\"\ncalibrated = \"latency\"",
         "device = \"null\"\n\ncalibrated = [\"latency\", \"speed\"]",
-        "device = \"zns\"\nzones = 9",
+        "device = \"zns\"\nzones = 9\nmax_active = 10",
         "device = \"zns\"\nmax_active = 20\nmax_open = 21",
         "device = \"zns\"\nmax_active = 905",
         "device = \"zns\"\nzone_size = \"1G\"\nzone_capacity = \"2G\"",

@@ -9,6 +9,7 @@ use crate::experiment::{self, Outcome, PREPARATION, RunLength, available_cpus, p
 use crate::page;
 use crate::table::Table;
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 use std::fmt;
 use zonal_blk::{Limits, ZoneNo};
 use zonal_device::control::{DeviceControl, EstimatedLoad};
@@ -110,6 +111,23 @@ impl DeviceCheck {
     /// Whether all checks passed.
     pub fn is_sound(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
+    }
+
+    /// The report as JSON.
+    pub fn json(&self) -> Value {
+        let pair = |(name, value): (&str, &String)| json!({ "name": name, "value": value });
+        let rate = |&(place, rate): &(u32, f64)| json!({ "place_percent": place, "bytes_per_second": rate });
+        let check = |Check { ok, text }: &Check| json!({ "ok": ok, "text": text });
+        let characteristics = self.characteristics.iter().map(|(name, value)| pair((name, value)));
+        json!({
+            "device": self.device,
+            "description": self.description,
+            "characteristics": characteristics.collect::<Vec<_>>(),
+            "loads": self.loads.iter().map(|(name, value)| pair((name, value))).collect::<Vec<_>>(),
+            "sequential": self.rates.iter().map(rate).collect::<Vec<_>>(),
+            "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
+            "sound": self.is_sound(),
+        })
     }
 
     /// The report as one self-contained page.

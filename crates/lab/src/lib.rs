@@ -12,6 +12,7 @@
 //!  fio_job     a job that verifies what it had flushed before a loss of power, for the crash lab
 //!  fio_verify  what a loss of power may not do to fio's verified blocks, for the crash lab
 //!  crash_page  the page of a run of the crash lab
+//!  zone_copy   what zones hold, from one image to another
 //!  run         jobs made ready to run: traces, devices, checks, reports
 //!       \          |
 //!        \     experiment      one load on devices of its own; many of them side by side
@@ -52,9 +53,10 @@ pub mod progress;
 pub mod reproduce;
 pub mod run;
 pub mod sweep;
-mod table;
+pub mod table;
 pub mod validate;
 pub mod zone;
+pub mod zone_copy;
 
 use std::fs::OpenOptions;
 use std::io;

@@ -1,5 +1,6 @@
 //! A table of text: columns for a terminal, CSV, or part of a page.
 use crate::page::escaped;
+use serde_json::Value;
 use std::fmt::Write;
 
 /// Rows under their headings.
@@ -16,6 +17,20 @@ impl Table {
     ) -> Self {
         let headings = headings.into_iter().map(Into::into).collect();
         Table { headings, rows: rows.into_iter().collect() }
+    }
+
+    /// The rows of a JSON value. Objects in an array have a row each, under the keys of the first; in
+    /// anything else each value has a row, with its path.
+    pub fn of_json(value: &Value) -> Self {
+        if let Value::Array(items) = value
+            && let Some(Value::Object(first)) = items.first()
+        {
+            let row = |item: &Value| first.keys().map(|key| cell(&item[key])).collect();
+            return Table::new(first.keys(), items.iter().map(row));
+        }
+        let mut rows = Vec::new();
+        add_paths(&mut rows, String::new(), value);
+        Table::new(["name", "value"], rows)
     }
 
     fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
@@ -73,6 +88,35 @@ impl Table {
     }
 }
 
+/// A value in a cell: the values of an array one after the other.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}
+
+/// A row for each value in `value`, which is at `path`.
+fn add_paths(rows: &mut Vec<Vec<String>>, path: String, value: &Value) {
+    let inner =
+        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match value {
+        Value::Object(entries) => {
+            entries.iter().for_each(|(name, value)| add_paths(rows, inner(name), value));
+        }
+        Value::Array(values)
+            if values.iter().any(|value| value.is_object() || value.is_array()) =>
+        {
+            let numbered = values.iter().enumerate();
+            numbered.for_each(|(at, value)| add_paths(rows, inner(&at.to_string()), value));
+        }
+        Value::Array(values) if values.is_empty() && path.is_empty() => {}
+        scalar => rows.push(vec![path, cell(scalar)]),
+    }
+}
+
 /// A line of CSV.
 pub fn csv_line<T: AsRef<[u8]>>(fields: impl IntoIterator<Item = T>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -91,6 +135,25 @@ mod tests {
         let table = Table::new(["", "MB/s", "name"], [row]);
         assert_eq!(table.text(&[0, 2]), ["       MB/s  name", "a  1.0 ±0.1  b c"]);
         assert_eq!(table.without_last().text(&[0]), ["       MB/s", "a  1.0 ±0.1"]);
+    }
+
+    #[test]
+    fn rows_of_json_are_its_objects_or_its_paths() {
+        let zones = serde_json::json!([
+            { "zone": 0, "wp": null, "words": ["a", "b"] },
+            { "zone": 1, "wp": 8, "words": [] },
+        ]);
+        assert_eq!(Table::of_json(&zones).csv(), "zone,wp,words\n0,,a b\n1,8,\n");
+        let nested = serde_json::json!({
+            "image": "a.img",
+            "geometry": { "zones": 4 },
+            "findings": [{ "kind": "note", "text": "x" }],
+            "none": [],
+        });
+        let rows = "name,value\nimage,a.img\ngeometry.zones,4\nfindings.0.kind,note\n\
+                    findings.0.text,x\nnone,\n";
+        assert_eq!(Table::of_json(&nested).csv(), rows);
+        assert_eq!(Table::of_json(&serde_json::json!([])).csv(), "name,value\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!  secrets      files of secrets and keys; random numbers
 //!  text_file    small files that people write
 //!  output_file  files that the program makes
+//!  service      what a service manager is told
 //!  unix_socket  sockets at a path
 //!  fork         what a child process must not use
 //!  blk_zone     the kernel's zone descriptors
@@ -29,6 +30,7 @@ mod memory;
 pub mod output_file;
 pub mod poll;
 pub mod secrets;
+pub mod service;
 pub mod text_file;
 pub mod tls;
 pub mod unix_socket;

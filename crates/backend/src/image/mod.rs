@@ -116,6 +116,22 @@ pub fn create_preallocated(
     write_new(path, Superblock { checksums, preallocated: true, ..superblock }, progress)
 }
 
+/// Creates an image with an identity that is given: a copy of another one, or that one in another form.
+/// Checksums and preallocation are those of `like`.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_like(
+    path: &Path,
+    like: &Superblock,
+    uuid: [u8; 16],
+    profile: Profile,
+) -> Result<Superblock, OpenError> {
+    let superblock = new_superblock(profile)?;
+    let &Superblock { checksums, preallocated, .. } = like;
+    write_new(path, Superblock { uuid, checksums, preallocated, ..superblock }, &mut |_, _| Ok(()))
+}
+
 fn new_superblock(profile: Profile) -> Result<Superblock, OpenError> {
     let geometry = geometry_of(&spec_of(&profile)?)?;
     let uuid = uuid::random().map_err(OpenError::File)?;
@@ -162,8 +178,8 @@ pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
         file.try_direct_io(superblock.geometry.lba).into_iter().collect();
     if superblock.version == 1 {
         notices.push(
-            "format version 1: nothing protects the data, since blocks have no checksums; to get \
-             them, copy the data to a new image"
+            "format version 1: nothing protects the data, since blocks have no checksums; `zonal image \
+             convert` makes an image that has them"
                 .to_owned(),
         );
     }

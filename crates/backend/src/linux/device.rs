@@ -3,10 +3,11 @@ use super::block::{BlockCommands, CachedReports, report_zones};
 use super::describe;
 use super::queue::Queue;
 use super::sysfs::{self, LimitsError};
-use std::fs::File;
+use super::users;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Sector, Status, Zone, ZoneNo};
 use zonal_device::control::DeviceControl;
@@ -21,11 +22,12 @@ pub enum OpenError {
     /// It cannot be opened.
     #[error("{0}")]
     Open(io::Error),
-    /// It is mounted, or a program has opened it exclusively.
-    #[error(
-        "it is in use: mounted, part of another device, or opened exclusively by another program"
-    )]
-    InUse,
+    /// This process may not open it: who may.
+    #[error("permission denied: {0}")]
+    Forbidden(String),
+    /// It is mounted, or a program has opened it exclusively: how it is used.
+    #[error("it is in use: {0}")]
+    InUse(String),
     /// It is not a block device.
     #[error("expected a block device")]
     NotABlockDevice,
@@ -35,6 +37,12 @@ pub enum OpenError {
     /// Its limits cannot be read.
     #[error(transparent)]
     Limits(#[from] LimitsError),
+}
+
+/// The number of a device as sysfs writes it.
+fn number(device: &Metadata) -> String {
+    let number = device.rdev();
+    format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
 /// A block device of this machine.
@@ -62,13 +70,17 @@ impl LinuxDevice {
         let flags = libc::O_DIRECT | libc::O_EXCL;
         let open = File::options().read(true).write(true).custom_flags(flags).open(path);
         let file = open.map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => OpenError::InUse,
+            io::ErrorKind::ResourceBusy => {
+                OpenError::InUse(users::of(Path::new("/"), &number(&metadata)))
+            }
+            io::ErrorKind::PermissionDenied => {
+                OpenError::Forbidden(users::allowed(Path::new("/"), &metadata))
+            }
             _ => OpenError::Open(error),
         })?;
         // The device that was opened, whatever the path names by now.
-        let device = file.metadata().map_err(OpenError::Open)?.rdev();
-        let (major, minor) = (libc::major(device), libc::minor(device));
-        let directory = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+        let opened = number(&file.metadata().map_err(OpenError::Open)?);
+        let directory = PathBuf::from(format!("/sys/dev/block/{opened}"));
         let limits = sysfs::limits(&directory)?;
         let alignment = sysfs::alignment(&directory);
         // `open_queue` cannot fail.

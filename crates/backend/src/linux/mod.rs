@@ -6,6 +6,7 @@
 //!  block         its commands: I/O by io_uring, zone reports and management by ioctl
 //!  passthrough   NVMe commands, through a namespace's generic node
 //!  Queue         a hardware queue over a ring, for both
+//!  users         what uses a device that is not free, for errors
 //!  chain         linked commands for the data of external buffers, for both
 //! ```
 mod block;
@@ -17,6 +18,7 @@ mod queue;
 mod sysfs;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub use device::{LinuxDevice, OpenError};
 pub use sysfs::LimitsError;

@@ -2,6 +2,7 @@
 use super::address::Address;
 use super::connections::PathConnections;
 use super::controller::Controller;
+use super::discover::explained;
 use super::error::ConnectError;
 use super::keep_alive::{KeepAliveThread, PathConfig, Siblings};
 use super::queue_connection::QueueConnection;
@@ -55,7 +56,8 @@ impl NvmeTcpDevice {
         siblings: &Siblings,
         notify: &Notify,
     ) -> Result<Self, ConnectError> {
-        let mut controller = Controller::connect(address)?;
+        let connected = Controller::connect(address);
+        let mut controller = connected.map_err(|error| explained(error, address))?;
         controller.check_access()?;
         let found = scan(&mut controller, address, queues.max(1))?;
         let path_config = PathConfig {

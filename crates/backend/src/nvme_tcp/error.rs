@@ -72,6 +72,20 @@ pub enum ConnectError {
         /// The status.
         status: NvmeStatus,
     },
+    /// The target has no such subsystem.
+    #[error(
+        "{target}: found no subsystem `{nqn}`, expected {}{}",
+        if known.is_empty() { "one that the target has: none".to_owned() } else { known.join(" or ") },
+        zonal_blk::did_you_mean(nqn, known.iter().map(String::as_str))
+    )]
+    NoSubsystem {
+        /// Host and port.
+        target: String,
+        /// The NQN.
+        nqn: String,
+        /// The NQNs of the subsystems that there are, sorted.
+        known: Vec<String>,
+    },
     /// Authentication failed.
     #[error(transparent)]
     Authentication(#[from] AuthError),

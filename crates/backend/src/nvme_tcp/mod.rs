@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  QueueConnection   a connection to one queue; commands that are waited for
+//!  discover          the subsystems of a target, for an error
 //!  secrets           files of secrets and keys
 //!  secure            TLS, before anything else
 //!  authenticate      DH-HMAC-CHAP, after Connect
@@ -23,6 +24,7 @@ mod authenticate;
 mod connections;
 mod controller;
 mod device;
+mod discover;
 mod error;
 mod keep_alive;
 mod offered;

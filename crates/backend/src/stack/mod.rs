@@ -138,7 +138,11 @@ impl Stack<Unattached> {
             let (device, description) = opened.map_err(|error| failed(error.into()))?;
             return Ok(found("nvme-tcp", description, None, device));
         }
-        Self::create(name, &load(name)?.with_seed(seed), channels)
+        let spec = load(name)?.with_seed(seed);
+        for assumption in spec.assumptions() {
+            notices.notify(&format!("device {name}: {assumption}"));
+        }
+        Self::create(name, &spec, channels)
     }
 
     /// Creates the device of a spec, for up to `channels` concurrent channels.

@@ -38,6 +38,15 @@ pub struct DeviceKind {
 }
 
 impl DeviceKind {
+    /// The option that a spec needs for another to apply, such as `recording=smr`; `""` for none.
+    pub fn scope(&self, option: &OptionInfo) -> &'static str {
+        match option.scope {
+            Scope::Zoned => self.scopes[0],
+            Scope::Regular => self.scopes[1],
+            Scope::Any => "",
+        }
+    }
+
     /// The option of a name.
     pub fn option(&self, name: &str) -> Option<&'static OptionInfo> {
         self.options.iter().find(|option| option.name == name)

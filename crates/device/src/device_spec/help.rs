@@ -1,6 +1,6 @@
 //! The help text on devices, which `docs/devices.md` shows.
 use super::kinds::{kinds, names, profile_subjects};
-use crate::config::{DeviceKind, OptionInfo, Scope};
+use crate::config::{DeviceKind, OptionInfo};
 
 /// The help text on devices: a line for each option.
 pub fn help() -> String {
@@ -37,11 +37,7 @@ fn add_options(help: &mut String, kind: &DeviceKind) {
     let names = width(|option| option.name);
     let defaults = width(|option| option.default);
     for option in kind.options {
-        let scope = match option.scope {
-            Scope::Zoned => kind.scopes[0],
-            Scope::Regular => kind.scopes[1],
-            Scope::Any => "",
-        };
+        let scope = kind.scope(option);
         let scope = if scope.is_empty() { String::new() } else { format!(" ({scope})") };
         help.push_str(&format!(
             "  {:names$}  {:5}  {:defaults$}  {}{scope}\n",

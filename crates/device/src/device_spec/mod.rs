@@ -14,7 +14,7 @@ mod kinds;
 mod parser;
 
 use crate::config::{ConfigError, DeviceConfig, ZoneStates, rule};
-pub use crate::config::{OptionInfo, Scope, Unit, WrittenZones};
+pub use crate::config::{DeviceKind, OptionInfo, Scope, Unit, WrittenZones};
 use crate::control::DeviceControl;
 pub use help::help;
 pub use kinds::{kinds, profile_names, profile_subjects, profile_text, profiles};
@@ -25,9 +25,9 @@ use std::io;
 use std::sync::Arc;
 use zonal_blk::{Bytes, ZoneCondition, ZoneNo};
 
-/// A validated device configuration, and what was assumed where no profile describes the device.
+/// A validated device configuration, and the assumptions where no profile describes the device as it is.
 #[derive(Debug)]
-pub struct DeviceSpec(Box<dyn DeviceConfig>, Option<String>);
+pub struct DeviceSpec(Box<dyn DeviceConfig>, Vec<String>);
 
 impl DeviceSpec {
     /// The kind of device, as a spec names it.
@@ -44,6 +44,12 @@ impl DeviceSpec {
     pub fn config_of<C: DeviceConfig>(&self) -> Option<&C> {
         let config: &dyn Any = &*self.0;
         config.downcast_ref()
+    }
+
+    /// The assumptions about it, each in a few words: the spec named a size that no profile has, or
+    /// limits of the profile did not fit.
+    pub fn assumptions(&self) -> &[String] {
+        &self.1
     }
 
     /// Whether the device rotates.

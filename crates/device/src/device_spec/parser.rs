@@ -13,21 +13,21 @@ pub const CALIBRATED: &str = "calibrated";
 pub(super) struct Parser {
     config: Box<dyn DeviceConfig>,
     given: Vec<(&'static str, Scope)>,
-    /// The assumption about a device that no profile describes.
-    assumed: Option<String>,
+    /// The assumptions about a device that no profile describes as it is.
+    assumed: Vec<String>,
 }
 
 impl Parser {
     /// A parser for a kind of device or a built-in profile.
     pub(super) fn new(device: &str) -> Result<Self, SpecError> {
         let (config, assumed) = match (kind(device), profile_text(device), sized(device)) {
-            (Some(kind), ..) => ((kind.default)(), None),
-            (None, Some(text), _) => (parse_profile(device, text)?.0, None),
+            (Some(kind), ..) => ((kind.default)(), Vec::new()),
+            (None, Some(text), _) => (parse_profile(device, text)?.0, Vec::new()),
             (None, None, Some((nearest, bytes))) => {
                 let text = profile_text(nearest).expect("a profile has a text");
                 let mut config = parse_profile(nearest, text)?.0;
                 set_bytes(&mut *config, bytes)?;
-                (config, Some(format!("assumed to be {nearest} with another number of zones")))
+                (config, vec![format!("assumed to be {nearest} with another number of zones")])
             }
             (None, None, None) => return Err(SpecError::unknown_device(device)),
         };
@@ -93,7 +93,10 @@ impl Parser {
             // The size of a device with zones is that of as many zones.
             let bytes = self.config.get("size").expect("it was given");
             set_bytes(&mut *self.config, bytes)?;
-            self.given.remove(size);
+            self.given[size] = ("zones", Scope::Zoned);
+        }
+        if is_zoned {
+            self.lower_limits();
         }
         let scopes = self.config.kind().scopes;
         let (found, expected) = (scopes[usize::from(!is_zoned)], scopes[usize::from(is_zoned)]);
@@ -103,6 +106,25 @@ impl Parser {
         }
         self.config.validate()?;
         Ok(DeviceSpec(self.config, self.assumed))
+    }
+
+    /// Lowers limits that were not given to what the options that were given allow: a profile's limits
+    /// are those of a larger device.
+    fn lower_limits(&mut self) {
+        let is_given = |name: &str| self.given.iter().any(|(given, _)| *given == name);
+        for limit in ["max_active", "max_open"].into_iter().filter(|limit| !is_given(limit)) {
+            let bounds = ["zones", "max_active"].into_iter().filter(|bound| is_given(bound));
+            let bounds = bounds.filter_map(|bound| Some((bound, self.config.get(bound)?)));
+            // 0 is no limit.
+            let least = bounds.filter(|(_, value)| *value > 0).min_by_key(|(_, value)| *value);
+            let (Some((bound, most)), Some(now)) = (least, self.config.get(limit)) else {
+                continue;
+            };
+            if now > most {
+                self.config.set(limit, &most.to_string()).expect("a smaller number is one, too");
+                self.assumed.push(format!("{limit} lowered from {now} to {bound}={most}"));
+            }
+        }
     }
 }
 

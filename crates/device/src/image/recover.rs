@@ -19,7 +19,7 @@ use super::sums::Summer;
 use super::superblock::{FileLayout, Superblock};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use zonal_blk::{Buf, Sector, ZoneCondition, ZoneNo};
+use zonal_blk::{Buf, Bytes, Sector, ZoneCondition, ZoneNo};
 
 /// Bytes read at a time to verify data.
 pub(super) const PIECE: usize = 256 << 10;
@@ -567,8 +567,15 @@ fn unreadable_log(recovered: &Recovered, blocks: u32) -> Option<Finding> {
 impl Recovered {
     /// The number of zones in each condition, and the bytes written.
     pub fn summary(&self) -> String {
+        let mut parts: Vec<String> =
+            self.conditions().map(|(name, count)| format!("{count} {name}")).collect();
+        parts.push(format!("{} bytes written", self.written()));
+        parts.join(", ")
+    }
+
+    /// The conditions that zones are in, and how many are.
+    pub fn conditions(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let count = |cond| self.zones.iter().filter(|zone| zone.cond == cond).count();
-        let written: u64 = self.zones.iter().map(|zone| zone.written.0).sum();
         let conditions = [
             (ZoneCondition::NotWritePointer, "conventional"),
             (ZoneCondition::Empty, "empty"),
@@ -577,12 +584,24 @@ impl Recovered {
             (ZoneCondition::ReadOnly, "read-only"),
             (ZoneCondition::Offline, "offline"),
         ];
-        let mut parts: Vec<String> = conditions
+        conditions
             .into_iter()
-            .filter(|&(cond, _)| count(cond) > 0)
-            .map(|(cond, name)| format!("{} {name}", count(cond)))
-            .collect();
-        parts.push(format!("{} bytes written", Sector(written).to_bytes()));
-        parts.join(", ")
+            .map(move |(cond, name)| (name, count(cond)))
+            .filter(|(_, count)| *count > 0)
+    }
+
+    /// The bytes written to sequential zones, up to the write pointers.
+    pub fn written(&self) -> Bytes {
+        Sector(self.zones.iter().map(|zone| zone.written.0).sum()).to_bytes()
+    }
+
+    /// The last zone that holds data, or has a condition to keep.
+    pub fn last_with_data(&self) -> Option<u32> {
+        let holds = |zone: &ZoneEntry| match zone.cond {
+            ZoneCondition::Empty => false,
+            ZoneCondition::NotWritePointer => zone.slot.is_some(),
+            _ => true,
+        };
+        self.zones.iter().rev().find(|zone| holds(zone)).map(|zone| zone.zone.0)
     }
 }

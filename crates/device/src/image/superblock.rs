@@ -39,6 +39,38 @@ impl Profile {
             Profile::Spec(text) | Profile::Toml(text) => text,
         }
     }
+
+    /// The profile in one line: the spec, or that it is a TOML text.
+    pub fn summary(&self) -> String {
+        match self {
+            Profile::Spec(text) => text.clone(),
+            Profile::Toml(text) => format!("of {} lines, in TOML", text.lines().count()),
+        }
+    }
+
+    /// The profile of the same device with another number of zones.
+    #[must_use]
+    pub fn with_zones(&self, zones: u32) -> Self {
+        // The size of a device with zones stands for a number of them.
+        let counts = |option: &str| {
+            let name = option.split('=').next().unwrap_or_default().trim();
+            matches!(name, "zones" | "size")
+        };
+        match self {
+            Profile::Spec(text) => {
+                let (device, options) = text.split_once(':').unwrap_or((text, ""));
+                let options = options.split(',').filter(|it| !it.is_empty() && !counts(it));
+                let count = format!("zones={zones}");
+                let options: Vec<&str> = options.chain([count.as_str()]).collect();
+                Profile::Spec(format!("{device}:{}", options.join(",")))
+            }
+            Profile::Toml(text) => {
+                let lines = text.lines().filter(|line| !counts(line));
+                let lines: String = lines.map(|line| format!("{line}\n")).collect();
+                Profile::Toml(format!("zones = {zones}\n{lines}"))
+            }
+        }
+    }
 }
 
 /// The contents of the superblock.
@@ -377,5 +409,26 @@ impl FileLayout {
     /// Regions of a conventional zone.
     pub(super) fn regions(&self) -> u64 {
         (self.stride / self.lba).div_ceil(self.region_blocks())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_gets_another_number_of_zones_and_nothing_else() {
+        let spec = |text: &str| Profile::Spec(text.to_owned());
+        for (before, after) in [
+            ("zns-1t", "zns-1t:zones=7"),
+            ("zns-1t:zones=64,zone_size=16M", "zns-1t:zone_size=16M,zones=7"),
+            ("smr-30t:size=10G", "smr-30t:zones=7"),
+        ] {
+            assert_eq!(spec(before).with_zones(7), spec(after));
+        }
+        let toml =
+            Profile::Toml("device = \"zns-1t\"\nzones = 4\nzone_size = \"16M\"\n".to_owned());
+        let text = "zones = 7\ndevice = \"zns-1t\"\nzone_size = \"16M\"\n";
+        assert_eq!(toml.with_zones(7), Profile::Toml(text.to_owned()));
     }
 }

@@ -9,6 +9,33 @@ const WIDTH: usize = 80;
 /// Indentation of an option's description.
 const INDENT: usize = 8;
 
+/// A supported option as it is explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionHelp {
+    /// The heading that it stands under.
+    pub group: &'static str,
+    /// fio's name.
+    pub name: &'static str,
+    /// Other names.
+    pub aliases: &'static [&'static str],
+    /// The form of its value, such as `size` or `0|1`.
+    pub form: String,
+    /// Its default; empty for none.
+    pub default: &'static str,
+    /// Its effect, in one sentence.
+    pub help: &'static str,
+}
+
+/// The supported options, in the order of [`help_text`].
+pub fn all() -> impl Iterator<Item = OptionHelp> {
+    GROUPS.iter().flat_map(|(_, group, specs)| {
+        specs.iter().map(|spec| {
+            let &OptionSpec { name, aliases, default, help, .. } = spec;
+            OptionHelp { group, name, aliases, form: form(&spec.kind), default, help }
+        })
+    })
+}
+
 /// The supported options as text, for `--help`.
 pub fn help_text() -> String {
     let mut text = String::new();

@@ -35,7 +35,7 @@ pub use conflict::Conflict;
 pub use draft::Draft;
 pub(crate) use draft::note;
 pub use engine::EngineError;
-pub use help::{describe, help_text, list, markdown};
+pub use help::{OptionHelp, all, describe, help_text, list, markdown};
 pub use kind::{Choice, ValueKind};
 pub use list::RwPattern;
 pub(crate) use number::evaluate_plain;

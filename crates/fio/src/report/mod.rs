@@ -8,6 +8,7 @@
 //!                                                    +--> json     json, json+
 //!                                                    +--> terse    one line per entry
 //! ```
+mod closing;
 mod json;
 mod normal;
 mod summary;

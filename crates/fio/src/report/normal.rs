@@ -3,13 +3,14 @@
 //! The lines, their order and their padding are those of fio 3.41. Zonal adds the section `Zonal` and,
 //! after a run of several groups, a table with a line for each, to compare them: what the jobs of a
 //! group have in common is printed once, differences are separated by commas, directions are summed.
+//! After it come a few lines in sentences ([`closing`]).
 //! A device that transfers nothing and takes no time has no bandwidth there.
 use super::summary::{
     DIRS, DirStats, Entry, Group, MIN_BAND_PERCENT, MIN_DEPTH_PERCENT, Shown, Summary, msec,
     percents, rw_name,
 };
 use super::units::{TimeUnit, Units, count, ctime, digits_of, duration};
-use super::{DiskUtil, JobReport, Report};
+use super::{DiskUtil, JobReport, Report, closing};
 use crate::job::{DataDir, Job, LatencyOptions, Rw, SteadyCriterion};
 use crate::options::format_size;
 use crate::stats::SteadyState;
@@ -69,7 +70,7 @@ pub(super) fn render(report: &Report<'_>, summary: &Summary<'_>) -> String {
     for (name, value) in &report.extra {
         out += &section(name, value);
     }
-    out + &comparison(summary)
+    out + &comparison(summary) + &closing::lines(report, summary)
 }
 
 fn header(report: &Report<'_>, entry: &Entry<'_>) -> String {

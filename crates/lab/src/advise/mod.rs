@@ -18,7 +18,7 @@ pub use answer::Load;
 use anyhow::{Context, Result, bail};
 pub use mechanisms::{Mechanisms, differences};
 pub(crate) use rank::TIE;
-pub use render::{conclusion, html, json, text};
+pub use render::{conclusion, csv, html, json, text};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zonal_blk::sched::Scheduler;

@@ -212,6 +212,11 @@ pub fn text(advice: &Advice) -> String {
     text
 }
 
+/// The ranked table as CSV.
+pub fn csv(advice: &Advice) -> String {
+    table(advice).csv()
+}
+
 /// All measurements as JSON.
 pub fn json(advice: &Advice) -> String {
     let numbers = |pairs: &[(&'static str, f64)]| -> Map<String, Value> {

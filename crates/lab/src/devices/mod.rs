@@ -39,6 +39,8 @@ pub struct DeviceOptions {
     pub record: Option<PathBuf>,
     /// Time is real, so that devices may be external ones.
     pub real_time: bool,
+    /// Jobs may name disks of this machine, too.
+    pub allow_disks: bool,
     /// Receives notices about devices.
     pub notices: Notices,
 }
@@ -179,9 +181,14 @@ fn attach_by_name(
     let &DeviceOptions { ref notices, seed, .. } = device_options;
     let scheduler = scheduler(device_options, &needs.jobs)?;
     let queue = QueueOptions { scheduler, ..device_options.queue };
-    // A job file that was written for another machine does not choose a disk of this one.
-    let may_choose = device_options.device.is_some() || !is_block_device(name);
-    if is_external(name) && device_options.real_time && may_choose {
+    if is_external(name) && device_options.real_time {
+        // A job file that was written for another machine does not choose a disk of this one.
+        ensure!(
+            device_options.device.is_some() || device_options.allow_disks || !is_block_device(name),
+            "job {}: filename={name}: found a disk of this machine, expected --allow-dev beside it, or \
+             --device on the command line: jobs that write overwrite its data",
+            needs.jobs[0].name
+        );
         ensure!(
             needs.disks <= 1,
             "device {name}: fs_disks: found a device that is not emulated, expected one that can \

@@ -16,7 +16,7 @@ use crate::run::Run;
 use anyhow::{Context, Result};
 use flash::Flash;
 pub use flash::{Drive, FLASH};
-pub use render::{conclusion, json, text};
+pub use render::{conclusion, csv, html, json, text};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_blk::{Bytes, Nanos, QueueOptions};

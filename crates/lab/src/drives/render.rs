@@ -2,6 +2,7 @@
 use super::{Comparison, MeasuredDrive};
 use crate::advise::TIE;
 use crate::estimate::Estimate;
+use crate::page;
 use crate::table::Table;
 use serde_json::{Value, json};
 
@@ -106,8 +107,8 @@ fn settings(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// A table and the conclusion as text.
-pub fn text(comparison: &Comparison) -> String {
+/// A row for each drive.
+fn table(comparison: &Comparison) -> Table {
     let cycles = comparison.options.cycles;
     let headings = ["drive", "WAF", "MB/s", "IOPS"]
         .into_iter()
@@ -124,20 +125,55 @@ pub fn text(comparison: &Comparison) -> String {
         let wear = [format!("{:.2}", drive.erases()), format!("{:.0}", drive.drive_writes(cycles))];
         figures.into_iter().chain(latencies).chain(wear).collect()
     };
+    Table::new(headings, comparison.drives.iter().map(row))
+}
+
+/// The flash, the drives, and how they were measured.
+fn about(comparison: &Comparison) -> Vec<String> {
     let mut lines = vec![format!("flash: {}", comparison.flash)];
     lines.extend(comparison.drives.iter().map(|drive| drive.description.clone()));
     lines.extend(settings(comparison));
-    lines.push(String::new());
-    lines.extend(Table::new(headings, comparison.drives.iter().map(row)).text(&[0]));
-    lines.push(String::new());
-    lines.push(
+    lines
+}
+
+/// The meaning of the headings of the table.
+fn legend(comparison: &Comparison) -> [String; 2] {
+    let cycles = comparison.options.cycles;
+    [
         "WAF: bytes written to the flash for each of the jobs; erases: of each block, in a drive write"
             .to_owned(),
-    );
-    lines.push(format!("drive writes: until blocks have been erased {cycles} times"));
+        format!("drive writes: until blocks have been erased {cycles} times"),
+    ]
+}
+
+/// A table and the conclusion as text.
+pub fn text(comparison: &Comparison) -> String {
+    let mut lines = about(comparison);
+    lines.push(String::new());
+    lines.extend(table(comparison).text(&[0]));
+    lines.push(String::new());
+    lines.extend(legend(comparison));
     lines.push(String::new());
     lines.extend(conclusion(comparison));
     lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// The table as CSV.
+pub fn csv(comparison: &Comparison) -> String {
+    table(comparison).csv()
+}
+
+/// The same as [`text`] as a page.
+pub fn html(comparison: &Comparison) -> String {
+    let mut out = page::begin("Drives of the same flash");
+    let paragraphs = |lines: Vec<String>| {
+        lines.iter().map(|line| format!("<p>{}</p>\n", page::escaped(line))).collect::<String>()
+    };
+    out += &paragraphs(conclusion(comparison));
+    out += &paragraphs(about(comparison));
+    table(comparison).html(&mut out, 1);
+    out += &paragraphs(legend(comparison).to_vec());
+    out + page::END
 }
 
 /// All figures as JSON.

@@ -11,6 +11,7 @@
 //!  search    which point next
 //!  solve     linear algebra
 //! ```
+mod export;
 mod html;
 mod model;
 mod profile;
@@ -22,6 +23,7 @@ mod text;
 use crate::measurements::{Cells, Metric, Predicted, RunOptions};
 use crate::progress::StepProgress;
 use anyhow::{Result, ensure};
+pub use export::{csv, json};
 pub use html::html;
 use model::{Loads, RunModel};
 pub use profile::Profile;

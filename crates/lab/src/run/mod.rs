@@ -7,6 +7,7 @@ mod nothing;
 mod sections;
 mod status;
 mod traces;
+mod unplaced;
 mod verify_state;
 mod view;
 
@@ -20,6 +21,7 @@ pub use nothing::jobs_without_io;
 use std::path::Path;
 use std::sync::Arc;
 use traces::Recordings;
+pub use unplaced::jobs_without_zones;
 pub use view::ViewRecording;
 use zonal_blk::Nanos;
 use zonal_fio::job::{Job, Rw};

@@ -7,6 +7,13 @@ use zonal_fio::options::{self, FioOption, format_size, parse_size};
 
 /// Axes that are no job options.
 const OWN: [&str; 3] = ["device", "scheduler", "zone_write"];
+/// Other words for the names of axes.
+const CALLED: [(&str, &str); 4] = [
+    ("policy", "zone_write"),
+    ("zone_write_policy", "zone_write"),
+    ("depth", "iodepth"),
+    ("queue_depth", "iodepth"),
+];
 /// Most values of an axis.
 pub(super) const MAX_VALUES: usize = 1000;
 
@@ -121,7 +128,8 @@ impl Target {
                 bail!("{name}: fio's option is not supported here, so it changes nothing")
             }
             None => {
-                let near = nearest(name, OWN).or_else(|| options::nearest(name));
+                let called = CALLED.iter().find(|(word, _)| *word == name).map(|(_, axis)| *axis);
+                let near = called.or_else(|| nearest(name, OWN)).or_else(|| options::nearest(name));
                 let near = near.map_or_else(
                     || ", expected a job option, device, scheduler or zone_write".to_owned(),
                     |near| format!(", did you mean `{near}`?"),
@@ -228,6 +236,9 @@ mod tests {
             ("iodepth", "found `iodepth`, expected NAME=VALUE,..."),
             ("iodeph=1", "unknown axis `iodeph`, did you mean `iodepth`?"),
             ("schedular=none", "unknown axis `schedular`, did you mean `scheduler`?"),
+            ("policy=plug", "unknown axis `policy`, did you mean `zone_write`?"),
+            ("depth=4", "unknown axis `depth`, did you mean `iodepth`?"),
+            ("scheduler=deadline", "did you mean `mq-deadline`?"),
             ("colour=red", "expected a job option, device, scheduler or zone_write"),
             (
                 "scheduler=kybre",

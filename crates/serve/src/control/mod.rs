@@ -31,7 +31,7 @@ mod snapshot;
 mod socket;
 mod view;
 
-pub use command::{Command, CommandError, PowerCut};
+pub use command::{Command, CommandError, NAMES, PowerCut};
 pub use managed::{ManagedDevice, Power, SaveImage};
 pub use manager::DeviceManager;
 #[cfg(feature = "http")]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zonal_backend::Stack;
 use zonal_backend::nvme_tcp::load_secrets;
 use zonal_nvme::auth::AuthConfig;
-use zonal_nvme::controller::{Namespace, PutMark, Subsystem, SubsystemConfig};
+use zonal_nvme::controller::{Namespace, NamespaceError, PutMark, Subsystem, SubsystemConfig};
 
 /// A subsystem whose namespaces are the devices, in the order of their numbers.
 ///
@@ -38,8 +38,8 @@ pub fn of(
     };
     let nsids = nsids.iter().copied().chain(1 + nsids.len() as u32..);
     for (((nsid, device), uuid), mark) in nsids.zip(devices).zip(uuids).zip(marks) {
-        let mut namespace =
-            Namespace::new(Arc::clone(&device.queue), uuid).map_err(of_device(&device.name))?;
+        let namespace = Namespace::new(Arc::clone(&device.queue), uuid).map_err(with_other_exports);
+        let mut namespace = namespace.map_err(of_device(&device.name))?;
         if let Some(put) = mark {
             namespace = namespace.with_marks(Arc::clone(put));
         }
@@ -58,6 +58,16 @@ pub fn of(
     }
     zonal_os::return_freed_buffers();
     Ok(subsystem)
+}
+
+/// Why a device cannot be a namespace, with the exports that it can have instead.
+fn with_other_exports(error: NamespaceError) -> String {
+    match error {
+        NamespaceError::Conventional(_) => {
+            format!("{error}; --vhost-user and --ublk export devices with conventional zones")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The secrets of hosts and the order of preference of algorithms.

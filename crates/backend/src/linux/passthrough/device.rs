@@ -5,9 +5,11 @@ use super::error::NodeError;
 use super::node::{Node, block_name};
 use crate::linux::describe;
 use crate::linux::queue::Queue;
+use crate::linux::users;
 use io_uring::{cqueue, squeue};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -44,17 +46,26 @@ impl NvmeDevice {
     pub fn open(path: &str) -> Result<Self, NodeError> {
         let name = Path::new(path).file_name().and_then(|name| name.to_str());
         block_name(name.unwrap_or(path))?;
-        if !std::fs::metadata(path).map_err(NodeError::Open)?.file_type().is_char_device() {
+        let metadata = std::fs::metadata(path).map_err(NodeError::Open)?;
+        if !metadata.file_type().is_char_device() {
             return Err(NodeError::NotACharacterDevice);
         }
-        let file = File::options().read(true).write(true).open(path).map_err(NodeError::Open)?;
+        let open = File::options().read(true).write(true).open(path);
+        let file = open.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                NodeError::Forbidden(users::allowed(Path::new("/"), &metadata))
+            }
+            _ => NodeError::Open(error),
+        })?;
         // The device that was opened, whatever the path names by now.
         let number = file.metadata().map_err(NodeError::Open)?.rdev();
         let node = Node::find(Path::new("/sys"), libc::major(number), libc::minor(number))?;
         let block = node.claim_block_device(Path::new("/dev"))?;
         // Where there is no block device to claim, this excludes other servers.
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| NodeError::InUse(path.to_owned()))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| NodeError::InUse {
+            path: path.to_owned(),
+            by: "opened by another program".to_owned(),
+        })?;
         let (info, controller, limits) = probe(&file, &node)?;
         // `open_queue` cannot fail.
         Uring::<squeue::Entry128, cqueue::Entry32>::new(1).map_err(NodeError::Ring)?;

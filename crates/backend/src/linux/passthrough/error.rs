@@ -22,12 +22,17 @@ pub enum NodeError {
         "found a character device of another kind, expected the generic node of an NVMe namespace"
     )]
     NotGeneric,
+    /// This process may not open it: who may.
+    #[error("permission denied: {0}")]
+    Forbidden(String),
     /// The namespace is in use.
-    #[error(
-        "it is in use: {0} is mounted, part of another device, or opened exclusively by another \
-         program"
-    )]
-    InUse(String),
+    #[error("it is in use: {path} is {by}")]
+    InUse {
+        /// Its block device, or the node.
+        path: String,
+        /// How it is used.
+        by: String,
+    },
     /// The namespace's block device cannot be opened exclusively.
     #[error("cannot claim its block device {path}: {source}")]
     Claim {

@@ -1,6 +1,7 @@
 //! The attributes of a generic node in sysfs. A node is found by its device number, whatever its name.
 use super::error::NodeError;
 use crate::linux::sysfs::{self, Attributes};
+use crate::linux::users;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -74,7 +75,8 @@ impl Node {
         let file = match open {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                return Err(NodeError::InUse(path));
+                let by = users::of(Path::new("/"), number);
+                return Err(NodeError::InUse { path, by });
             }
             Err(source) => return Err(NodeError::Claim { path, source }),
         };
