@@ -4,33 +4,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use zonal_blk::ZoneWrite;
 use zonal_device::quantity::parse_size;
 use zonal_lab::executor::ClockKind;
-use zonal_lab::page;
-
-/// `--format` of a report
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    /// Text
-    Text,
-    /// A page for a browser
-    Html,
-}
-
-impl ReportFormat {
-    /// The report as text, or as a page with the command that made it.
-    ///
-    /// # Errors
-    /// The page cannot be made.
-    pub fn show(
-        self,
-        text: impl FnOnce() -> String,
-        html: impl FnOnce() -> anyhow::Result<String>,
-    ) -> anyhow::Result<String> {
-        match self {
-            ReportFormat::Text => Ok(text()),
-            ReportFormat::Html => Ok(page::with_command(&html()?, std::env::args().skip(1))),
-        }
-    }
-}
 
 /// `--clock`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -13,8 +13,8 @@ use crate::cmd::crash::CrashArgs;
 use crate::cmd::ctl::{COMMANDS as CTL_COMMANDS, CtlArgs};
 use crate::cmd::doctor::DoctorArgs;
 use crate::cmd::fit::FitArgs;
-use crate::cmd::image::{CheckArgs, CreateArgs};
-use crate::cmd::info::{DeviceArgs, DevicesArgs};
+use crate::cmd::image::{CheckArgs, CreateArgs, ImageCommand};
+use crate::cmd::info::{DeviceArgs, DevicesArgs, OptionsArgs};
 use crate::cmd::pattern::PatternCommand;
 use crate::cmd::reproduce::ReproduceArgs;
 use crate::cmd::run::RunArgs;
@@ -139,6 +139,9 @@ pub enum Command {
     Create(CreateArgs),
     /// Check the metadata of an image
     Check(CheckArgs),
+    /// Show, convert, copy or resize an image
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Explain device specs such as null:zones=4096,zone_size=256M
     Devices(DevicesArgs),
     /// Show what the configuration file says: names for devices, and defaults of options
@@ -162,11 +165,7 @@ pub enum Command {
         name: Option<String>,
     },
     /// Explain the job options, which are fio's
-    Options {
-        /// As Markdown, including the options of fio that have no effect here
-        #[arg(long)]
-        markdown: bool,
-    },
+    Options(OptionsArgs),
 }
 
 impl Command {

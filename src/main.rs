@@ -7,6 +7,7 @@ mod args;
 mod cli;
 mod cmd;
 mod config;
+mod format;
 mod interrupt;
 mod terminal;
 
@@ -75,13 +76,14 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Crash(args) => cmd::crash::run(&args),
         Command::Create(args) => cmd::image::create(&args),
         Command::Check(args) => cmd::image::check(&args),
+        Command::Image(command) => cmd::image::run(&command),
         Command::Devices(args) => cmd::info::devices(&args),
         Command::Config(args) => cmd::config::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Completions { shell } => cmd::shell::completions(cli::definition(), shell),
         Command::Man { directory } => cmd::shell::man(cli::without_examples(), &directory),
         Command::Layout { name } => cmd::layout::run(name.as_deref()),
-        Command::Options { markdown } => cmd::info::options(markdown),
+        Command::Options(args) => cmd::info::options(&args),
     }
 }
 

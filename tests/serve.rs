@@ -376,7 +376,10 @@ fn wrong_arguments_name_the_option() {
             ran(&["serve", "null:zone_size=3M", "--ublk"]),
             "zones of 6144 sectors, expected a power of two",
         ),
-        (served("null:zones=8,conventional=2", &[]), "zone 0 is conventional"),
+        (
+            served("null:zones=8,conventional=2", &[]),
+            "only; --vhost-user and --ublk export devices with conventional zones",
+        ),
         (served(remote, &[]), "cannot connect to 127.0.0.1:1"),
         (ran(&["zone", "report", "nvme-tcp://here"]), "expected nvme-tcp://HOST:PORT[,"),
         (ran(&["zone", "report", remote]), "cannot connect to 127.0.0.1:1"),
@@ -387,5 +390,6 @@ fn wrong_arguments_name_the_option() {
     ] {
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains(expected), "{expected}: {err}");
+        assert!(!err.contains("keeps no data"), "nothing is served yet: {err}");
     }
 }

@@ -2,7 +2,7 @@
 use clap::Command;
 
 /// Command lines, by command.
-const EXAMPLES: [(&str, &[&str]); 30] = [
+const EXAMPLES: [(&str, &[&str]); 35] = [
     (
         "run",
         &[
@@ -55,6 +55,17 @@ const EXAMPLES: [(&str, &[&str]); 30] = [
     ("crash", &["zonal crash run.zlog --list", "zonal crash run.zlog --check 'fsck.mine {image}'"]),
     ("create", &["zonal create disk.img --profile zns-1t --zones 64"]),
     ("check", &["zonal check disk.img --data"]),
+    ("image info", &["zonal image info disk.img --json"]),
+    (
+        "image convert",
+        &[
+            "zonal image convert disk.img disk.raw",
+            "zonal image convert disk.raw copy.img --profile zns-1t:zones=64",
+        ],
+    ),
+    ("image snapshot", &["zonal image snapshot disk.img before.img"]),
+    ("image clone", &["zonal image clone disk.img other.img"]),
+    ("image resize", &["zonal image resize disk.img --zones 128 --dry-run"]),
     ("config", &["zonal config", "zonal --config lab.toml config --json"]),
     ("doctor", &["zonal doctor", "zonal doctor ublk && zonal serve null --ublk"]),
     ("completions", &["zonal completions bash >~/.local/share/bash-completion/completions/zonal"]),

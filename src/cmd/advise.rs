@@ -1,12 +1,12 @@
 //! `zonal advise`.
 use crate::args::{ZoneWriteArg, seconds};
 use crate::config;
+use crate::format::{FormatArgs, Forms};
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{StepBar, stdout};
-use anyhow::{Context, Result, bail};
+use crate::terminal::StepBar;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_blk::sched::Scheduler;
@@ -15,7 +15,6 @@ use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_lab::advise::{self, AdviseOptions};
 use zonal_lab::drives::{self, Drive, DrivesOptions};
 use zonal_lab::measurements::Kernel;
-use zonal_lab::page;
 use zonal_sim::CostModel;
 
 /// Options of `zonal advise` that are not job options.
@@ -71,9 +70,8 @@ pub struct AdviseArgs {
     /// What makes a configuration the best
     #[arg(long, value_enum, default_value_t = Goal::Throughput)]
     pub goal: Goal,
-    /// How the result is printed
-    #[arg(long, value_enum, default_value_t = AdviceFormat::Text)]
-    pub format: AdviceFormat,
+    #[command(flatten)]
+    pub format: FormatArgs,
     /// How often each configuration is measured, each time with the next seed
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
@@ -131,17 +129,6 @@ impl From<Goal> for advise::Goal {
     }
 }
 
-/// `--format`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AdviceFormat {
-    /// Text for people
-    Text,
-    /// All that was measured
-    Json,
-    /// An HTML page with the table and plots
-    Html,
-}
-
 /// Measures the jobs in all configurations and prints these, best first. After an interrupt those
 /// that were measured by then are printed.
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
@@ -170,12 +157,13 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let stop = Arc::default();
     set_on_interrupt(&stop)?;
     let advice = advise::advise(&jobs, &options, &stop, &bar)?;
-    let text = match args.format {
-        AdviceFormat::Text => advise::text(&advice),
-        AdviceFormat::Json => advise::json(&advice),
-        AdviceFormat::Html => page::with_command(&advise::html(&advice)?, std::env::args().skip(1)),
-    };
-    stdout().write_all(text.as_bytes())?;
+    Forms {
+        text: || advise::text(&advice),
+        json: || advise::json(&advice),
+        csv: || advise::csv(&advice),
+        html: || advise::html(&advice),
+    }
+    .print(args.format)?;
     let interrupted = advice.interrupted.and_then(|_| exit_code());
     Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
 }
@@ -187,11 +175,6 @@ fn progress_bar() -> StepBar {
 /// Measures the jobs on drives of different kinds. After an interrupt those that were measured by then
 /// are printed.
 fn compare_drives(args: &AdviseArgs, jobs: &[Job]) -> Result<ExitCode> {
-    let show = match args.format {
-        AdviceFormat::Text => drives::text,
-        AdviceFormat::Json => drives::json,
-        AdviceFormat::Html => bail!("--format: found html, expected text or json with --drives"),
-    };
     let options = DrivesOptions {
         drives: args.drives.iter().copied().map(Into::into).collect(),
         flash: args.device.clone(),
@@ -207,7 +190,13 @@ fn compare_drives(args: &AdviseArgs, jobs: &[Job]) -> Result<ExitCode> {
     let stop = Arc::default();
     set_on_interrupt(&stop)?;
     let comparison = drives::compare(jobs, &options, &stop, &bar)?;
-    stdout().write_all(show(&comparison).as_bytes())?;
+    Forms {
+        text: || drives::text(&comparison),
+        json: || drives::json(&comparison),
+        csv: || drives::csv(&comparison),
+        html: || Ok(drives::html(&comparison)),
+    }
+    .print(args.format)?;
     let interrupted = exit_code().filter(|_| comparison.interrupted);
     Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
 }

@@ -1,18 +1,16 @@
 //! `zonal config`: what the configuration file says.
 use crate::config::{self, Config, OptionDefault};
-use crate::terminal::stdout;
+use crate::format::{self, FormatArgs};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Options of `zonal config`.
 #[derive(Args, Debug)]
 pub struct ConfigArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// Shows the file, its devices and its defaults.
@@ -22,27 +20,25 @@ pub struct ConfigArgs {
 pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let none = Config::default();
     let config = config::get().unwrap_or(&none);
-    let mut out = stdout();
-    if args.json {
-        writeln!(out, "{:#}", as_json(config))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    match &config.file {
-        Some(file) if file.exists() => writeln!(out, "{}", file.display())?,
-        Some(file) => writeln!(out, "{} (there is none)", file.display())?,
-        None => writeln!(out, "no file")?,
-    }
-    for (name, spec) in &config.devices {
-        writeln!(out, "device {name} = {spec}")?;
-    }
+    format::print(args.format, "Configuration", || as_text(config), &as_json(config))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(config: &Config) -> String {
+    let mut lines = vec![match &config.file {
+        Some(file) if file.exists() => file.display().to_string(),
+        Some(file) => format!("{} (there is none)", file.display()),
+        None => "no file".to_owned(),
+    }];
+    lines.extend(config.devices.iter().map(|(name, spec)| format!("device {name} = {spec}")));
     for OptionDefault { command, option, values } in &config.defaults {
         let command = command.join(" ");
         for value in values {
             let value = value.as_ref().map_or(String::new(), |value| format!("={value}"));
-            writeln!(out, "zonal {command} --{option}{value}")?;
+            lines.push(format!("zonal {command} --{option}{value}"));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 fn as_json(config: &Config) -> Value {

@@ -1,4 +1,5 @@
 //! `zonal ctl`: monitors and controls devices that `zonal serve` exports.
+use crate::format::{self, FormatArgs, Forms};
 use crate::terminal::stdout;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -6,6 +7,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use zonal_lab::table::Table;
 use zonal_serve::control::{Command, ControlClient};
 
 /// The commands, for help.
@@ -56,9 +58,8 @@ pub struct CtlArgs {
     /// The device, by its number, if several are served
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub device: usize,
-    /// Print the answer as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub format: FormatArgs,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
@@ -85,12 +86,16 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode> {
         Ok(answer) => answer,
         Err(error) => bail!("{error}"),
     };
-    let mut out = stdout();
-    if args.json {
-        writeln!(out, "{answer}")?;
-    } else {
-        out.write_all(format_value(&answer, 0).as_bytes())?;
+    let text = || format_value(&answer, 0);
+    let title = args.command.join(" ");
+    Forms {
+        text,
+        // A line, so that a program can read the answers of several commands.
+        json: || format!("{answer}\n"),
+        csv: || Table::of_json(&answer).csv(),
+        html: || Ok(format::page_of(&title, &Table::of_json(&answer))),
     }
+    .print(args.format)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,8 +1,8 @@
 //! `zonal doctor`: what of this machine Zonal can use.
-use crate::terminal::{print_error, stdout};
+use crate::format::{self, FormatArgs};
+use crate::terminal::print_error;
 use anyhow::{Result, bail};
 use clap::Args;
-use std::io::{self, Write};
 use std::process::ExitCode;
 use zonal_serve::doctor::{self, Check};
 
@@ -12,9 +12,8 @@ pub struct DoctorArgs {
     /// Parts that are needed: exit code 1 if one of them cannot be used
     #[arg(value_name = "PART")]
     pub parts: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// Examines the machine. Exits with 1 if a part that was named cannot be used.
@@ -32,12 +31,8 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let is_wanted =
         |check: &Check| args.parts.is_empty() || args.parts.iter().any(|part| part == check.name);
     let checks: Vec<Check> = doctor::examine().into_iter().filter(is_wanted).collect();
-    let mut out = stdout();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&checks)?)?;
-    } else {
-        checks.iter().try_for_each(|check| show(&mut out, check))?;
-    }
+    let text = || checks.iter().map(show).collect();
+    format::print(args.format, "This machine", text, &serde_json::to_value(&checks)?)?;
     let missing: Vec<&str> =
         checks.iter().filter(|check| !check.usable).map(|check| check.name).collect();
     if args.parts.is_empty() || missing.is_empty() {
@@ -47,9 +42,9 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-fn show(out: &mut impl Write, check: &Check) -> io::Result<()> {
+fn show(check: &Check) -> String {
     let Check { name, purpose, usable, found, remedy } = check;
-    writeln!(out, "{name:12} {:3}  {found}", if *usable { "yes" } else { "no" })?;
-    writeln!(out, "{:17} {purpose}", "")?;
-    remedy.iter().try_for_each(|remedy| writeln!(out, "{:17} -> {remedy}", ""))
+    let usable = if *usable { "yes" } else { "no" };
+    let remedy = remedy.iter().map(|remedy| format!("{:17} -> {remedy}\n", ""));
+    format!("{name:12} {usable:3}  {found}\n{:17} {purpose}\n{}", "", remedy.collect::<String>())
 }

@@ -1,11 +1,11 @@
 //! `zonal fit`.
 use super::measured::MeasuredArgs;
-use crate::args::{ReportFormat, seconds};
+use crate::args::seconds;
 use crate::config;
-use crate::terminal::{StepBar, stdout};
+use crate::format::{FormatArgs, Forms};
+use crate::terminal::StepBar;
 use anyhow::{Context, Result};
 use clap::Args;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,9 +46,8 @@ pub struct FitArgs {
     /// Write the fitted profile to a file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Format of what is printed
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// Fits a profile and prints how well it predicts the measurements.
@@ -78,7 +77,12 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
         std::fs::write(path, &fitted.profile)
             .with_context(|| format!("{}: cannot write", path.display()))?;
     }
-    let text = args.format.show(|| fit::text(&fitted, &cells), || fit::html(&fitted, &cells))?;
-    stdout().write_all(text.as_bytes())?;
+    Forms {
+        text: || fit::text(&fitted, &cells),
+        json: || fit::json(&fitted, &cells),
+        csv: || fit::csv(&fitted, &cells),
+        html: || fit::html(&fitted, &cells),
+    }
+    .print(args.format)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,18 @@
 //! `zonal device`, `zonal devices` and `zonal options`: what the program knows about devices and
 //! options.
-use crate::args::{ReportFormat, seconds};
+use crate::args::seconds;
 use crate::config;
+use crate::format::{self, FormatArgs, Forms, page_of, pretty};
 use crate::terminal::stdout;
 use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
-use zonal_fio::options;
+use zonal_device::device_spec::{self, DeviceKind, OptionInfo};
+use zonal_fio::options::{self, OptionHelp};
 use zonal_lab::device_check::{self, CheckOptions};
+use zonal_lab::table::Table;
 use zonal_sim::CostModel;
 
 /// Options of `zonal device`.
@@ -24,9 +28,8 @@ pub struct DeviceArgs {
     /// it cost the machine of the published tables, by scheduler and length
     #[arg(long, value_name = "NS|published", default_value = "1000")]
     pub io_cost: CostModel,
-    /// Format of the output
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// Describes and checks a device.
@@ -36,8 +39,13 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
         seconds: args.time,
         io_cost: args.io_cost,
     })?;
-    let text = args.format.show(|| check.to_string(), || check.html())?;
-    stdout().write_all(text.as_bytes())?;
+    Forms {
+        text: || check.to_string(),
+        json: || pretty(&check.json()),
+        csv: || Table::of_json(&check.json()).csv(),
+        html: || check.html(),
+    }
+    .print(args.format)?;
     Ok(if check.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -45,23 +53,93 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
 #[derive(Args, Debug)]
 pub struct DevicesArgs {
     /// Print the text of a profile instead: one to begin with
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(long, value_name = "PROFILE", conflicts_with_all = ["format", "json"])]
     pub print: Option<String>,
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// Explains device specs, or prints a profile.
 pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
-    let text = match &args.print {
-        Some(name) => zonal_backend::profile_text(name).context("--print")?,
-        None => zonal_device::device_spec::help(),
-    };
-    stdout().write_all(text.as_bytes())?;
+    if let Some(name) = &args.print {
+        let text = zonal_backend::profile_text(name).context("--print")?;
+        stdout().write_all(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let options = option_table();
+    Forms {
+        text: device_spec::help,
+        json: || pretty(&devices_json()),
+        csv: || options.csv(),
+        html: || Ok(page_of("Devices", &options)),
+    }
+    .print(args.format)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Explains the job options, as Markdown or for a terminal.
-pub fn options(markdown: bool) -> Result<ExitCode> {
-    let text = if markdown { options::markdown() } else { options::help_text() };
-    stdout().write_all(text.as_bytes())?;
+/// The options of all kinds of device.
+fn option_table() -> Table {
+    let rows = device_spec::kinds().flat_map(|kind| {
+        kind.options.iter().map(move |option| {
+            let OptionInfo { name, unit, default, help, .. } = option;
+            [kind.name, name, unit.name(), default, kind.scope(option), help]
+                .map(str::to_owned)
+                .to_vec()
+        })
+    });
+    Table::new(["device", "option", "unit", "default", "only with", "help"], rows)
+}
+
+fn devices_json() -> Value {
+    let option = |kind: &DeviceKind, option: &OptionInfo| {
+        json!({
+            "name": option.name,
+            "unit": option.unit.name(),
+            "default": option.default,
+            "only_with": kind.scope(option),
+            "help": option.help,
+        })
+    };
+    let kind = |kind: &'static DeviceKind| {
+        let options: Vec<Value> = kind.options.iter().map(|info| option(kind, info)).collect();
+        let profiles: Vec<&str> = kind.profiles.iter().map(|(name, _)| *name).collect();
+        json!({ "name": kind.name, "profiles": profiles, "options": options })
+    };
+    let profile = |(name, subject): (&str, String)| json!({ "name": name, "model_of": subject });
+    json!({
+        "kinds": device_spec::kinds().map(kind).collect::<Vec<_>>(),
+        "profiles": device_spec::profile_subjects().map(profile).collect::<Vec<_>>(),
+    })
+}
+
+/// Options of `zonal options`.
+#[derive(Args, Debug)]
+pub struct OptionsArgs {
+    /// As Markdown, including the options of fio that have no effect here
+    #[arg(long, conflicts_with_all = ["format", "json"])]
+    pub markdown: bool,
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// Explains the job options.
+pub fn options(args: &OptionsArgs) -> Result<ExitCode> {
+    if args.markdown {
+        stdout().write_all(options::markdown().as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let option = |option: OptionHelp| {
+        let OptionHelp { group, name, aliases, form, default, help } = option;
+        json!({
+            "name": name,
+            "aliases": aliases,
+            "group": group,
+            "form": form,
+            "default": default,
+            "help": help,
+        })
+    };
+    let all: Value = options::all().map(option).collect();
+    format::print(args.format, "Job options", options::help_text, &all)?;
     Ok(ExitCode::SUCCESS)
 }

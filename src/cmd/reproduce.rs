@@ -1,9 +1,10 @@
 //! `zonal reproduce`.
 use crate::args::{ClockArg, seconds};
+use crate::format::{Format, FormatArgs};
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, stdout};
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,9 +21,8 @@ pub struct ReproduceArgs {
     /// The tables; all if none is named
     #[arg(value_name = "TABLE")]
     pub tables: Vec<String>,
-    /// How the tables are printed
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    pub format: TableFormat,
+    #[command(flatten)]
+    pub format: FormatArgs,
     /// Write each plot to a file of its own in this directory, which is created if necessary
     #[arg(long, value_name = "DIR", conflicts_with = "commands")]
     pub plot: Option<PathBuf>,
@@ -50,19 +50,6 @@ pub struct ReproduceArgs {
     /// [default: the table's own]
     #[arg(long, value_name = "NS")]
     pub io_cost: Option<CostModel>,
-}
-
-/// `--format`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
-    /// Text for people
-    Text,
-    /// All measurements and how they were made
-    Json,
-    /// The columns of the published figures, and the measured ones
-    Csv,
-    /// An HTML page with tables and plots
-    Html,
 }
 
 /// Measures tables and prints them, each as soon as it is done if the format allows that. After an
@@ -93,12 +80,12 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
             write_plots(dir, &reproduce::plots(&measured)?)?;
         }
         let first = done.is_empty();
-        let piece = match args.format {
-            TableFormat::Text if first => reproduce::text(&measured),
-            TableFormat::Text => format!("\n{}", reproduce::text(&measured)),
-            TableFormat::Csv if first => reproduce::csv_header() + &reproduce::csv_lines(&measured),
-            TableFormat::Csv => reproduce::csv_lines(&measured),
-            TableFormat::Json | TableFormat::Html => String::new(),
+        let piece = match args.format.get() {
+            Format::Text if first => reproduce::text(&measured),
+            Format::Text => format!("\n{}", reproduce::text(&measured)),
+            Format::Csv if first => reproduce::csv_header() + &reproduce::csv_lines(&measured),
+            Format::Csv => reproduce::csv_lines(&measured),
+            Format::Json | Format::Html => String::new(),
         };
         out.write_all(piece.as_bytes())?;
         out.flush()?;
@@ -108,15 +95,13 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
             break;
         }
     }
-    let rest = match args.format {
-        TableFormat::Text if done.len() > 1 && !is_interrupted => {
+    let rest = match args.format.get() {
+        Format::Text if done.len() > 1 && !is_interrupted => {
             format!("\n{}", reproduce::overview(&done))
         }
-        TableFormat::Text | TableFormat::Csv => String::new(),
-        TableFormat::Json => reproduce::json(&done),
-        TableFormat::Html => {
-            page::with_command(&reproduce::html_page(&done)?, std::env::args().skip(1))
-        }
+        Format::Text | Format::Csv => String::new(),
+        Format::Json => reproduce::json(&done),
+        Format::Html => page::with_command(&reproduce::html_page(&done)?, std::env::args().skip(1)),
     };
     out.write_all(rest.as_bytes())?;
     Ok(is_interrupted.then(exit_code).flatten().unwrap_or(ExitCode::SUCCESS))

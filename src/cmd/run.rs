@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
+use zonal_backend::is_block_device;
 use zonal_blk::{Nanos, QueueOptions};
 use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
@@ -30,7 +31,7 @@ use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::experiment::available_cpus;
 use zonal_lab::page;
-use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io};
+use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io, jobs_without_zones};
 use zonal_sim::CostModel;
 
 /// Options of `zonal run` that are not job options.
@@ -39,9 +40,13 @@ use zonal_sim::CostModel;
 pub struct RunArgs {
     /// Device for all jobs: a spec (see `zonal devices`), a TOML profile, or in real time an image
     /// NAME.img, nvme-tcp://HOST:PORT/NQN, a block device /dev/NAME or an NVMe namespace
-    /// /dev/ngXnY. Without it, each job's `filename` names its device, which cannot be one of the last two
+    /// /dev/ngXnY. Without it, each job's `filename` names its device; the last two need --allow-dev then
     #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: Option<String>,
+    /// Let jobs name disks of this machine, /dev/NAME; jobs that write overwrite their data. A disk that
+    /// is mounted is refused nevertheless. On a terminal you are asked
+    #[arg(long)]
+    pub allow_dev: bool,
     /// Give each clone a region of its own on the device, as large as its file would be in fio, and
     /// each file that jobs name; without it, all of them use the device from `offset` on
     #[arg(long)]
@@ -166,7 +171,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let clock = clock(args)?;
-    let mut run = Run::prepare(&jobs, &device_options(args, clock, &formats))?;
+    let mut run = Run::prepare(&jobs, &device_options(args, &jobs, clock, &formats)?)?;
     notices.extend(warnings(&run, &jobs, clock));
     args.fio.check(&jobs, &notices)?;
     tell(&notices);
@@ -227,6 +232,27 @@ fn formats(args: &RunArgs) -> Result<Vec<Format>> {
     Ok(args.fio.formats(formats))
 }
 
+/// Asks on a terminal whether the disks of this machine that jobs name may be used.
+fn consent(args: &RunArgs, jobs: &[Arc<Job>], clock: ClockKind) -> Result<bool> {
+    let is_asked = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if args.device.is_some() || clock == ClockKind::Virtual || !is_asked {
+        return Ok(false);
+    }
+    let names = jobs.iter().filter_map(|job| job.filename.as_deref());
+    let disks: BTreeSet<&str> = names.filter(|name| is_block_device(name)).collect();
+    if disks.is_empty() {
+        return Ok(false);
+    }
+    let disks = disks.into_iter().collect::<Vec<_>>().join(", ");
+    print_error(format_args!(
+        "zonal: the jobs use {disks} of this machine, and those that write overwrite its data. \
+         Continue? (yes or no)"
+    ));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(answer.trim() == "yes")
+}
+
 /// Tells a person what is in the report, too: a program that reads the report may take anything on
 /// standard error for a failure.
 fn tell(notices: &[String]) {
@@ -241,6 +267,10 @@ fn clock(args: &RunArgs) -> Result<ClockKind> {
     ensure!(
         args.io_cost.is_none() || clock == ClockKind::Virtual,
         "--io-cost: found --clock=real, where an I/O costs what it takes, expected --clock=virtual"
+    );
+    ensure!(
+        !args.allow_dev || clock == ClockKind::Real,
+        "--allow-dev: found --clock=virtual, expected --clock=real, in which disks work"
     );
     shown::check(args, clock)?;
     Ok(clock)
@@ -274,7 +304,8 @@ fn finish_recording(run: &Run, args: &RunArgs) -> Result<()> {
 /// Whether all jobs did their I/O; prints why a job did none.
 fn success(finished: &[FinishedTask], devices: &Devices) -> ExitCode {
     let idle = jobs_without_io(finished, devices);
-    idle.iter().for_each(|job| print_error(format_args!("zonal: {job}")));
+    let unplaced = jobs_without_zones(finished, devices);
+    idle.iter().chain(&unplaced).for_each(|job| print_error(format_args!("zonal: {job}")));
     let failed = finished.iter().any(|finished| finished.outcome.error.is_some());
     if failed || !idle.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -292,9 +323,14 @@ fn explain(option: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> DeviceOptions {
+fn device_options(
+    args: &RunArgs,
+    jobs: &[Arc<Job>],
+    clock: ClockKind,
+    formats: &[Format],
+) -> Result<DeviceOptions> {
     let is_json = |format: &Format| matches!(format, Format::Json | Format::JsonPlus);
-    DeviceOptions {
+    Ok(DeviceOptions {
         device: args.device.clone(),
         files: args.files,
         queue: QueueOptions {
@@ -314,9 +350,10 @@ fn device_options(args: &RunArgs, clock: ClockKind, formats: &[Format]) -> Devic
         seed: args.seed,
         record: args.record_all.clone(),
         real_time: clock == ClockKind::Real,
+        allow_disks: args.allow_dev || consent(args, jobs, clock)?,
         notices: notices(),
         ..DeviceOptions::default()
-    }
+    })
 }
 
 /// The default of `--io-cost`.

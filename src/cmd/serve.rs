@@ -16,6 +16,7 @@ use zonal_backend::{OpenOptions, Stack, StackError};
 use zonal_blk::QueueOptions;
 use zonal_lab::devices::named_scheduler;
 use zonal_lab::io_trace::IoTrace;
+use zonal_os::service::{self, State};
 use zonal_serve::control::log::Log;
 use zonal_serve::{NvmeOptions, ServeError, Server, UblkOptions, stopping};
 
@@ -32,25 +33,38 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     let count = names.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
     let stacks = names.iter().map(|name| attach(name, args)).collect::<Result<Vec<_>>>()?;
-    for stack in stacks.iter().filter(|stack| !stack.keeps_data) {
-        tracing::warn!("device {} keeps no data: reads give zeroes (memory=true)", stack.name);
-    }
+    let kept_by_none = |stack: &&Stack| !stack.keeps_data;
+    let without_data: Vec<String> =
+        stacks.iter().filter(kept_by_none).map(|stack| stack.name.clone()).collect();
     // Before any client can come.
     let trace = args.trace.trace.is_some();
     let trace = trace.then(|| IoTrace::start(stacks.iter(), args.trace.settings())).transpose()?;
     let server = configured(Server::new(stacks).namespaces(nsids), args).stopped_by(stopping);
     let running = server.start().map_err(of_options)?;
+    // An error of the start is not hidden among warnings about what would be served.
+    for name in without_data {
+        tracing::warn!("device {name} keeps no data: reads give zeroes (memory=true)");
+    }
     // One write: a script may read the first line, and close the pipe.
     let locations: String = running.locations().iter().map(|place| place.clone() + "\n").collect();
     stdout().write_all(locations.as_bytes())?;
+    tell_manager(State::Ready);
     let mut code = ExitCode::SUCCESS;
     if let Err(error) = running.wait() {
         tracing::error!("{error}");
         code = ExitCode::FAILURE;
     }
+    tell_manager(State::Stopping);
     let stopped = running.stop().map_err(of_options);
     trace.as_ref().map_or(Ok(()), traced::finish)?;
     stopped.map(|()| code)
+}
+
+/// Tells systemd, if that started the server with `Type=notify`.
+fn tell_manager(state: State) {
+    if let Err(error) = service::notify(state) {
+        tracing::warn!("cannot tell the service manager ({state:?}): {error}");
+    }
 }
 
 /// Opens a device, and wraps and attaches it as the options say.

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use zonal_device::device_spec;
 use zonal_fio::options;
+use zonal_serve::control::NAMES;
 
 /// Commands that take job options beside their own.
 const RUN_JOBS: [&str; 3] = ["run", "sweep", "advise"];
@@ -28,23 +29,27 @@ pub fn completions(command: Command, shell: Shell) -> Result<ExitCode> {
 }
 
 /// The command line with the words that its definition does not have, since other words are right, too:
-/// devices, schedulers and job options.
+/// devices, schedulers, job options and the commands of `zonal ctl`.
 fn completed(command: Command) -> Command {
     let devices = || device_spec::kinds().map(|kind| kind.name);
     let profiles = || device_spec::profiles().map(|(name, _)| name);
     let devices: Vec<&str> = devices().chain(profiles()).collect();
     let schedulers: Vec<&str> = zonal_blk::scheduler_list!().split(',').collect();
+    let of_ctl: Vec<&str> = NAMES.into_iter().chain(["help"]).collect();
     command.mut_subcommands(|below| {
         let runs_jobs = RUN_JOBS.contains(&below.get_name());
-        let below = below.mut_args(|arg| match arg.get_long() {
-            Some("device" | "profile") if arg.get_default_values().is_empty() => {
-                arg.value_parser(PossibleValuesParser::new(devices.clone()))
+        let is_ctl = below.get_name() == "ctl";
+        let one_of = |words: &[&'static str]| PossibleValuesParser::new(words.to_vec());
+        let below = below.mut_args(|arg| match arg.get_id().as_str() {
+            "command" if is_ctl => arg.value_parser(one_of(&of_ctl)),
+            // Those of `zonal ctl` have numbers.
+            "device" | "devices" | "profile" if arg.get_default_values().is_empty() => {
+                arg.value_parser(one_of(&devices))
             }
-            Some("scheduler" | "schedulers") => {
-                arg.value_parser(PossibleValuesParser::new(schedulers.clone()))
-            }
+            "scheduler" | "schedulers" => arg.value_parser(one_of(&schedulers)),
             _ => arg,
         });
+        let below = if below.has_subcommands() { completed(below) } else { below };
         let names =
             |arg: &Arg| [arg.get_id().to_string(), arg.get_long().unwrap_or_default().to_owned()];
         let own: Vec<String> = below.get_arguments().flat_map(names).collect();
@@ -179,6 +184,17 @@ mod tests {
         let mut text = Vec::new();
         clap_complete::generate(Shell::Fish, &mut completed(cli::definition()), "zonal", &mut text);
         let text = String::from_utf8(text).expect("UTF-8");
+        let mut bash = Vec::new();
+        clap_complete::generate(Shell::Bash, &mut completed(cli::definition()), "zonal", &mut bash);
+        let bash = String::from_utf8(bash).expect("UTF-8");
+        for (command, word) in
+            [("ctl", "power-cut"), ("zone__subcmd__report", "zn540"), ("serve", "zn540")]
+        {
+            let (_, rule) =
+                bash.split_once(&format!("zonal__subcmd__{command})\n")).expect(command);
+            let words = rule.lines().find(|line| line.contains("opts=")).expect("words");
+            assert!(words.contains(word), "{command} {word}: {words}");
+        }
         for (option, word) in [("device", "smr-30t"), ("scheduler", "kyber"), ("zonemode", "")] {
             let found = text.split("\ncomplete ").any(|rule| {
                 rule.contains("__fish_zonal_using_subcommand run")

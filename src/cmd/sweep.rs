@@ -1,18 +1,16 @@
 //! `zonal sweep`, by arguments or by a file.
 use super::reproduce::{prepare, write_plots};
 use crate::args::{ClockArg, ZoneWriteArg, seconds};
-use crate::cmd::reproduce::TableFormat;
 use crate::config;
+use crate::format::{FormatArgs, Forms};
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::{StepBar, notices, stdout};
+use crate::terminal::{StepBar, notices};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use zonal_lab::page;
 use zonal_lab::sweep::file::{self, SweepFile};
 use zonal_lab::sweep::{self, Axis, Search, SweepOptions};
 use zonal_sim::CostModel;
@@ -66,9 +64,8 @@ pub struct SweepArgs {
     /// Keep each measurement in this file, and measure only what it does not have yet
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-    /// How the result is printed
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    pub format: TableFormat,
+    #[command(flatten)]
+    pub format: FormatArgs,
     /// Write each plot to a file of its own in this directory, which is created if necessary
     #[arg(long, value_name = "DIR")]
     pub plot: Option<PathBuf>,
@@ -98,13 +95,13 @@ pub fn run(args: &SweepArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if let Some(dir) = &args.plot {
         write_plots(dir, &sweep::plots(&sweep)?)?;
     }
-    let text = match args.format {
-        TableFormat::Text => sweep::text(&sweep),
-        TableFormat::Json => sweep::json(&sweep),
-        TableFormat::Csv => sweep::csv(&sweep),
-        TableFormat::Html => page::with_command(&sweep::html(&sweep)?, std::env::args().skip(1)),
-    };
-    stdout().write_all(text.as_bytes())?;
+    Forms {
+        text: || sweep::text(&sweep),
+        json: || sweep::json(&sweep),
+        csv: || sweep::csv(&sweep),
+        html: || sweep::html(&sweep),
+    }
+    .print(args.format)?;
     let failed = sweep.points.iter().any(|point| point.failure.is_some());
     Ok(match sweep.is_interrupted.then(exit_code).flatten() {
         Some(interrupted) => interrupted,

@@ -3,8 +3,9 @@
 mod probes;
 
 use crate::args::Eta;
+use crate::format::{self, Format, FormatArgs};
 use crate::terminal::stdout;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::Write;
@@ -42,9 +43,9 @@ pub struct TortureArgs {
     /// Write the shrunk history of a failure to a file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Print the report as JSON, for --merge; a failure has its shrunk history
-    #[arg(long, conflicts_with = "replay")]
-    pub json: bool,
+    // As JSON the report is for --merge, and a failure has its shrunk history.
+    #[command(flatten)]
+    pub format: FormatArgs,
     /// Merge reports that --json printed, of different seeds: runs, marks, mutants, failures
     #[arg(
         long, value_name = "FILE", num_args = 1..,
@@ -87,6 +88,10 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
         return probes::find_mutants(args, name);
     }
     if let Some(file) = &args.replay {
+        ensure!(
+            args.format.get() == Format::Text,
+            "--format: found it with --replay, which prints text"
+        );
         return replay(args, file);
     }
     if !args.merge.is_empty() {
@@ -96,13 +101,13 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     let found = search(args, &mut tally)?;
     let found = found.map(|(history, failure)| torture::shrink(&history, &failure, SHRINK_TRIES));
     let mut out = stdout();
-    if args.json {
+    if args.format.get() != Format::Text {
         let mut report = tally.report(args);
         if let Some((history, failure)) = found {
             save(args, &history)?;
             report.add_failure(args.profile.name(), history, &failure);
         }
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+        print_report(args, &report)?;
         return Ok(exit_code(args, &report));
     }
     write!(out, "{}", tally.report.text())?;
@@ -130,13 +135,12 @@ fn merge(args: &TortureArgs) -> Result<ExitCode> {
         let merged = all.merge(read(file)?);
         merged.map_err(|error| anyhow!("{}: {error}", file.display()))?;
     }
-    let mut out = stdout();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
-    } else {
-        write!(out, "{}", all.text())?;
-    }
+    print_report(args, &all)?;
     Ok(exit_code(args, &all))
+}
+
+fn print_report(args: &TortureArgs, report: &Report) -> Result<()> {
+    format::print(args.format, "Torture", || report.text(), &serde_json::to_value(report)?)
 }
 
 #[cfg(torture)]

@@ -3,15 +3,14 @@ use super::measured::MeasuredArgs;
 use super::reproduce::{prepare, write_plots};
 use crate::args::seconds;
 use crate::config;
-use crate::terminal::{StepBar, stdout};
+use crate::format::{FormatArgs, Forms};
+use crate::terminal::StepBar;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use std::io::Write;
+use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use zonal_lab::measurements::RunOptions;
-use zonal_lab::page;
 use zonal_lab::validate::{self, ValidateOptions};
 
 /// Options of `zonal validate`.
@@ -35,22 +34,8 @@ pub struct ValidateArgs {
     /// if necessary
     #[arg(long, value_name = "DIR")]
     pub plot: Option<PathBuf>,
-    /// How the result is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-}
-
-/// `--format`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Errors by kind of work and metric, and the worst cells
-    Text,
-    /// The cells with the model's figures and the errors
-    Csv,
-    /// Everything
-    Json,
-    /// A page with scatter plots
-    Html,
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// Predicts the cells and prints the errors.
@@ -76,12 +61,12 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     if let Some(dir) = &args.plot {
         write_plots(dir, &validate::plots(&validation)?)?;
     }
-    let text = match args.format {
-        Format::Text => validate::text(&validation),
-        Format::Csv => validate::csv(&validation),
-        Format::Json => validate::json(&validation),
-        Format::Html => page::with_command(&validate::html(&validation)?, std::env::args().skip(1)),
-    };
-    stdout().write_all(text.as_bytes())?;
+    Forms {
+        text: || validate::text(&validation),
+        json: || validate::json(&validation),
+        csv: || validate::csv(&validation),
+        html: || validate::html(&validation),
+    }
+    .print(args.format)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,11 +7,13 @@ mod range;
 mod report;
 mod script;
 
+use crate::format::{self, Format};
 use crate::terminal::{notices, print_error, stdout};
 use anyhow::{Context, Result, bail};
 pub use args::ZoneCommand;
 use args::{ActionArgs, RangeArgs};
 use range::{PartialZone, Range};
+use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::ops;
 use std::process::ExitCode;
@@ -47,11 +49,26 @@ fn run_command(command: &ZoneCommand, out: &mut impl Write) -> Result<()> {
     match command {
         ZoneCommand::Report(args) => {
             let Opened { channel, range, .. } = open(&args.range, PartialZone::Included)?;
-            report::report(channel.queue(), range, args.filter, args.range.verbose, out)
+            let format = args.range.format;
+            // There may be a hundred thousand zones: text comes as they are reported.
+            if format.get() == Format::Text {
+                return report::report(
+                    channel.queue(),
+                    range,
+                    args.filter,
+                    args.range.verbose,
+                    out,
+                );
+            }
+            let zones = report::json(channel.queue(), range, args.filter)?;
+            let title = format!("Zones of {}", args.range.device);
+            format::print(format, &title, String::new, &zones)
         }
         ZoneCommand::Capacity(args) => {
             let Opened { channel, range, .. } = open(args, PartialZone::Included)?;
-            report::capacity(channel.queue(), range, out)
+            let Sector(sum) = report::capacity(channel.queue(), range)?;
+            let json = json!({ "device": args.device, "capacity": sum });
+            format::print(args.format, "Capacity", || format!("0x{sum:09x}\n"), &json)
         }
         ZoneCommand::Open(args) => manage(args, "open", Op::ZoneOpen, out),
         ZoneCommand::Close(args) => manage(args, "close", Op::ZoneClose, out),
@@ -81,7 +98,33 @@ fn manage(args: &ActionArgs, name: &str, op: Op, out: &mut impl Write) -> Result
     let Opened { mut channel, range, is_persistent } = open(&args.range, PartialZone::Rejected)?;
     let limits = channel.queue().limits().clone();
     let written = written(&channel, range.zones(&limits))?;
-    channel.manage(op, range.zones(&limits), range.is_all(&limits))?;
+    if !args.dry_run {
+        channel.manage(op, range.zones(&limits), range.is_all(&limits))?;
+    }
+    let format = args.range.format;
+    if format.get() != Format::Text {
+        let zones = range.zones(&limits);
+        let json = json!({
+            "device": args.range.device,
+            "operation": name,
+            "dry_run": args.dry_run,
+            "first_zone": zones.start,
+            "last_zone": zones.end - 1,
+            "zones_with_data": written.0,
+            "bytes_of_data": written.1.0,
+        });
+        return format::print(
+            format,
+            &format!("Zones of {}", args.range.device),
+            String::new,
+            &json,
+        );
+    }
+    if args.dry_run {
+        let done = done(&args.range.device, op, range.zones(&limits), written);
+        writeln!(out, "dry run: {done}")?;
+        return Ok(());
+    }
     if args.range.verbose {
         let (Sector(from), Sector(to)) = (range.start, range.end(&limits));
         let device = &args.range.device;

@@ -304,6 +304,23 @@ fn jobs_that_do_not_fit_their_device_are_rejected_before_anything_runs() {
 }
 
 #[test]
+fn image_without_a_profile_says_which_there_are() {
+    let ran = zonal(&["create", "a.img"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+    assert!(ran.err.starts_with("zonal: create: found no --profile, expected"), "{}", ran.err);
+    assert!(ran.err.contains("zn540"), "{}", ran.err);
+}
+
+#[test]
+fn limits_that_do_not_fit_a_small_device_are_lowered_and_said_to_be() {
+    let dir = TestDir::new();
+    let ran = dir.zonal(&["create", "a.img", "--profile=zns-1t", "--zones=8"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.starts_with("a.img: 8 zones of 2GiB"), "{}", ran.out);
+    assert!(ran.err.contains("max_open lowered from 14 to zones=8"), "{}", ran.err);
+}
+
+#[test]
 fn job_without_device_says_how_to_give_one() {
     let ran = zonal(&["run", "--name=a"]);
     let message = "job a: no device: give --device or filename (see zonal devices)";

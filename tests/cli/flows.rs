@@ -2,8 +2,8 @@
 use crate::support::{TestDir, example, zonal};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
 
 const SMALL: &str = "--device=null:zones=8,zone_size=1M";
 const WRITER: [&str; 4] = ["--name=a", "--rw=write", "--zonemode=zbd", "--size=2z"];
@@ -38,10 +38,43 @@ fn the_six_workloads_are_reported_as_a_table() {
     let dir = TestDir::new().with("zwp.fio", &short);
     let out = dir.zonal(&["run", "--clock=virtual", "zwp.fio"]).expect_ok();
     let table: Vec<&str> = out.lines().skip_while(|line| !line.starts_with("  job ")).collect();
-    let names = table.iter().skip(1).map(|line| line.split_whitespace().next());
+    let end = table.iter().position(|line| line.is_empty()).expect("a blank line after the table");
+    let names = table[1..end].iter().map(|line| line.split_whitespace().next());
     let expected =
         ["seqw4K1", "seqw4K16", "seqw1M1", "seqw1M16", "rndw4K16", "rndw128K16"].map(Some);
     assert!(names.eq(expected), "{out}");
+    let [seen, outcome, rates, tails, plugs, no_data] = &table[end + 1..] else {
+        panic!("five lines at the end: {out}");
+    };
+    assert_eq!((*seen, *outcome), ("Seen:", "  6 groups of jobs in 1 s, without an error"));
+    assert!(rates.starts_with("  most IOPS: ") && rates.contains("; fewest: "), "{out}");
+    assert!(tails.starts_with("  99% of I/Os within "), "{out}");
+    assert!(plugs.contains(" writes to sequential zones, one at a time in each; "), "{out}");
+    assert!(no_data.ends_with("bandwidths mean nothing"), "{out}");
+}
+
+#[test]
+fn disks_of_this_machine_need_consent_where_jobs_name_them() {
+    let job = ["run", "--name=a", "--filename=/dev/no-such-disk", "--rw=write", "--size=1m"];
+    let ran = zonal(&job);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (
+            2,
+            "zonal: job a: filename=/dev/no-such-disk: found a disk of this machine, expected \
+             --allow-dev beside it, or --device on the command line: jobs that write overwrite its \
+             data\n"
+        )
+    );
+    let ran = zonal(&[&job[..], &["--allow-dev"]].concat());
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.starts_with("zonal: device /dev/no-such-disk: No such file"), "{}", ran.err);
+    let ran = zonal(&[&job[..], &["--allow-dev", "--clock=virtual"]].concat());
+    assert!(
+        ran.code == 2 && ran.err.starts_with("zonal: --allow-dev: found --clock=virtual"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -50,7 +83,7 @@ fn nvme_job_runs_unchanged() {
     zonal(&["run", "--device=null:zoned=false", "--parse-only", &nvme]).expect_ok();
     let ran = zonal(&["run", "--parse-only", &nvme]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("unknown device `/dev/nvme0n1`"), "{}", ran.err);
+    assert!(ran.err.contains("filename=/dev/nvme0n1: found a disk of this machine"), "{}", ran.err);
 }
 
 #[test]
@@ -217,5 +250,23 @@ fn help_lists_the_options() {
         (&["completions", "bash"], "complete -F _zonal"),
     ] {
         assert!(zonal(args).expect_ok().contains(part), "{args:?}");
+    }
+}
+
+#[test]
+fn on_a_terminal_one_is_asked_before_a_disk_is_used() {
+    let run = "run --name=a --filename=/dev/no-such-disk --rw=write --size=1m";
+    for (answer, end) in [("no", "expected --allow-dev beside it"), ("yes", "No such file")] {
+        let shell = format!("{} {run}", env!("CARGO_BIN_EXE_zonal"));
+        let mut script = Command::new("script");
+        script.args(["-qec", &shell, "/dev/null"]).env("ZONAL_CONFIG", "");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().expect("script of util-linux");
+        let mut keys = child.stdin.take().expect("a pipe");
+        writeln!(keys, "{answer}").expect("an answer is read");
+        let output = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("the jobs use /dev/no-such-disk of this machine"), "{text}");
+        assert!(output.status.code() == Some(2) && text.contains(end), "{answer}: {text}");
     }
 }

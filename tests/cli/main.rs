@@ -7,6 +7,8 @@ mod data;
 mod documents;
 mod drives;
 mod flows;
+mod formats;
+mod image_tool;
 mod interrupts;
 mod io_trace;
 mod job_options;

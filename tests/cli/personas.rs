@@ -206,6 +206,66 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "ctl says what it can do, and refuses what is not there",
         "commands_say_what_there_is_and_refuse_zones_and_names_that_there_are_not",
     ),
+    (
+        "operator",
+        "a wrong name of a subsystem is answered by those that there are",
+        "a_subsystem_that_is_not_there_is_answered_by_those_that_are",
+    ),
+    (
+        "operator",
+        "a disk that is in use says by whom",
+        "the_use_of_a_disk_is_that_of_it_or_of_a_partition",
+    ),
+    (
+        "operator",
+        "a disk that is forbidden says to whom it is not",
+        "who_may_open_a_device_is_its_group",
+    ),
+    (
+        "newcomer",
+        "a small device has limits that fit, and says so",
+        "limits_that_do_not_fit_a_small_device_are_lowered_and_said_to_be",
+    ),
+    (
+        "newcomer",
+        "an image without a profile says which there are",
+        "image_without_a_profile_says_which_there_are",
+    ),
+    (
+        "fio user",
+        "a job that is not made for zones says how to make it",
+        "failed_write_says_where_it_went_and_which_rule_it_broke_in_both_clocks",
+    ),
+    (
+        "operator",
+        "every result has JSON whose fields are documented",
+        "each_command_has_all_formats_and_the_page_has_the_fields",
+    ),
+    (
+        "operator",
+        "what destroys can be tried without",
+        "a_dry_run_says_what_would_be_lost_and_loses_nothing",
+    ),
+    (
+        "operator",
+        "an image is converted, copied and resized",
+        "raw_data_become_an_image_again_with_the_same_write_pointers",
+    ),
+    (
+        "fio user",
+        "a disk that a job names needs one word of consent",
+        "disks_of_this_machine_need_consent_where_jobs_name_them",
+    ),
+    (
+        "newcomer",
+        "the main job ends with what was seen",
+        "the_six_workloads_are_reported_as_a_table",
+    ),
+    (
+        "operator",
+        "systemd knows when a server is ready",
+        "a_service_manager_learns_when_the_server_is_ready_and_when_it_ends",
+    ),
     // Someone at a terminal.
     (
         "terminal",
@@ -273,6 +333,8 @@ fn misspelt_words_are_answered_by_the_nearest_right_one() {
         (&["run", device, "--name=a", "--fault=fail=wriet"], "`write`"),
         (&["run", "--device=null:zoned_size=1M", "--name=a"], "`zone_size`"),
         (&["fit", "zn54", "x.json"], "`zn540`"),
+        (&["run", device, "--name=a", "--scheduler=deadline"], "`mq-deadline`"),
+        (&["sweep", device, "--name=a", "--vary=policy=plug"], "`zone_write`"),
         (&["crash", "--lsit", "x.log"], "'--list'"),
         (&["zone", "reset", "--conut=3", "null"], "'--count'"),
     ] {

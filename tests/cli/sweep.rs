@@ -166,6 +166,9 @@ fn failed_write_says_where_it_went_and_which_rule_it_broke_in_both_clocks() {
                     status=I/O error, rule=a write must begin at the write pointer, zone=0, \
                     zone_start=0, zone_condition=Empty, write_pointer=0";
         assert!(ran.out.contains(told), "{}", ran.out);
+        let hint = "zonal: job a: a zone refused a write; zonemode=zbd places writes at the write \
+                    pointers of zones\n";
+        assert_eq!(ran.err, hint, "{clock}");
     }
 }
 
@@ -179,6 +182,9 @@ fn faults_of_a_run_are_those_of_a_server() {
         "{}",
         ran.out
     );
+    let plain = ["--name=a", "--rw=write", "--bs=64k", "--io_size=1m"];
+    let ran = zonal(&[&run[..], &plain].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "no zone refused that write");
     let ran = zonal(&[&["run", DEVICE, "--fault=bang"][..], &JOB].concat());
     assert_eq!(ran.code, 2);
     assert!(

@@ -125,3 +125,25 @@ fn power_cuts_are_power_cycles_and_unsafe_unless_the_guest_has_shut_down() {
     assert_eq!(power(&mut guest), (3, 1));
     assert_eq!(server.end(Signal::TERM).0, Some(0));
 }
+
+#[test]
+fn a_subsystem_that_is_not_there_is_answered_by_those_that_are() {
+    let nqn = "nqn.2026-11.org.example:small";
+    let server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0", "--nqn", nqn]);
+    let (target, _) = server.address.rsplit_once('/').expect("a target and a name");
+    let refused = |name: &str| {
+        let (code, out, err) = ran(&["zone", "report", &format!("{target}/{name}")]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        err
+    };
+    let address = target.trim_start_matches("nvme-tcp://");
+    let name = "nqn.2026-11.org.example:smal";
+    assert_eq!(
+        refused(name),
+        format!(
+            "zonal: device {target}/{name}: {address}: found no subsystem `{name}`, expected {nqn}, \
+             did you mean `{nqn}`?\n"
+        )
+    );
+    assert!(refused("nqn.2014-08.org.other:x").ends_with(&format!("expected {nqn}\n")));
+}

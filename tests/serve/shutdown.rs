@@ -88,3 +88,25 @@ fn signal_ends_an_idle_server_at_once() {
     let (code, out, err) = server.end_within(PATIENCE, Signal::HUP);
     assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
 }
+
+#[test]
+fn a_service_manager_learns_when_the_server_is_ready_and_when_it_ends() {
+    use std::os::unix::net::UnixDatagram;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a time");
+    let mut command = super::zonal(&["serve", super::SMALL, "--nvme-tcp", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &path).stdout(std::process::Stdio::null());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("it starts");
+    let told = || {
+        let mut message = [0; 64];
+        let len = manager.recv(&mut message).expect("a message");
+        String::from_utf8_lossy(&message[..len]).into_owned()
+    };
+    assert_eq!(told(), "READY=1");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    assert_eq!(told(), "STOPPING=1");
+    assert!(child.wait().expect("it ends").success());
+}

@@ -1,6 +1,7 @@
 //! Parts of a build with `--cfg torture` alone: mutants, bugs that can be switched on and have to be
 //! found, and coverage marks on rare paths of the layer.
 use super::TortureArgs;
+use crate::format::Format;
 use crate::terminal::stdout;
 use anyhow::{Result, anyhow, bail};
 use std::io::Write;
@@ -24,7 +25,7 @@ pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
         bail!("--mutant {name}: expected all or one of {}", names.join(", "));
     }
     let limit = args.minutes.map_or(LIMIT, |minutes| Duration::from_secs_f64(minutes * 60.0));
-    if args.json {
+    if args.format.get() != Format::Text {
         return find_as_json(args, &wanted, limit);
     }
     let mut out = stdout();
@@ -74,7 +75,7 @@ fn find_as_json(
     }
     switch_on(None);
     report.seconds = start.elapsed().as_secs_f64();
-    writeln!(stdout(), "{}", serde_json::to_string_pretty(&report)?)?;
+    super::print_report(args, &report)?;
     Ok(super::exit_code(args, &report))
 }
 

@@ -1,5 +1,6 @@
 //! `zonal zone`: the options of blkzone(8), util-linux 2.38.
 use crate::config;
+use crate::format::FormatArgs;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// The commands.
@@ -44,6 +45,8 @@ pub struct RangeArgs {
     /// `open-zrwa`, `close`, `finish` or `reset` with the SECTOR of a zone; separated by semicolons
     #[arg(long, value_name = "OPERATIONS")]
     pub after: Vec<String>,
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// Options of `zonal zone report`.
@@ -64,6 +67,9 @@ pub struct ActionArgs {
     /// Accepted for compatibility with blkzone; has no effect
     #[arg(short, long)]
     pub force: bool,
+    /// Only say what would be done, and which data would be lost
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Zones to report, by condition (NVMe ZNS 1.1, figure 34: zone receive action specific field).

@@ -86,7 +86,7 @@ mod tests {
 
     fn args(offset: u64, length: Option<u64>, count: Option<u32>) -> RangeArgs {
         let (device, verbose, after) = (String::new(), false, Vec::new());
-        RangeArgs { device, offset, length, count, verbose, after }
+        RangeArgs { device, offset, length, count, verbose, after, format: Default::default() }
     }
 
     #[test]

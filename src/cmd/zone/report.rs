@@ -2,9 +2,12 @@
 use super::args::Filter;
 use super::range::Range;
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 use std::fmt;
 use std::io::Write;
-use zonal_blk::{Queue, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo, ZoneReport};
+use zonal_blk::{
+    Queue, Sector, Status, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo, ZoneReport,
+};
 
 /// Zones per report, as blkzone requests them.
 const ZONES_PER_REPORT: usize = 4096;
@@ -49,14 +52,43 @@ pub fn report(
     Ok(())
 }
 
-/// Prints the sum of the capacities of a range.
-pub fn capacity(queue: &Queue, range: Range, out: &mut impl Write) -> Result<()> {
-    let mut sum = 0_u64;
-    for zone in zones(queue, range) {
-        sum += zone.context("zone report")?.capacity.0;
-    }
-    writeln!(out, "0x{sum:09x}")?;
-    Ok(())
+/// The zones that [`report`] prints, as JSON. Sectors have 512 bytes.
+pub fn json(queue: &Queue, range: Range, filter: Option<Filter>) -> Result<Value> {
+    let (range, most) = match filter {
+        Some(_) => (Range { count: None, ..range }, range.count),
+        None => (range, None),
+    };
+    // An error is not left out.
+    let is_shown = |zone: &Result<Zone, Status>| match (zone, filter) {
+        (Ok(zone), Some(filter)) => filter.matches(zone),
+        _ => true,
+    };
+    let limits = queue.limits();
+    let shown = zones(queue, range).filter(is_shown);
+    let shown = shown.take(most.map_or(usize::MAX, |most| most as usize));
+    shown
+        .map(|zone| {
+            let Zone { start, len, capacity, wp, kind, cond, attributes } =
+                zone.context("zone report")?;
+            let is_sequential = kind == ZoneKind::SequentialRequired;
+            Ok(json!({
+                "zone": limits.zone_of(start).0,
+                "start": start.0,
+                "length": len.0,
+                "capacity": capacity.0,
+                "write_pointer": is_sequential.then_some(wp.0),
+                "type": if is_sequential { "seq-write-required" } else { "conventional" },
+                "condition": long_name(cond),
+                "reset_recommended": attributes.contains(ZoneAttributes::RESET_RECOMMENDED),
+            }))
+        })
+        .collect()
+}
+
+/// The sum of the capacities of a range.
+pub fn capacity(queue: &Queue, range: Range) -> Result<Sector> {
+    let mut capacities = zones(queue, range).map(|zone| zone.map(|zone| zone.capacity));
+    capacities.try_fold(Sector(0), |sum, capacity| Ok(sum + capacity.context("zone report")?))
 }
 
 /// The zones of a range.
@@ -104,6 +136,20 @@ impl fmt::Display for Line<'_> {
     }
 }
 
+/// The condition in the words of the kernel's documentation.
+fn long_name(cond: ZoneCondition) -> &'static str {
+    match cond {
+        ZoneCondition::NotWritePointer => "not-write-pointer",
+        ZoneCondition::Empty => "empty",
+        ZoneCondition::ImplicitOpen => "implicit-open",
+        ZoneCondition::ExplicitOpen => "explicit-open",
+        ZoneCondition::Closed => "closed",
+        ZoneCondition::ReadOnly => "read-only",
+        ZoneCondition::Full => "full",
+        ZoneCondition::Offline => "offline",
+    }
+}
+
 fn short_name(cond: ZoneCondition) -> &'static str {
     match cond {
         ZoneCondition::NotWritePointer => "nw",
@@ -120,7 +166,6 @@ fn short_name(cond: ZoneCondition) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::Sector;
 
     #[test]
     fn lines_are_those_of_blkzone() {

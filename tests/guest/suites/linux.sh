@@ -10,10 +10,13 @@ in_use() {
     mkfs.ext4 -q /dev/plain0
     mkdir -p /mnt/plain
     mount /dev/plain0 /mnt/plain
-    refused "it is in use" run --device /dev/plain0 --name=a --rw=read --bs=4k --size=1m
+    refused "it is in use: mounted on /mnt/plain" run --device /dev/plain0 --name=a --rw=read \
+        --bs=4k --size=1m
+    refused "it is in use: mounted on /mnt/plain" run --allow-dev --filename=/dev/plain0 --name=a \
+        --rw=read --bs=4k --size=1m
     umount /mnt/plain
     refused "expected a block device" zone report /dev/null
-    refused "named on the command line" run --name=a --filename=/dev/plain0 --rw=read --bs=4k --size=1m
+    refused "expected --allow-dev beside it" run --name=a --filename=/dev/plain0 --rw=read --bs=4k --size=1m
 }
 
 runs() {
