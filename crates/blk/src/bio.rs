@@ -75,11 +75,13 @@ impl PrioClass {
 }
 
 /// An I/O priority: what `ioprio_set(2)` gives a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Prio {
-    /// The class.
-    pub class: PrioClass,
-    level: u8,
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Prio(u8);
+
+impl std::fmt::Debug for Prio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prio").field("class", &self.class()).field("level", &self.level()).finish()
+    }
 }
 
 impl Default for Prio {
@@ -92,17 +94,29 @@ impl Default for Prio {
 impl Prio {
     /// The least urgent level.
     pub const MAX_LEVEL: u8 = 7;
+    /// Where the class begins: above the bits of the level. A byte in all leaves a bio one for its
+    /// write stream.
+    const CLASS_SHIFT: u8 = 3;
 
     /// A priority; levels go from 0, the most urgent, to [`Prio::MAX_LEVEL`], and what lies beyond
     /// counts as the latter.
     pub const fn new(class: PrioClass, level: u8) -> Self {
         let level = if level > Prio::MAX_LEVEL { Prio::MAX_LEVEL } else { level };
-        Prio { class, level }
+        Prio((class as u8) << Prio::CLASS_SHIFT | level)
+    }
+
+    /// The class.
+    pub const fn class(self) -> PrioClass {
+        match self.0 >> Prio::CLASS_SHIFT {
+            0 => PrioClass::Realtime,
+            1 => PrioClass::BestEffort,
+            _ => PrioClass::Idle,
+        }
     }
 
     /// The level within the class, 0 the most urgent.
     pub const fn level(self) -> u8 {
-        self.level
+        self.0 & Prio::MAX_LEVEL
     }
 
     /// The priority with the kernel's class number (fio's `prioclass`): 0 none, 1 real time, 2 best
@@ -127,6 +141,10 @@ pub struct Bio {
     pub flags: BioFlags,
     /// Its priority, for schedulers that go by it.
     pub prio: Prio,
+    /// Where a write is to be placed (the kernel's `bi_write_stream`): the placement identifier of this
+    /// number, counted from 1, of a device that has them ([`Device::placement`](crate::Device::placement));
+    /// 0 leaves it to the device. Devices without data placement ignore it.
+    pub stream: u8,
     /// First sector; for zone append and zone management the zone's start.
     pub sector: Sector,
     /// Length in 512-byte sectors; 0 where the operation has no range, but for [`Op::ZrwaFlush`].
@@ -144,6 +162,7 @@ impl Bio {
             op,
             flags: BioFlags::NONE,
             prio: Prio::default(),
+            stream: 0,
             sector,
             nr_sectors,
             user_data,
@@ -168,7 +187,7 @@ impl Bio {
 
     /// Where the fields lie.
     pub(crate) fn layout() -> StructLayout {
-        struct_layout!(Bio { op, flags, prio, sector, nr_sectors, user_data, buf })
+        struct_layout!(Bio { op, flags, prio, stream, sector, nr_sectors, user_data, buf })
     }
 
     /// The first sector after the bio's range.
@@ -191,4 +210,21 @@ pub struct Completion {
     pub sector: Sector,
     /// The bio's buffer.
     pub buf: Option<Buf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priority_keeps_its_class_and_its_level_in_a_byte() {
+        for class in PrioClass::ALL {
+            for level in 0..=Prio::MAX_LEVEL {
+                let prio = Prio::new(class, level);
+                assert_eq!((prio.class(), prio.level()), (class, level));
+            }
+            assert_eq!(Prio::new(class, 200).level(), Prio::MAX_LEVEL);
+        }
+        assert_eq!(size_of::<Prio>(), 1, "the byte beside it is the write stream");
+    }
 }

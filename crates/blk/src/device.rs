@@ -1,5 +1,6 @@
 //! The interface between the block layer and a device.
 use crate::limits::Limits;
+use crate::placement::DataPlacement;
 use crate::request::Request;
 use crate::status::Status;
 use crate::units::{Nanos, Tag, ZoneNo};
@@ -87,6 +88,11 @@ pub trait Device: Send + Sync {
     /// The actions on its zones that it takes on its own, if any.
     fn zone_aging(&self) -> Option<&dyn ZoneAging> {
         self.inner()?.zone_aging()
+    }
+
+    /// Its reclaim unit handles, of a device with flexible data placement.
+    fn placement(&self) -> Option<&dyn DataPlacement> {
+        self.inner()?.placement()
     }
 
     /// Opens one more hardware queue. The block layer opens at most [`Limits::nr_queues`].

@@ -77,6 +77,7 @@ mod mailbox;
 mod names;
 pub mod op;
 mod outgoing;
+pub mod placement;
 mod plug;
 #[cfg(not(torture))]
 mod probe;
@@ -114,6 +115,10 @@ pub use mailbox::{Mailbox, Sleeper};
 pub use names::{did_you_mean, nearest};
 pub use op::{Direction, Op, OpClass, OpInfo};
 pub use outgoing::Outgoing;
+pub use placement::{
+    DataPlacement, Isolation, PlacementEvent, PlacementEventType, PlacementId, PlacementLayout,
+    PlacementStats,
+};
 pub use plug::{
     PlugFlags, PlugInfo, UnknownZoneWrite, WpRecovery, ZoneCounters, ZonePhase, ZoneWrite,
 };

@@ -127,6 +127,7 @@ impl Request {
         self.bio = Bio {
             flags: other.bio.flags,
             prio: other.bio.prio,
+            stream: other.bio.stream,
             ..Bio::new(other.op, other.bio.sector, other.nr_sectors, 0)
         };
         self.op = other.op;
@@ -241,6 +242,11 @@ impl Request {
         self.bio.prio
     }
 
+    /// The bio's write stream: that of all bios that were merged.
+    pub fn stream(&self) -> u8 {
+        self.bio.stream
+    }
+
     /// The process that the bio came from: a channel.
     pub fn process(&self) -> u32 {
         self.owner
@@ -353,6 +359,7 @@ impl Request {
             && self.op == next.op
             && self.bio.flags == next.bio.flags
             && self.bio.prio == next.bio.prio
+            && self.bio.stream == next.bio.stream
             && !self.bio.flags.forbid_merges();
         let fits = total <= max_sectors.saturating_sub(next.nr_sectors);
         mark!(MergeLimitReached if follows && !fits);
@@ -633,6 +640,23 @@ mod tests {
         assert_eq!(list.len(), 4);
         let order: Vec<_> = std::iter::from_fn(|| list.pop_front().map(retire)).collect();
         assert_eq!(order, [0, 2, 3, 4]);
+    }
+
+    #[test]
+    fn requests_of_different_write_streams_are_not_merged() {
+        let in_stream = |user_data: u64, stream| {
+            let mut request = Box::new(Request::empty());
+            let bio = Bio::new(Op::Write, Sector(user_data * 8), 8, user_data);
+            request.init(Bio { stream, ..bio }, 0, ZoneNo(0), None);
+            request
+        };
+        let first = in_stream(0, 1);
+        for (stream, merges) in [(1, true), (2, false), (0, false)] {
+            let next = in_stream(1, stream);
+            assert_eq!(first.can_append(&next, 64), merges, "stream {stream}");
+            retire(next);
+        }
+        retire(first);
     }
 
     #[test]

@@ -206,7 +206,7 @@ pub(crate) fn parts(
             }),
         };
         let part = Bio::new(op, sector, len, bio.user_data);
-        parts.push(Bio { flags, prio: bio.prio, buf, ..part });
+        parts.push(Bio { flags, prio: bio.prio, stream: bio.stream, buf, ..part });
         done += len;
     }
     Some(parts)
@@ -229,6 +229,16 @@ mod tests {
         let bio = Bio::new(Op::Write, Sector(3000), 2048, 0);
         let cut: Vec<_> = cut(&limits, &bio).iter().map(|p| (p.sector.0, p.nr_sectors)).collect();
         assert_eq!(cut, [(3000, 1024), (4024, 72), (4096, 952)]);
+    }
+
+    #[test]
+    fn parts_have_the_priority_and_the_write_stream_of_the_bio() {
+        let limits = limits(4, 8);
+        let prio = crate::Prio::new(crate::PrioClass::Idle, 3);
+        let bio = Bio { stream: 3, prio, ..Bio::new(Op::Write, Sector(4), 16, 0) };
+        let parts = cut(&limits, &bio);
+        assert_eq!(parts.len(), 3);
+        assert!(parts.iter().all(|part| (part.stream, part.prio) == (3, prio)));
     }
 
     #[test]

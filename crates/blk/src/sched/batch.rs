@@ -60,7 +60,7 @@ impl Batch {
     pub(super) fn push(&mut self, request: Box<Request>) {
         if self.len < LONGEST {
             self.ops |= 1 << request.op() as u16;
-            self.classes |= 1 << request.prio().class as u8;
+            self.classes |= 1 << request.prio().class() as u8;
             self.keys[self.len] = KEY | request.sector().0 << POSITION_BITS | self.len as u64;
             self.requests[self.len] = Some(request);
             self.len += 1;

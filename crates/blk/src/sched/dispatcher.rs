@@ -385,7 +385,7 @@ impl Core {
             };
             request.sent_at = now;
             flight.sent(&request);
-            let class = request.prio().class.index();
+            let class = request.prio().class().index();
             self.totals.classes[class].dispatched += 1;
             self.totals.not_reads =
                 self.totals.not_reads.wrapping_add(u64::from(request.op() != Op::Read));
@@ -443,7 +443,7 @@ impl Core {
                 self.elevator.completed(end);
                 passed += 1;
             }
-            let class = request.prio().class.index();
+            let class = request.prio().class().index();
             self.totals.classes[class].inserted += 1;
             classes |= 1 << class;
             if has_room && updates.requests.is_empty() && passed == updates.completions.len() {
@@ -676,7 +676,7 @@ impl ChannelCounters {
     pub(super) fn completed(&self, done: &[Box<Request>]) {
         let (mut classes, mut not_reads) = ([0; 3], 0);
         for request in done {
-            classes[request.prio().class.index()] += 1;
+            classes[request.prio().class().index()] += 1;
             not_reads += u64::from(request.op() != Op::Read);
         }
         self.not_reads_completed.fetch_add(not_reads, Ordering::SeqCst);

@@ -91,7 +91,7 @@ pub(super) struct InFlight {
 impl InFlight {
     /// A request has been sent.
     pub fn sent(&mut self, request: &Request) {
-        self.by_class[request.prio().class.index()] += 1;
+        self.by_class[request.prio().class().index()] += 1;
         self.not_reads += u64::from(request.op() != Op::Read);
     }
 }
@@ -152,7 +152,7 @@ impl CompletedRequest {
             process: request.process(),
             nr_sectors: request.nr_sectors(),
             op: request.op(),
-            class: request.prio().class,
+            class: request.prio().class(),
             is_async: request.flags().contains(BioFlags::ASYNC),
             zone: request.zone(),
         }
@@ -166,7 +166,7 @@ impl CompletedRequest {
         self.queued_at == request.queued_at()
             && self.sent_at == request.sent_at()
             && self.op == request.op()
-            && self.class == request.prio().class
+            && self.class == request.prio().class()
             && (self.op == Op::Read || self.zone == request.zone())
             && (!by_process
                 || self.process == request.process()
@@ -198,7 +198,7 @@ impl BatchKind {
         BatchKind {
             process: request.process(),
             is_async: request.flags().contains(BioFlags::ASYNC),
-            class: request.prio().class,
+            class: request.prio().class(),
             ops: request.op().bit(),
             requests: 1,
             sectors: request.nr_sectors().into(),

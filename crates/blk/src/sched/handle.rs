@@ -63,7 +63,7 @@ impl SchedHandle {
     /// Sends a request to the device, now or when the scheduler dispatches it.
     #[inline]
     pub(crate) fn issue(&mut self, now: Nanos, mut request: Box<Request>, hctx: &mut HctxRef) {
-        let class = request.prio().class;
+        let class = request.prio().class();
         let read = request.op().direction() != Direction::Write;
         if self.dispatcher.may_bypass(class.index(), read) {
             let is_read = request.op() == crate::Op::Read;
@@ -116,7 +116,7 @@ impl SchedHandle {
         if let Some(first) = self.batch.uniform()
             && self.batch.len() <= self.sorting.longest
         {
-            let (class, read) = (first.prio().class, first.op().direction() == Direction::Read);
+            let (class, read) = (first.prio().class(), first.op().direction() == Direction::Read);
             if self.dispatcher.may_bypass(class.index(), read)
                 && hctx.with(|hctx| hctx.room()) >= self.batch.len()
             {

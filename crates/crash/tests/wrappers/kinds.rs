@@ -55,6 +55,10 @@ pub fn kinds() -> Vec<DeviceKind> {
         of_spec("null with latency", "null:zones=4,zone_size=16M,latency=10us"),
         of_spec("disk", "hdd:recording=smr,zones=16,max_open=8"),
         of_spec("disk with data", "hdd:recording=smr,zones=16,max_open=8,memory=true"),
+        of_spec(
+            "flash drive",
+            "ssd:size=64M,block=96K,dies=4,channels=2,overprovision=50%,fdp_handles=2,memory=true",
+        ),
         of_spec("drive", "zns:zones=16,finish_recommended=1s,finish_after=2s"),
         of_spec(
             "drive with data",

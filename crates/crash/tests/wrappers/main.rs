@@ -5,8 +5,8 @@ mod kinds;
 use kinds::{DeviceKind, WRAPPERS, Wrapper, kinds};
 use std::sync::Arc;
 use zonal_blk::{
-    Abort, AgingLimits, Bio, Buf, Device, Limits, Nanos, Op, Queue, QueueOptions, ReadBufs, Sector,
-    Status, Tag, Wake, Zone, ZoneNo, ZrwaLimits,
+    Abort, AgingLimits, Bio, Buf, Device, Limits, Nanos, Op, PlacementLayout, Queue, QueueOptions,
+    ReadBufs, Sector, Status, Tag, Wake, Zone, ZoneNo, ZrwaLimits,
 };
 use zonal_device::control::{DeviceControl, DeviceStats, Lateness, Level};
 
@@ -20,6 +20,7 @@ struct Answers {
     read_bufs: ReadBufs,
     extension: Option<(usize, Vec<u8>)>,
     aging: Option<AgingLimits>,
+    placement: Option<PlacementLayout>,
     next: [Wake; 2],
     wait_fds: Vec<i32>,
     abort: Abort,
@@ -56,6 +57,7 @@ impl Answers {
             read_bufs: device.read_bufs(),
             extension,
             aging: device.zone_aging().map(|aging| aging.limits()),
+            placement: device.placement().map(|placement| placement.layout().clone()),
             next: [queue.next_event(), queue.next_completion()],
             wait_fds,
             abort: queue.abort(Nanos(0), Tag(0), &mut Vec::new()),
@@ -122,7 +124,7 @@ fn wrappers_answer_as_the_device_inside_except_for_what_they_change() {
 fn some_kind_of_device_answers_each_question() {
     let all: Vec<Answers> = kinds().iter().map(|kind| Answers::of(&(kind.open)())).collect();
     type Question = (&'static str, fn(&Answers) -> bool);
-    let asked: [Question; 18] = [
+    let asked: [Question; 19] = [
         ("zrwa", |a| a.limits.zrwa != ZrwaLimits::NONE),
         ("report", |a| !a.report.1.is_empty()),
         ("as_new", |a| a.as_new > 0),
@@ -131,6 +133,7 @@ fn some_kind_of_device_answers_each_question() {
         ("untouched", |a| a.read_bufs == ReadBufs::Untouched),
         ("extension", |a| a.extension.is_some()),
         ("aging", |a| a.aging.is_some()),
+        ("placement", |a| a.placement.is_some()),
         ("next_completion", |a| a.next[0] != a.next[1]),
         ("wait_fds", |a| !a.wait_fds.is_empty()),
         ("abort", |a| a.abort == Abort::Accepted),

@@ -371,7 +371,7 @@ impl Bfq {
     /// Counts what no longer waits.
     fn note_taken(&mut self, taken: TakenCommand) -> Option<Box<Request>> {
         self.waiting -= 1 + taken.merged;
-        self.merged[taken.request.prio().class.index()] += taken.merged as u64;
+        self.merged[taken.request.prio().class().index()] += taken.merged as u64;
         Some(taken.request)
     }
 
@@ -416,7 +416,7 @@ impl Elevator for Bfq {
         let queue = &self.queues[index];
         let in_service = self.service.is_some_and(|service| service.queue == index);
         let wants = queue.waiting_requests.len() > 0;
-        if in_service && !wants && queue.class != request.prio().class {
+        if in_service && !wants && queue.class != request.prio().class() {
             // It is to be served in another class.
             self.expire(now, ExpireReason::NoMoreRequests);
         }

@@ -77,10 +77,10 @@ impl Queue {
         if !self.weight_is_set {
             self.weight = u16::from(8 - prio.level()) * 10;
         }
-        if self.class == prio.class {
+        if self.class == prio.class() {
             return false;
         }
-        self.class = prio.class;
+        self.class = prio.class();
         // Each class has a virtual time of its own: with timestamps of the old one the queue might
         // have to wait for as much service as it ever got.
         self.stamps = Timestamps::default();

@@ -131,7 +131,7 @@ impl Reference {
         let mut serving = turn.is_some();
         if let Some(served) = turn.map(|turn| turn.served)
             && self.processes[owner].waiting.is_empty()
-            && self.processes[owner].class != spec.prio.class
+            && self.processes[owner].class != spec.prio.class()
         {
             self.end_turn(now, served);
             serving = false;
@@ -167,7 +167,7 @@ impl Reference {
     /// turn, and all of it fits into that. If so, returns where the process sent last, and the batch is
     /// charged.
     pub(super) fn take_batch(&mut self, now: u64, batch: &[Spec]) -> Option<u64> {
-        let (process, class) = (batch[0].process, batch[0].prio.class);
+        let (process, class) = (batch[0].process, batch[0].prio.class());
         let owner = self.find(process, batch[0].is_async)?;
         let turn = self.turn.as_ref().filter(|turn| turn.owner == owner)?;
         let charge = self.charge(owner, batch.iter().map(|spec| spec.len).sum());
@@ -248,9 +248,9 @@ impl Reference {
     fn enter(&mut self, owner: usize, now: u64, still: bool) {
         let p = &mut self.processes[owner];
         let prio = p.waiting[0].prio;
-        let same = p.class == prio.class;
-        (p.class, p.level) = (prio.class, prio.level());
-        let virtual_now = self.virtual_now[prio.class.index()];
+        let same = p.class == prio.class();
+        (p.class, p.level) = (prio.class(), prio.level());
+        let virtual_now = self.virtual_now[prio.class().index()];
         let begins = match (same, still) {
             (true, true) => p.ends,
             (true, false) => p.ends.max(virtual_now),

@@ -116,7 +116,7 @@ impl Kyber {
             && limit.joins(&request, next)
         {
             request.append(domain.queue.pop_front().expect("there is a front"));
-            self.merged[request.prio().class.index()] += 1;
+            self.merged[request.prio().class().index()] += 1;
             self.waiting -= 1;
         }
         Some(request)

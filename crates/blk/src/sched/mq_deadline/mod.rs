@@ -220,7 +220,7 @@ impl Elevator for MqDeadline {
             Direction::Read => Dir::Read,
             Direction::Write => Dir::Write,
         };
-        let class = request.prio().class.index();
+        let class = request.prio().class().index();
         self.waiting[class] += 1;
         self.queues[class][dir as usize].insert(&mut self.store, request);
     }

@@ -59,7 +59,7 @@ impl Reference {
             return Some(vec![self.waiting.remove(at)]);
         }
         for class in [PrioClass::BestEffort, PrioClass::Idle] {
-            let above = |s: &&Spec| s.prio.class != class;
+            let above = |s: &&Spec| s.prio.class() != class;
             let others = self.waiting.iter().any(|s| above(&s));
             let flying = flight.by_class[..class.index()].iter().any(|&n| n > 0);
             for dir in [Dir::Read, Dir::Write] {
@@ -81,7 +81,7 @@ impl Reference {
             if let Some(chosen) = chosen {
                 return Some(self.take(chosen));
             }
-            if self.waiting.iter().any(|s| s.prio.class == class)
+            if self.waiting.iter().any(|s| s.prio.class() == class)
                 || flight.by_class[class.index()] > 0
             {
                 return None;
@@ -127,7 +127,7 @@ impl Reference {
     fn of(&self, class: PrioClass, dir: Dir) -> Vec<usize> {
         (0..self.waiting.len())
             .filter(|&i| {
-                self.waiting[i].prio.class == class && dir_of(&self.waiting[i]) == Some(dir)
+                self.waiting[i].prio.class() == class && dir_of(&self.waiting[i]) == Some(dir)
             })
             .collect()
     }
@@ -176,7 +176,7 @@ impl Reference {
     /// Takes a request with its neighbours.
     fn take(&mut self, at: usize) -> Vec<Spec> {
         let first = self.waiting[at];
-        let (class, dir) = (first.prio.class, dir_of(&first).unwrap());
+        let (class, dir) = (first.prio.class(), dir_of(&first).unwrap());
         let mut order = self.of(class, dir);
         order.sort_by_key(|&i| self.waiting[i].sector);
         let mut low = order.iter().position(|&i| i == at).unwrap();

@@ -284,7 +284,7 @@ fn compare(
             DeadlineStep::End(which) => {
                 if let Some(which) = which.checked_rem(flying.len()) {
                     let (spec, end) = flying.remove(which);
-                    flight.by_class[spec.prio.class.index()] -= 1;
+                    flight.by_class[spec.prio.class().index()] -= 1;
                     flight.not_reads -= u64::from(spec.op != Op::Read);
                     sched.completed(&end);
                     if let (Some(locked), Op::Write) = (&mut model.locked, spec.op) {
