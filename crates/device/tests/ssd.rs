@@ -298,9 +298,20 @@ fn wrong_configurations_are_refused_with_the_option_and_what_it_needs() {
         ("ssd:gc_low=1", "from 2 to 1024"),
         ("ssd:gc_low=8", "at least gc_low=8"),
         ("ssd:superblock_dies=5", "0, or a divisor of dies=32"),
-        ("ssd:buffer=4M", "gc_buffer=8MiB, four units, and a command of max_io=1MiB"),
+        ("ssd:buffer=4M", "gc_buffer=8MiB, 4 units, and a command of max_io=1MiB"),
         ("ssd:written=100%", "unknown option `written`"),
         ("ssd:size=32T", "up to"),
+        ("ssd:fdp_handles=256", "from 0 to 255"),
+        ("ssd:fdp_handles=4,fdp_persistent=5", "at most fdp_handles=4"),
+        ("ssd:fdp_groups=2", "1, as there are no reclaim unit handles"),
+        ("ssd:fdp_handles=8,fdp_groups=2", "superblock_dies=32 of dies=32"),
+        (
+            "ssd:fdp_handles=64,fdp_groups=4,superblock_dies=8",
+            "at most 63, so that there are no more",
+        ),
+        ("ssd:fdp_handles=8,separate=false", "true, as there are reclaim unit handles"),
+        ("ssd:fdp_handles=128,buffer=12M", "gc_buffer=8MiB, 258 units, and a command"),
+        ("ssd:fdp_handles=8,fdp_persistent=8,gc_buffer=1M", "at least 20 units"),
         ("ssd:block=16K", "a non-zero multiple of cell_pages * page = 48KiB"),
     ] {
         let found = error(text);

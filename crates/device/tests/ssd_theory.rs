@@ -25,6 +25,7 @@ fn layer(alpha: f64, superblock_pages: u32, policy: Policy, streams: usize) -> T
     // Those that stay free hold no data: theory has no such pages.
     let free = 2;
     Translation::new(Shape {
+        groups: 1,
         logical_pages: LOGICAL,
         superblocks: u32::try_from(pages / u64::from(superblock_pages)).unwrap() + free,
         superblock_pages,

@@ -8,7 +8,7 @@ use crate::hdd::{HeadState, HeadTraceSink};
 use crate::quantity::format_size;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Sector, Status, Zone, ZoneNo};
+use zonal_blk::{DataPlacement, Device, HwQueue, Limits, ReadBufs, Sector, Status, Zone, ZoneNo};
 
 impl Device for ImageDevice {
     fn limits(&self) -> &Limits {
@@ -22,6 +22,10 @@ impl Device for ImageDevice {
     /// Parts for which the file has no data are zeroed.
     fn read_bufs(&self) -> ReadBufs {
         ReadBufs::Filled
+    }
+
+    fn placement(&self) -> Option<&dyn DataPlacement> {
+        self.timing()?.placement()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -129,6 +129,7 @@ fn shape(inner: &dyn DeviceControl, options: MapOptions) -> Result<Shape, MapErr
         logical_pages: pages(options.size.to_sectors()),
         superblocks: limits.nr_zones,
         superblock_pages: pages(capacity),
+        groups: 1,
         streams: vec![Isolation::Initial],
         // The host's pages and those of the collection each have their place in the order in which
         // they are written.

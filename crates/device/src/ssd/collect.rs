@@ -46,6 +46,7 @@ impl Drive {
         };
         let pages = self.translation.shape().superblock_pages;
         self.collector.pace.begin(self.translation.valid(superblock), pages);
+        self.note_reallocation(superblock);
         let emptied = Emptied { superblock, reads: 0, erasing: 0, moved: false };
         self.collector.emptied.push(emptied);
         true
@@ -56,7 +57,7 @@ impl Drive {
     fn copy_rows(&mut self) -> bool {
         let unit = self.layout.unit;
         loop {
-            let urgent = self.host_waits() || self.translation.free() <= 1;
+            let urgent = self.host_waits() || self.translation.is_scarce();
             let allowed = urgent || self.collector.pace.owes(unit);
             let has_room = self.collector.pages + unit <= self.collector.room;
             let victim = self.translation.collecting().expect("a superblock is being collected");

@@ -6,7 +6,7 @@ use super::translation::{Isolation, Policy, Shape, ShapeError};
 use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
 use crate::flash::{Nand, Streams, Suspend};
 use crate::quantity::{format_percent, format_rate, format_size};
-use zonal_blk::{Bytes, Limits, Nanos};
+use zonal_blk::{Bytes, Limits, Nanos, PlacementId, PlacementLayout};
 
 /// Longest command.
 const MAX_IO: Bytes = Bytes(64 << 20);
@@ -18,6 +18,8 @@ const MAX_TIME: u64 = 10_000_000_000;
 const MIN_RATE: u64 = 1_000_000;
 /// Most over-provisioning, in thousandths of a percent.
 const MAX_OVERPROVISION: u64 = 1_000_000;
+/// Most placement identifiers: a bio's write stream is one of them or 0.
+const MAX_STREAMS: u64 = 255;
 /// 100 %, in the unit of `overprovision`.
 const WHOLE: u64 = 100_000;
 
@@ -36,6 +38,11 @@ device_options! {
             "free superblocks below which the collection begins";
         Any gc_high: u32 = Count("4") in 2..=1024, "free superblocks with which it ends";
         Any gc_buffer: Bytes = Size("8M"), "part of the buffer that the collection uses";
+        Any fdp_handles: u32 = Count("0") in 0..=MAX_STREAMS,
+            "reclaim unit handles (FDP), of superblocks as reclaim units; 0 for none";
+        Any fdp_persistent: u32 = Count("0") in 0..=MAX_STREAMS,
+            "how many of them, the last ones, are persistently isolated";
+        Any fdp_groups: u32 = Count("1") in 1..=64, "reclaim groups, each with dies of its own";
         Any prefill: Prefill = Fill("empty"), "what has been written before the first command";
         Any seed: u64 = Count("0"), "seed of what has been written";
         Any lba: u32 = Size("4096"), "logical block size, 512 or 4096";
@@ -158,7 +165,8 @@ impl SsdConfig {
             logical_pages: fits(logical).expect("it was checked"),
             superblocks: fits(flash.div_ceil(each)).unwrap_or(u32::MAX),
             superblock_pages: fits(each).unwrap_or(u32::MAX),
-            streams: vec![Isolation::Initial],
+            groups: u16::try_from(self.fdp_groups).expect("it was checked"),
+            streams: self.isolations(),
             separate: self.separate,
             policy: self.gc,
             low: self.gc_low,
@@ -166,6 +174,48 @@ impl SsdConfig {
         };
         let checked = shape.validate();
         checked.map(|()| shape.clone()).map_err(|error| self.shape_error(&shape, &error))
+    }
+
+    /// The streams of the host: the reclaim unit handles, or a single one.
+    fn isolations(&self) -> Vec<Isolation> {
+        let initial = self.fdp_handles.saturating_sub(self.fdp_persistent);
+        let of = |at| if at < initial { Isolation::Initial } else { Isolation::Persistent };
+        if self.fdp_handles == 0 {
+            vec![Isolation::Initial]
+        } else {
+            (0..self.fdp_handles).map(of).collect()
+        }
+    }
+
+    /// The data placement of the drive, of which all handles and groups are those of its one namespace;
+    /// `None` without reclaim unit handles.
+    pub(super) fn placement(&self) -> Option<PlacementLayout> {
+        let to_u16 = |count: u32| u16::try_from(count).expect("it was checked");
+        let (handles, groups) = (to_u16(self.fdp_handles), to_u16(self.fdp_groups));
+        let id = |handle| {
+            (0..groups).map(move |group| PlacementId { handle, group, unit_handle: handle })
+        };
+        (handles > 0).then(|| PlacementLayout {
+            groups,
+            unit_handles: self.isolations(),
+            unit: self.superblock(),
+            ids: (0..handles).flat_map(id).collect(),
+        })
+    }
+
+    /// Its data placement in words; `None` if it has none.
+    pub(super) fn placement_text(&self) -> Option<String> {
+        let &SsdConfig {
+            fdp_handles: handles, fdp_persistent: persistent, fdp_groups: groups, ..
+        } = self;
+        let mut text = format!("{handles} reclaim unit handles");
+        if persistent > 0 {
+            text += &format!(", {persistent} of them persistently isolated");
+        }
+        if groups > 1 {
+            text += &format!(", in {groups} groups");
+        }
+        (handles > 0).then_some(text)
     }
 
     /// The error of a shape, as that of an option.
@@ -180,12 +230,13 @@ impl SsdConfig {
         let beyond = (needed * each).saturating_sub(shape.logical_pages.into()) * WHOLE;
         let least = beyond.div_ceil(shape.logical_pages.into());
         let why = format!(
-            "at least {}, {needed} superblocks of {}: beside the data {} are filled, gc_high={} are \
+            "at least {}, {needed} superblocks of {}: beside the data {} are filled, gc_high={}{} are \
              free, and one has room to collect",
             format_percent(least),
             format_size(self.superblock().0),
             shape.frontiers(),
-            shape.high
+            shape.high,
+            if shape.groups > 1 { " in each group" } else { "" }
         );
         broken("overprovision", format_percent(self.overprovision.into()), why)
     }
@@ -205,6 +256,7 @@ impl SsdConfig {
             format!("0, or at least {}", format_rate(MIN_RATE))
         })?;
         self.validate_flash()?;
+        self.validate_placement()?;
         self.validate_buffer()?;
         let high_ok = self.gc_high >= self.gc_low;
         rule("gc_high", high_ok, self.gc_high, || format!("at least gc_low={}", self.gc_low))?;
@@ -233,18 +285,55 @@ impl SsdConfig {
         })
     }
 
+    fn validate_placement(&self) -> Result<(), ConfigError> {
+        let &SsdConfig { fdp_handles: handles, fdp_persistent, fdp_groups: groups, .. } = self;
+        rule("fdp_persistent", fdp_persistent <= handles, fdp_persistent, || {
+            format!("at most fdp_handles={handles}")
+        })?;
+        rule("fdp_groups", groups == 1 || handles > 0, groups, || {
+            "1, as there are no reclaim unit handles: fdp_handles=0".to_owned()
+        })?;
+        let ids = u64::from(handles) * u64::from(groups);
+        rule("fdp_handles", ids <= MAX_STREAMS, handles, || {
+            format!(
+                "at most {}, so that there are no more than {MAX_STREAMS} placement identifiers \
+                     with fdp_groups={groups}",
+                MAX_STREAMS / u64::from(groups)
+            )
+        })?;
+        rule("separate", handles == 0 || self.separate, self.separate, || {
+            "true, as there are reclaim unit handles: the host's data are never mixed with collected ones"
+                .to_owned()
+        })?;
+        let whole = self.dies.is_multiple_of(groups)
+            && (self.dies / groups).is_multiple_of(self.dies_of_superblock());
+        rule("fdp_groups", whole, groups, || {
+            format!(
+                "so many that a reclaim unit has dies of one group only: superblock_dies={} of dies={}, \
+                 which has to be a divisor of the dies of a group",
+                self.dies_of_superblock(),
+                self.dies
+            )
+        })
+    }
+
     fn validate_buffer(&self) -> Result<(), ConfigError> {
         let size = |bytes: u64| format_size(bytes);
         let unit = self.unit().0;
         // Each superblock that is filled may have a partial unit waiting and a unit being programmed.
-        let least = 4 * unit;
+        let groups = u64::from(self.fdp_groups);
+        let units = |superblocks: u64| 2 * (superblocks * groups + 1);
+        let collected = u64::from(self.fdp_persistent) + 1;
+        let least = units(collected) * unit;
         rule("gc_buffer", self.gc_buffer.0 >= least, size(self.gc_buffer.0), || {
-            format!("at least four units of planes * cell_pages * page: {}", size(least))
+            let count = units(collected);
+            format!("at least {count} units of planes * cell_pages * page: {}", size(least))
         })?;
-        let needed = self.gc_buffer.0 + least + self.max_io.0;
+        let host = units(self.fdp_handles.max(1).into());
+        let needed = self.gc_buffer.0 + host * unit + self.max_io.0;
         rule("buffer", self.buffer.0 >= needed, size(self.buffer.0), || {
             format!(
-                "at least {}: gc_buffer={}, four units, and a command of max_io={}",
+                "at least {}: gc_buffer={}, {host} units, and a command of max_io={}",
                 size(needed),
                 size(self.gc_buffer.0),
                 size(self.max_io.0)

@@ -17,6 +17,7 @@ use super::SsdConfig;
 use super::collector::{COLLECTS, Collector};
 use super::layout::Layout;
 use super::page::{self, PAGE, page_number, pages_of};
+use super::placement_events::Events;
 use super::translation::{Counts, Page, Place, Translation};
 use super::units::{Pages, Units};
 use crate::control::{Lateness, Level, TranslationStats};
@@ -27,7 +28,10 @@ use crate::flash::{
 use crate::storage::ModelStorage;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use zonal_blk::{Nanos, Op, Request, Sector, Slab, Status, Tag, ZoneNo};
+use zonal_blk::{
+    Bytes, Nanos, Op, PlacementEvent, PlacementEventType, PlacementId, Request, Sector, Slab,
+    Status, Tag, ZoneNo,
+};
 
 /// The drive has no zones: for its streams of reads it is a single one.
 const ALL: ZoneNo = ZoneNo(0);
@@ -52,10 +56,11 @@ impl Command {
     }
 }
 
-/// A page in the buffer that waits for the translation layer to place it, or a discard that follows one.
+/// A page in the buffer that waits for the translation layer to place it, with its write stream, or a
+/// discard that follows one.
 #[derive(Clone, Copy, Debug)]
 enum Unplaced {
-    Write(Page),
+    Write(Page, u8),
     Discard(Page),
 }
 
@@ -69,6 +74,9 @@ pub(super) struct Drive {
     before: Counts,
     pub(super) units: Units,
     pub(super) collector: Collector,
+    /// The placement identifiers; none without data placement.
+    ids: Vec<PlacementId>,
+    pub(super) placement_events: Events,
     pub(super) flash: Flash,
     pub(super) events: EventQueue,
     pub(super) now: Nanos,
@@ -119,6 +127,8 @@ impl Drive {
             layout,
             units,
             before: translation.counts(),
+            ids: config.placement().map_or_else(Vec::new, |layout| layout.ids),
+            placement_events: Events::default(),
             collector: Collector::new(config.gc_buffer, waiting.collected, layout.unit),
             translation,
             flash: Flash::new(&config.nand()),
@@ -285,7 +295,11 @@ impl Drive {
         let request = &mut *command.request;
         let op = request.op();
         let queue = u16::try_from(command.queue).expect("hardware queues are counted in 16 bits");
+        let is_known = self.ids.is_empty() || usize::from(request.stream()) <= self.ids.len();
         let executed = self.storage.observed(Some(queue), request, |storage, request| {
+            if !is_known {
+                return Err(Status::Invalid);
+            }
             storage.map_or(Ok(()), |storage| storage.apply(request, |_| {}))
         });
         let time = match op {
@@ -462,7 +476,7 @@ impl Drive {
         if self.unplaced.is_empty() && self.place(what) {
             return;
         }
-        self.waited += u64::from(matches!(what, Unplaced::Write(_)));
+        self.waited += u64::from(matches!(what, Unplaced::Write(..)));
         self.unplaced.push_back(what);
     }
 
@@ -472,13 +486,13 @@ impl Drive {
             Unplaced::Discard(page) => {
                 self.translation.discard(page);
             }
-            Unplaced::Write(_)
-                if self.collector.pace.host_is_ahead() || !self.translation.can_write(0) =>
-            {
-                return false;
-            }
-            Unplaced::Write(page) => {
-                let place = self.translation.write(page, 0);
+            Unplaced::Write(..) if self.collector.pace.host_is_ahead() => return false,
+            Unplaced::Write(page, stream) => {
+                let frontier = self.frontier(stream);
+                if !self.translation.can_write(frontier) {
+                    return false;
+                }
+                let place = self.translation.write(page, frontier);
                 self.collector.pace.host_wrote();
                 self.arrived(place, false);
             }
@@ -486,14 +500,82 @@ impl Drive {
         true
     }
 
+    /// The frontier of a write stream.
+    #[inline]
+    fn frontier(&self, stream: u8) -> u16 {
+        if self.ids.is_empty() {
+            return 0;
+        }
+        let id = stream.checked_sub(1).map(|at| self.ids[usize::from(at)]);
+        let (unit_handle, group) =
+            id.map_or((self.ids[0].unit_handle, None), |id| (id.unit_handle, Some(id.group)));
+        self.translation.frontier(unit_handle, group)
+    }
+
+    /// The frontier of a placement identifier, in its own group.
+    fn frontier_of_id(&self, stream: u8) -> (u16, PlacementId) {
+        let id = self.ids[usize::from(stream) - 1];
+        (self.translation.shape().frontier(id.unit_handle, id.group), id)
+    }
+
+    /// What can still be written to the reclaim unit of a write stream.
+    pub(super) fn available(&self, stream: u8) -> Sector {
+        let pages = self.translation.room(self.frontier_of_id(stream).0);
+        Bytes(u64::from(pages) * u64::from(PAGE)).to_sectors()
+    }
+
+    /// Has a write stream go on in another reclaim unit.
+    pub(super) fn update(&mut self, now: Nanos, stream: u8) {
+        self.advance(now);
+        let (frontier, id) = self.frontier_of_id(stream);
+        let closed = self.translation.close_early(frontier, self.layout.unit);
+        let Some((superblock, _)) = closed else { return };
+        if let Some(unit) = self.units.pad(superblock) {
+            self.program(superblock, unit);
+        }
+        let kind = PlacementEventType::UnitNotFull;
+        let event = PlacementEvent { kind, at: now, id: Some(id), named: None, moved: Sector(0) };
+        self.placement_events.add(id.handle, event);
+        self.place_waiting();
+        self.collect();
+    }
+
+    /// Counts of data placement.
+    pub(super) fn placement_counts(&self) -> [(&'static str, u64); 3] {
+        let padded = self.translation.counts().since(&self.before).padded;
+        let count = |kind| self.placement_events.count(kind);
+        [
+            ("bytes of padding", padded * u64::from(PAGE)),
+            ("reclaim units left before they were full", count(PlacementEventType::UnitNotFull)),
+            ("invalid placement identifiers", count(PlacementEventType::InvalidId)),
+        ]
+    }
+
+    /// The collection begins to move the pages of a reclaim unit.
+    pub(super) fn note_reallocation(&mut self, superblock: u32) {
+        let pages = self.translation.valid(superblock);
+        let (unit_handle, group) = self.translation.origin(superblock);
+        let is_of = |id: &&PlacementId| (id.unit_handle, id.group) == (unit_handle, group);
+        let Some(&id) = self.ids.iter().find(is_of).filter(|_| pages > 0) else { return };
+        let moved = Bytes(u64::from(pages) * u64::from(PAGE)).to_sectors();
+        let kind = PlacementEventType::Reallocated;
+        let event = PlacementEvent { kind, at: self.now, id: Some(id), named: None, moved };
+        self.placement_events.add(id.handle, event);
+    }
+
     /// A page that has its place is in the buffer: its unit is programmed once all its pages are.
     pub(super) fn arrived(&mut self, place: Place, collected: bool) {
         let unit = self.layout.unit_of(place);
         if self.units.add(place.superblock, unit, collected) {
-            let die = self.layout.die(place.superblock, unit);
-            let (zone, bytes) = (ZoneNo(place.superblock), self.config.unit().0);
-            self.enqueue(die, DieOp::Program { zone, bytes, mark: unit });
+            self.program(place.superblock, unit);
         }
+    }
+
+    /// Has a die program a unit.
+    fn program(&mut self, superblock: u32, unit: u32) {
+        let die = self.layout.die(superblock, unit);
+        let (zone, bytes) = (ZoneNo(superblock), self.config.unit().0);
+        self.enqueue(die, DieOp::Program { zone, bytes, mark: unit });
     }
 
     /// Whether the host waits for the collection.
@@ -516,8 +598,9 @@ impl Drive {
         let Command { request, queue, slot, .. } = command;
         let (op, executed) = (request.op(), request.status() == Status::Ok);
         if executed && matches!(op, Op::Write | Op::WriteZeroes) {
+            let stream = request.stream();
             for page in pages_of(&request) {
-                self.accept(Unplaced::Write(page));
+                self.accept(Unplaced::Write(page, stream));
             }
             self.collect();
         }

@@ -25,6 +25,8 @@ pub(crate) mod kind;
 mod layout;
 pub(crate) mod pace;
 pub(crate) mod page;
+mod placement;
+mod placement_events;
 mod prefill;
 pub mod translation;
 mod units;
@@ -40,10 +42,11 @@ use crate::storage::{ModelStorage, Storage, Stored};
 pub(crate) use config::KIND;
 pub use config::SsdConfig;
 use drive::Drive;
+use placement::Placement;
 pub use prefill::Prefill;
 use std::sync::{Arc, Weak};
 use translation::Translation;
-use zonal_blk::{Device, HwQueue, Limits, ReadBufs, Status, Zone, ZoneNo};
+use zonal_blk::{DataPlacement, Device, HwQueue, Limits, ReadBufs, Status, Zone, ZoneNo};
 
 /// An ordinary flash drive.
 pub struct SsdDevice {
@@ -51,6 +54,7 @@ pub struct SsdDevice {
     limits: Limits,
     storage: Arc<ModelStorage>,
     port: Arc<Port<Drive>>,
+    placement: Option<Placement>,
 }
 
 impl SsdDevice {
@@ -80,7 +84,9 @@ impl SsdDevice {
         let translation = Translation::new(config.shape()?).expect("the shape was checked");
         let storage = Arc::new(storage);
         let port = Port::new(Drive::new(config, translation, Arc::clone(&storage)));
-        Ok(SsdDevice { config: config.clone(), limits, storage, port })
+        let placement =
+            config.placement().map(|layout| Placement { layout, port: Arc::clone(&port) });
+        Ok(SsdDevice { config: config.clone(), limits, storage, port, placement })
     }
 }
 
@@ -102,6 +108,10 @@ impl Device for SsdDevice {
         self.storage().map_or(ReadBufs::Untouched, Storage::read_bufs)
     }
 
+    fn placement(&self) -> Option<&dyn DataPlacement> {
+        self.placement.as_ref().map(|placement| placement as &dyn DataPlacement)
+    }
+
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
         self.port.open_queue()
     }
@@ -115,13 +125,16 @@ impl DeviceControl for SsdDevice {
     fn stats(&self) -> DeviceStats {
         let TranslationStats { host, media, discarded, erased_superblocks, waited, .. } =
             self.port.with(|drive| drive.stats());
-        let counts = vec![
+        let mut counts = vec![
             ("bytes written by the host", host.0),
             ("bytes written to flash", media.0),
             ("bytes discarded", discarded.0),
             ("erased superblocks", erased_superblocks),
             ("bytes that waited for the collection", waited.0),
         ];
+        if self.placement.is_some() {
+            counts.extend(self.port.with(|drive| drive.placement_counts()));
+        }
         DeviceStats { counts, times: Vec::new() }
     }
 
@@ -169,6 +182,7 @@ impl DeviceControl for SsdDevice {
             ),
             ("over-provisioning", format_percent(config.overprovision.into())),
             ("superblock", format_size(config.superblock().0)),
+            ("data placement", config.placement_text().unwrap_or_else(|| "none".to_owned())),
         ]
     }
 

@@ -20,11 +20,11 @@ pub(crate) fn pages_of(request: &Request) -> std::ops::Range<Page> {
 
 /// Statistics of a translation layer with these counts, whose host had to wait with `waited` pages.
 pub(crate) fn stats(translation: &Translation, counts: Counts, waited: u64) -> TranslationStats {
-    let Counts { host, copied, discarded, erased } = counts;
+    let Counts { host, discarded, erased, .. } = counts;
     let bytes = |pages: u64| Bytes(pages * u64::from(PAGE));
     TranslationStats {
         host: bytes(host),
-        media: bytes(host + copied),
+        media: bytes(counts.media()),
         discarded: bytes(discarded),
         erased_superblocks: erased,
         waited: bytes(waited),

@@ -41,7 +41,7 @@ impl Units {
         for (frontier, superblock) in translation.open() {
             let written = translation.written(superblock);
             let (number, rest) = (written / pages, written % pages);
-            let pages = match usize::from(frontier) < shape.streams.len() {
+            let pages = match shape.stream_of(frontier).0.is_some() {
                 true => Pages { host: rest, collected: 0 },
                 false => Pages { host: 0, collected: rest },
             };
@@ -70,6 +70,15 @@ impl Units {
             self.programming.push(unit);
         }
         full
+    }
+
+    /// The unit of a superblock that waits for more pages gets no more, so that it is programmed. Returns
+    /// its number; `None` if none waits.
+    pub(super) fn pad(&mut self, superblock: u32) -> Option<u32> {
+        let at = self.filled.iter().position(|unit| unit.superblock == superblock)?;
+        let unit = self.filled.swap_remove(at);
+        self.programming.push(unit);
+        Some(unit.number)
     }
 
     /// A unit has been programmed. Returns its pages.

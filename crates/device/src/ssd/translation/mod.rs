@@ -14,9 +14,12 @@
 //! a victim's pages are copied and when it has been erased, so that a drive can give these steps their
 //! times; [`Translation::overwrite`] does all of it immediately.
 //!
+//! Superblocks may be in groups, as the dies that they are on: each group has its own frontiers, and a
+//! victim's pages stay in its group.
+//!
 //! Invariants: a logical page is in one place at most; the count of a superblock's valid pages is the
-//! number of logical pages that are in it; a host's write leaves a free superblock for the collection,
-//! which returns one for each that it takes.
+//! number of logical pages that are in it; a host's write leaves a free superblock of each group for the
+//! collection, which returns one for each that it takes.
 //!
 //! Memory: 4 bytes for each logical page, and a packed list of the pages of each closed superblock,
 //! of about `log2(logical pages / pages of a superblock) + 2` bits a page.
@@ -68,6 +71,8 @@ pub struct Counts {
     pub host: u64,
     /// Pages that the collection copied.
     pub copied: u64,
+    /// Pages of padding, to program the last unit of a superblock that was closed early.
+    pub padded: u64,
     /// Pages that the host discarded while they had data.
     pub discarded: u64,
     /// Superblocks that were erased.
@@ -75,9 +80,14 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Pages written to the flash.
+    pub fn media(&self) -> u64 {
+        self.host + self.copied + self.padded
+    }
+
     /// Pages written to the flash for each that the host wrote; 1 before the first.
     pub fn write_amplification(&self) -> f64 {
-        if self.host == 0 { 1.0 } else { (self.host + self.copied) as f64 / self.host as f64 }
+        if self.host == 0 { 1.0 } else { self.media() as f64 / self.host as f64 }
     }
 
     /// The counts since `earlier`.
@@ -86,6 +96,7 @@ impl Counts {
         Counts {
             host: self.host - earlier.host,
             copied: self.copied - earlier.copied,
+            padded: self.padded - earlier.padded,
             discarded: self.discarded - earlier.discarded,
             erased: self.erased - earlier.erased,
         }
@@ -121,16 +132,19 @@ pub struct Translation {
     /// Valid pages by superblock, and which of the closed ones is collected next.
     victims: Victims,
     erases: Box<[u32]>,
-    /// By superblock, the stream of its pages.
-    streams: Box<[u16]>,
+    /// By superblock, the frontier of the stream of its pages.
+    origins: Box<[u16]>,
     /// By superblock, the pages that it was given, unless it is open or free.
     lists: Box<[PageList]>,
     frontiers: Vec<Option<Open>>,
-    /// The superblock with the fewest erases is opened first.
-    free: BinaryHeap<Reverse<(u32, u32)>>,
+    /// By frontier, its group.
+    groups: Box<[u16]>,
+    /// By group, the free superblocks: the one with the fewest erases is opened first.
+    free: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
     collecting: Option<Victim>,
-    /// Superblocks that have been collected and not been erased.
+    /// Superblocks that have been collected and not been erased, and their number by group.
     emptied: Vec<u32>,
+    nr_emptied: Box<[u32]>,
     /// By slot of the superblock that is being collected, the page that may be there.
     slots: Box<[Page]>,
     mapped: u32,
@@ -147,17 +161,23 @@ impl Translation {
     pub fn new(shape: Shape) -> Result<Self, ShapeError> {
         shape.validate()?;
         let superblocks = shape.superblocks as usize;
+        let mut free = vec![BinaryHeap::new(); shape.groups.into()];
+        for superblock in 0..shape.superblocks {
+            free[shape.group_of(superblock)].push(Reverse((0, superblock)));
+        }
         Ok(Translation {
             shift: shape.slot_bits(),
             places: vec![0; shape.logical_pages as usize].into(),
             victims: Victims::new(&shape),
             erases: vec![0; superblocks].into(),
-            streams: vec![0; superblocks].into(),
+            origins: vec![0; superblocks].into(),
             lists: (0..superblocks).map(|_| PageList::default()).collect(),
             frontiers: (0..shape.frontiers()).map(|_| None).collect(),
-            free: (0..shape.superblocks).map(|superblock| Reverse((0, superblock))).collect(),
+            groups: (0..shape.frontiers()).map(|number| shape.stream_of(number).1).collect(),
+            free,
             collecting: None,
             emptied: Vec::new(),
+            nr_emptied: vec![0; shape.groups.into()].into(),
             slots: vec![NONE; shape.superblock_pages as usize].into(),
             mapped: 0,
             counts: Counts::default(),
@@ -183,11 +203,16 @@ impl Translation {
 
     /// Superblocks that are erased and hold nothing.
     pub fn free(&self) -> u32 {
-        u32::try_from(self.free.len()).expect("superblocks are counted in 32 bits")
+        let free: usize = self.free.iter().map(BinaryHeap::len).sum();
+        u32::try_from(free).expect("superblocks are counted in 32 bits")
     }
 
-    /// The superblocks that are filled, with the number of their frontier: those of the streams come
-    /// first.
+    /// Whether a group has no free superblock but the one that is left to the collection.
+    pub fn is_scarce(&self) -> bool {
+        self.free.iter().any(|free| free.len() <= 1)
+    }
+
+    /// The superblocks that are filled, with the number of their frontier.
     pub fn open(&self) -> impl Iterator<Item = (u16, u32)> + '_ {
         let numbered = (0..).zip(&self.frontiers);
         numbered.filter_map(|(number, open)| Some((number, open.as_ref()?.superblock)))
@@ -198,7 +223,8 @@ impl Translation {
         self.frontiers[usize::from(frontier)].is_some()
     }
 
-    /// Pages that a superblock was given since it was erased; of one that is being collected, none.
+    /// Slots of a superblock that are taken since it was erased, all of one that was closed; of one that is
+    /// being collected, none.
     pub fn written(&self, superblock: u32) -> u32 {
         let open = self.frontiers.iter().flatten().find(|open| open.superblock == superblock);
         match open {
@@ -221,6 +247,51 @@ impl Translation {
     /// The superblock that is being collected.
     pub fn collecting(&self) -> Option<u32> {
         self.collecting.as_ref().map(|victim| victim.superblock)
+    }
+
+    /// The stream of the pages of a superblock that is not free, and its group.
+    pub fn origin(&self, superblock: u32) -> (u16, u16) {
+        let (stream, group) = self.shape.stream_of(self.origins[superblock as usize]);
+        (stream.expect("what is collected was written by the host"), group)
+    }
+
+    /// Pages that can still be written to the superblock that a frontier fills, or is to fill next.
+    pub fn room(&self, frontier: u16) -> u32 {
+        let open = self.frontiers[usize::from(frontier)].as_ref();
+        let filled = open.map_or(0, |open| open.pages.len());
+        u32::try_from(self.slots.len() - filled).expect("slots are counted in 32 bits")
+    }
+
+    /// The frontier that takes the next page of a stream: that of `group`, or of any group. A group has no
+    /// superblock for more than it can collect; then it is that of the group with the most room.
+    #[inline]
+    pub fn frontier(&self, stream: u16, group: Option<u16>) -> u16 {
+        if self.shape.groups == 1 { stream } else { self.frontier_of_groups(stream, group) }
+    }
+
+    fn frontier_of_groups(&self, stream: u16, group: Option<u16>) -> u16 {
+        let all = 0..self.shape.groups;
+        let wanted = group.map_or(all.clone(), |group| group..group + 1);
+        let of = |group| self.shape.frontier(stream, group);
+        let begun = wanted.clone().map(of).find(|&frontier| self.is_open(frontier));
+        begun.unwrap_or_else(|| {
+            let has_room = |group: &u16| self.group_room(*group) > 0;
+            let chosen =
+                group.filter(has_room).or_else(|| all.max_by_key(|&it| self.group_room(it)));
+            of(chosen.expect("there is a group"))
+        })
+    }
+
+    /// Pages that a group can hold beside those that it has, those that are still to fill open
+    /// superblocks, and one more superblock; 0 for less.
+    fn group_room(&self, group: u16) -> u64 {
+        let streams = 0..u16::try_from(self.shape.streams.len()).expect("there are few streams");
+        let frontiers = streams.map(|stream| self.shape.frontier(stream, group));
+        let open = frontiers.filter(|&frontier| self.is_open(frontier));
+        let to_fill: u64 = open.map(|frontier| u64::from(self.room(frontier))).sum();
+        let more = u64::from(self.shape.superblock_pages);
+        let taken = self.victims.valid_in(group) + to_fill + more;
+        (self.shape.group_limit(group) + 1).saturating_sub(taken)
     }
 
     /// Bytes of memory that grow with the number of pages.
@@ -258,13 +329,19 @@ impl Translation {
         (at != NONE).then(|| self.place(at))
     }
 
-    /// Whether the host can write to a stream; if not, it waits for the collection.
+    /// The free superblocks for a frontier.
     #[inline]
-    pub fn can_write(&self, stream: u16) -> bool {
-        match &self.frontiers[usize::from(stream)] {
-            None => self.free.len() > 1,
-            Some(_) if !self.free.is_empty() => true,
-            Some(open) => self.leaves_room(stream, open),
+    fn free_for(&self, frontier: u16) -> &BinaryHeap<Reverse<(u32, u32)>> {
+        &self.free[usize::from(self.groups[usize::from(frontier)])]
+    }
+
+    /// Whether the host can write at a frontier of a stream; if not, it waits for the collection.
+    #[inline]
+    pub fn can_write(&self, frontier: u16) -> bool {
+        match &self.frontiers[usize::from(frontier)] {
+            None => self.free_for(frontier).len() > 1,
+            Some(_) if !self.free_for(frontier).is_empty() => true,
+            Some(open) => self.leaves_room(frontier, open),
         }
     }
 
@@ -277,23 +354,29 @@ impl Translation {
         shares.is_none_or(|victim| left > self.valid(victim.superblock) as usize)
     }
 
-    /// Whether there are too few free superblocks: a collection that has begun goes on up to the upper
-    /// watermark.
+    /// Superblocks of a group that are free or will be once they are erased.
+    #[inline]
+    fn supply(&self, group: usize) -> usize {
+        self.free[group].len() + self.nr_emptied[group] as usize
+    }
+
+    /// Whether there are too few free superblocks in a group: a collection that has begun goes on up to
+    /// the upper watermark.
     #[inline]
     pub fn wants_collection(&self, has_begun: bool) -> bool {
         let mark = if has_begun { self.shape.high } else { self.shape.low };
-        self.free.len() + self.emptied.len() < mark as usize
+        (0..self.free.len()).any(|group| self.supply(group) < mark as usize)
     }
 
-    /// The host writes a page to a stream. Returns where it is now.
+    /// The host writes a page at a frontier of a stream. Returns where it is now.
     ///
     /// # Panics
-    /// There is no such page or stream, or [`Translation::can_write`] is false.
+    /// There is no such page or frontier, or [`Translation::can_write`] is false.
     #[inline]
-    pub fn write(&mut self, page: Page, stream: u16) -> Place {
-        assert!(self.can_write(stream), "a host's write leaves a superblock to the collection");
+    pub fn write(&mut self, page: Page, frontier: u16) -> Place {
+        assert!(self.can_write(frontier), "a host's write leaves a superblock to the collection");
         self.counts.host += 1;
-        let at = self.append(page, stream, stream);
+        let at = self.append(page, frontier, frontier);
         let old = self.set(page, at);
         match old {
             NONE => self.mapped += 1,
@@ -317,16 +400,34 @@ impl Translation {
         true
     }
 
-    /// Appends a page at a frontier. Returns its place, as a number.
+    /// Closes the superblock that a frontier fills, although it is not full, so that the next page goes to
+    /// another. Returns it with the slots that were filled; `None` if there is none. Its last unit, of
+    /// `unit` pages, is padded.
+    ///
+    /// # Panics
+    /// The host's data share superblocks with collected ones, some of which may not be there yet.
+    pub fn close_early(&mut self, frontier: u16, unit: u32) -> Option<(u32, u32)> {
+        assert!(self.shape.separate, "collected pages may not be there yet");
+        let open = self.frontiers[usize::from(frontier)].as_ref()?;
+        let filled = u32::try_from(open.pages.len()).expect("slots are counted in 32 bits");
+        let superblock = open.superblock;
+        self.counts.padded += u64::from(filled.next_multiple_of(unit) - filled);
+        self.close(usize::from(frontier));
+        Some((superblock, filled))
+    }
+
+    /// Appends a page at a frontier, of a stream whose frontier is `origin`. Returns its place, as a
+    /// number.
     #[inline]
-    fn append(&mut self, page: Page, frontier: u16, stream: u16) -> u32 {
+    fn append(&mut self, page: Page, frontier: u16, origin: u16) -> u32 {
         let number = usize::from(frontier);
         let open = match &mut self.frontiers[number] {
             Some(open) => open,
             none => {
-                let Reverse((_, superblock)) = self.free.pop().expect("one is left in reserve");
+                let free = &mut self.free[usize::from(self.groups[number])];
+                let Reverse((_, superblock)) = free.pop().expect("one is left in reserve");
                 let pages = self.spare.pop().unwrap_or_default();
-                self.streams[superblock as usize] = stream;
+                self.origins[superblock as usize] = origin;
                 none.insert(Open { superblock, pages })
             }
         };
@@ -354,13 +455,17 @@ impl Translation {
         self.victims.close(superblock);
     }
 
-    /// Chooses a superblock and begins to collect it. `None` if one is being collected, if none has a
-    /// page that is not valid, or if there is no free one until one that was collected is erased.
+    /// Chooses a superblock of the group that has the fewest free ones and begins to collect it. `None` if
+    /// one is being collected, if none has a page that is not valid, or if there is no free one until one
+    /// that was collected is erased.
     pub fn begin_collection(&mut self) -> Option<u32> {
-        if self.collecting.is_some() || self.free.is_empty() {
+        if self.collecting.is_some() {
             return None;
         }
-        let superblock = self.victims.take()?;
+        let groups = 0..self.free.len();
+        let able = groups.filter(|&group| !self.free[group].is_empty());
+        let group = able.min_by_key(|&group| self.supply(group))?;
+        let superblock = self.victims.take(group)?;
         let list = std::mem::take(&mut self.lists[superblock as usize]);
         let shift = self.shift;
         for page in list.pages() {
@@ -369,7 +474,7 @@ impl Translation {
                 self.slots[(at & ((1 << shift) - 1)) as usize] = page;
             }
         }
-        let frontier = self.shape.frontier_of_collected(self.streams[superblock as usize]);
+        let frontier = self.shape.frontier_of_collected(self.origins[superblock as usize]);
         self.collecting = Some(Victim { superblock, frontier, next: 0 });
         Some(superblock)
     }
@@ -400,10 +505,11 @@ impl Translation {
         let Some((page, from)) = found else {
             self.collecting = None;
             self.emptied.push(superblock);
+            self.nr_emptied[self.shape.group_of(superblock)] += 1;
             return None;
         };
         self.collecting.as_mut().expect("it has not ended").next = next;
-        let at = self.append(page, frontier, self.streams[superblock as usize]);
+        let at = self.append(page, frontier, self.origins[superblock as usize]);
         self.set(page, at);
         self.victims.remove_page(superblock);
         self.counts.copied += 1;
@@ -422,7 +528,9 @@ impl Translation {
         let erases = &mut self.erases[superblock as usize];
         *erases += 1;
         self.counts.erased += 1;
-        self.free.push(Reverse((*erases, superblock)));
+        let group = self.shape.group_of(superblock);
+        self.nr_emptied[group] -= 1;
+        self.free[group].push(Reverse((*erases, superblock)));
     }
 
     /// Collects a superblock immediately, the one that is being collected if there is one. Returns false
@@ -442,10 +550,10 @@ impl Translation {
     /// There is no such page or stream.
     #[inline]
     pub fn overwrite(&mut self, page: Page, stream: u16) -> Place {
-        if self.free.len() < self.shape.low as usize {
+        if self.free.iter().any(|free| free.len() < self.shape.low as usize) {
             self.collect_to_high();
         }
-        self.write(page, stream)
+        self.write(page, self.frontier(stream, None))
     }
 
     #[inline(never)]

@@ -8,6 +8,7 @@ fn shape(logical_pages: u32, superblocks: u32, superblock_pages: u32) -> Shape {
         logical_pages,
         superblocks,
         superblock_pages,
+        groups: 1,
         streams: vec![Isolation::Initial],
         separate: true,
         policy: Policy::Greedy,
@@ -36,14 +37,26 @@ impl Model {
     }
 
     fn write(&mut self, page: Page, stream: u16) {
+        self.write_to(page, stream, None);
+    }
+
+    fn write_to(&mut self, page: Page, stream: u16, group: Option<u16>) {
         let mut steps = 0;
-        while !self.layer.can_write(stream) {
+        let frontier = loop {
+            let frontier = self.layer.frontier(stream, group);
+            if self.layer.can_write(frontier) {
+                break frontier;
+            }
             self.collect_step();
             steps += 1;
-            assert!(steps < 100_000, "the collection gains nothing");
-        }
-        let at = self.layer.write(page, stream);
+            assert!(steps < 10_000, "the collection gains nothing");
+        };
+        let at = self.layer.write(page, frontier);
         self.put(page, at);
+    }
+
+    fn group_of(&self, place: Place) -> usize {
+        self.layer.shape().group_of(place.superblock)
     }
 
     /// A page is copied, or a collection ends or begins, if it is wanted or nothing waits to be erased.
@@ -58,6 +71,7 @@ impl Model {
         match self.layer.copy() {
             Some(Copied { page, from, to, .. }) => {
                 assert_eq!(self.places.get(&page), Some(&from));
+                assert_eq!(self.group_of(from), self.group_of(to), "data stay in their group");
                 self.put(page, to);
             }
             None => self.emptied.push(superblock),
@@ -84,14 +98,17 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Write(Page, u16),
+    Write(Page, u16, Option<u16>),
+    CloseEarly(u16),
     Discard(Page),
     Collect(u8),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (0..40_u32, 0..3_u16).prop_map(|(page, stream)| Step::Write(page, stream)),
+        6 => (0..40_u32, 0..3_u16, prop::option::of(0..3_u16))
+            .prop_map(|(page, stream, group)| Step::Write(page, stream, group)),
+        1 => (0..9_u16).prop_map(Step::CloseEarly),
         1 => (0..40_u32).prop_map(Step::Discard),
         2 => (1..6_u8).prop_map(Step::Collect),
     ];
@@ -103,6 +120,7 @@ fn policies() -> impl Strategy<Value = Policy> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
     fn each_page_is_where_it_was_put_last_whatever_is_collected_meanwhile(
         steps in steps(),
@@ -110,14 +128,24 @@ proptest! {
         separate: bool,
         isolation in prop::collection::vec(
             prop_oneof![Just(Isolation::Initial), Just(Isolation::Persistent)], 3),
+        groups in 1..4_u16,
         spare in 0..4_u32,
     ) {
-        let mut shape = Shape { policy, separate, streams: isolation, ..shape(40, 1, 4) };
+        let (streams, groups) = (isolation, if separate { groups } else { 1 });
+        let mut shape = Shape { policy, separate, streams, groups, ..shape(40, 1, 4) };
         shape.superblocks = u32::try_from(shape.min_superblocks()).unwrap() + spare;
         let mut model = Model::new(shape);
         for step in steps {
             match step {
-                Step::Write(page, stream) => model.write(page, stream),
+                Step::Write(page, stream, group) => {
+                    model.write_to(page, stream, group.map(|group| group % groups));
+                }
+                Step::CloseEarly(at) if separate => {
+                    let frontier = model.layer.shape().frontier(at % 3, at / 3 % groups);
+                    model.layer.close_early(frontier, 2);
+                    prop_assert!(!model.layer.is_open(frontier));
+                }
+                Step::CloseEarly(_) => {}
                 Step::Discard(page) => {
                     let had = model.places.remove(&page).is_some();
                     prop_assert_eq!(model.layer.discard(page), had);
@@ -161,6 +189,8 @@ fn numbers_out_of_range_are_refused() {
         (Shape { streams: Vec::new(), ..good.clone() }, "streams"),
         (Shape { superblock_pages: 1, ..good.clone() }, "pages of a superblock"),
         (Shape { superblocks: 1 << 30, ..good.clone() }, "superblocks"),
+        (Shape { groups: 0, ..good.clone() }, "groups"),
+        (Shape { groups: 2, separate: false, ..good.clone() }, "groups"),
         (Shape { low: 1, ..good.clone() }, "lower watermark"),
         (Shape { low: 3, high: 2, ..good.clone() }, "upper watermark"),
     ] {
@@ -215,6 +245,36 @@ fn streams_share_no_superblock_and_collected_pages_go_where_their_isolation_says
     for page in 0..32_u32 {
         assert_eq!(layer.find(page).unwrap().superblock, page % 4);
     }
+}
+
+#[test]
+fn group_that_is_full_leaves_the_rest_to_another() {
+    let mut shape = Shape { groups: 2, ..shape(64, 1, 8) };
+    shape.superblocks = u32::try_from(shape.min_superblocks()).unwrap();
+    let mut model = Model::new(shape);
+    for turn in 0..20 {
+        (0..64).for_each(|page| model.write_to((page * 29 + turn) % 64, 0, Some(0)));
+    }
+    model.check();
+    let first = model.places.values().filter(|&&place| model.group_of(place) == 0).count() as u64;
+    let limit = model.layer.shape().group_limit(0);
+    assert!(first > limit / 2 && first <= limit && first < 64, "{first} pages, at most {limit}");
+}
+
+#[test]
+fn superblock_that_is_closed_early_takes_no_more_pages_and_is_padded() {
+    let mut layer = Translation::new(shape(64, 20, 8)).unwrap();
+    assert_eq!((layer.close_early(0, 4), layer.room(0)), (None, 8));
+    for page in 0..5 {
+        layer.write(page, 0);
+    }
+    let first = layer.find(0).unwrap().superblock;
+    assert_eq!(layer.room(0), 3);
+    assert_eq!(layer.close_early(0, 4), Some((first, 5)));
+    assert_eq!((layer.room(0), layer.counts().padded, layer.counts().media()), (8, 3, 8));
+    assert_ne!(layer.write(5, 0).superblock, first);
+    (0..5).for_each(|page| assert!(layer.discard(page)));
+    assert_eq!(layer.begin_collection(), Some(first), "it is as good as any other");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 /// Marks the count of a superblock that cannot be chosen: it is above every other.
 const NOT_CLOSED: u32 = 1 << 31;
-/// Superblocks in a group, for which the least count is kept.
-const GROUP: usize = 64;
+/// Superblocks in a row, for which the least count is kept.
+const ROW: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Victims {
@@ -13,11 +13,14 @@ pub(super) struct Victims {
     pages: u32,
     /// By superblock, its valid pages, with [`NOT_CLOSED`].
     valid: Box<[u32]>,
-    /// By group of superblocks, the least of these: counts of closed superblocks only fall, so that it
+    /// By row of superblocks, the least of these: counts of closed superblocks only fall, so that it
     /// is kept up to date without looking at the others.
     least: Box<[u32]>,
     /// By superblock, what had been written when it was closed.
     closed_at: Box<[u64]>,
+    /// Groups of superblocks of the shape; by group, valid pages, unless there is only one.
+    groups: usize,
+    in_group: Box<[u64]>,
     /// Pages that were written.
     written: u64,
     /// The closed superblocks in the order in which they were closed, with [`Policy::Fifo`].
@@ -33,8 +36,10 @@ impl Victims {
             policy: shape.policy,
             pages: shape.superblock_pages,
             valid: vec![NOT_CLOSED; superblocks].into(),
-            least: vec![NOT_CLOSED; superblocks.div_ceil(GROUP)].into(),
+            least: vec![NOT_CLOSED; superblocks.div_ceil(ROW)].into(),
             closed_at: vec![0; superblocks].into(),
+            groups: shape.groups.into(),
+            in_group: vec![0; shape.groups.into()].into(),
             written: 0,
             in_order: VecDeque::new(),
             last: 0,
@@ -50,6 +55,15 @@ impl Victims {
     pub(super) fn add_page(&mut self, superblock: u32) {
         self.written += 1;
         self.valid[superblock as usize] += 1;
+        if self.groups > 1 {
+            self.in_group[superblock as usize % self.groups] += 1;
+        }
+    }
+
+    /// Valid pages of a group, of several.
+    pub(super) fn valid_in(&self, group: u16) -> u64 {
+        debug_assert!(self.groups > 1, "a single group has the mapped pages");
+        self.in_group[usize::from(group)]
     }
 
     /// A page of a superblock is no longer valid.
@@ -59,8 +73,11 @@ impl Victims {
         let valid = &mut self.valid[at];
         debug_assert!(*valid & !NOT_CLOSED > 0, "superblock {superblock} has no valid page");
         *valid -= 1;
-        let least = &mut self.least[at / GROUP];
+        let least = &mut self.least[at / ROW];
         *least = (*least).min(*valid);
+        if self.groups > 1 {
+            self.in_group[at % self.groups] -= 1;
+        }
     }
 
     pub(super) fn close(&mut self, superblock: u32) {
@@ -70,7 +87,7 @@ impl Victims {
         if self.policy == Policy::Fifo {
             self.in_order.push_back(superblock);
         } else {
-            self.least[at / GROUP] = self.least[at / GROUP].min(self.valid[at]);
+            self.least[at / ROW] = self.least[at / ROW].min(self.valid[at]);
         }
     }
 
@@ -78,19 +95,36 @@ impl Victims {
         self.valid[superblock as usize] = NOT_CLOSED;
     }
 
-    /// Chooses a closed superblock, which is no longer one then.
-    pub(super) fn take(&mut self) -> Option<u32> {
+    /// Chooses a closed superblock of a group, which is no longer one then.
+    pub(super) fn take(&mut self, group: usize) -> Option<u32> {
         let at = match self.policy {
-            Policy::Greedy => self.fewest(),
-            Policy::CostBenefit => self.best(),
-            Policy::Fifo => self.in_order.pop_front().map(|superblock| superblock as usize),
+            Policy::Greedy if self.groups == 1 => self.fewest(),
+            Policy::Greedy => self.fewest_of(group),
+            Policy::CostBenefit => self.best(group),
+            Policy::Fifo => {
+                let is_of_group = |superblock: &u32| *superblock as usize % self.groups == group;
+                let first = self.in_order.iter().position(is_of_group)?;
+                self.in_order.remove(first).map(|superblock| superblock as usize)
+            }
         }?;
         self.last = at;
         self.valid[at] |= NOT_CLOSED;
-        let group = &self.valid[at / GROUP * GROUP..];
-        let group = &group[..group.len().min(GROUP)];
-        self.least[at / GROUP] = group.iter().copied().min().expect("a group is not empty");
+        let row = &self.valid[at / ROW * ROW..];
+        let row = &row[..row.len().min(ROW)];
+        self.least[at / ROW] = row.iter().copied().min().expect("a row is not empty");
         Some(u32::try_from(at).expect("superblocks are counted in 32 bits"))
+    }
+
+    /// Of a group of several, the superblock with the fewest valid pages, the next one after the last.
+    fn fewest_of(&self, group: usize) -> Option<usize> {
+        let closed = self.numbered(group).filter(|(_, valid)| *valid < self.pages);
+        let place = |at: usize| (at <= self.last, at);
+        closed.min_by_key(|&(at, valid)| (valid, place(at))).map(|(at, _)| at)
+    }
+
+    /// The superblocks of a group, and their counts.
+    fn numbered(&self, group: usize) -> impl Iterator<Item = (usize, u32)> + '_ {
+        self.valid.iter().copied().enumerate().skip(group).step_by(self.groups)
     }
 
     fn fewest(&self) -> Option<usize> {
@@ -105,18 +139,18 @@ impl Victims {
     /// The first superblock from `from` on with this count, which is the least.
     fn with_count(&self, least: u32, from: usize) -> Option<usize> {
         let has = |count: &u32| *count == least;
-        let end = self.valid.len().min(from.next_multiple_of(GROUP));
+        let end = self.valid.len().min(from.next_multiple_of(ROW));
         let in_first = self.valid.get(from..end)?.iter().position(has);
         in_first.map(|at| from + at).or_else(|| {
-            let groups = self.least.get(end.div_ceil(GROUP)..)?;
-            let first = (end.div_ceil(GROUP) + groups.iter().position(has)?) * GROUP;
+            let rows = self.least.get(end.div_ceil(ROW)..)?;
+            let first = (end.div_ceil(ROW) + rows.iter().position(has)?) * ROW;
             Some(first + self.valid[first..].iter().position(has)?)
         })
     }
 
-    /// The superblock with the best ratio of benefit to cost.
-    fn best(&self) -> Option<usize> {
-        let closed = self.valid.iter().enumerate().filter(|(_, valid)| **valid < self.pages);
+    /// The superblock of a group with the best ratio of benefit to cost.
+    fn best(&self, group: usize) -> Option<usize> {
+        let closed = self.numbered(group).filter(|(_, valid)| *valid < self.pages);
         // As fractions, so that the choice does not depend on rounding.
         let worth = |at: usize, valid: u32| {
             let age = self.written - self.closed_at[at] + 1;
@@ -124,7 +158,7 @@ impl Victims {
             (u128::from(age) * u128::from(gained), u128::from(self.pages + valid))
         };
         let mut best: Option<(usize, (u128, u128))> = None;
-        for (at, &valid) in closed {
+        for (at, valid) in closed {
             let (gain, cost) = worth(at, valid);
             if best.is_none_or(|(_, (most, for_cost))| gain * for_cost > most * cost) {
                 best = Some((at, (gain, cost)));

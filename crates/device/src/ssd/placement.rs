@@ -1,0 +1,54 @@
+//! Flexible data placement, as a host sees it.
+use super::drive::Drive;
+use crate::flash::Port;
+use std::sync::Arc;
+use zonal_blk::{
+    Bytes, DataPlacement, Nanos, PlacementEvent, PlacementEventType, PlacementLayout,
+    PlacementStats, Sector,
+};
+
+/// The data placement of a drive.
+pub(super) struct Placement {
+    pub(super) layout: PlacementLayout,
+    pub(super) port: Arc<Port<Drive>>,
+}
+
+impl DataPlacement for Placement {
+    fn layout(&self) -> &PlacementLayout {
+        &self.layout
+    }
+
+    fn available(&self, stream: u8) -> Sector {
+        self.port.with(|drive| drive.available(stream))
+    }
+
+    fn update(&self, now: Nanos, stream: u8) {
+        self.port.with(|drive| drive.update(now, stream));
+    }
+
+    fn stats(&self) -> PlacementStats {
+        let stats = self.port.with(|drive| drive.stats());
+        let erased = Bytes(stats.erased_superblocks * self.layout.unit.0);
+        PlacementStats { host: stats.host, media: stats.media, erased }
+    }
+
+    fn invalid_id(&self, now: Nanos, named: u16) {
+        let kind = PlacementEventType::InvalidId;
+        let event =
+            PlacementEvent { kind, at: now, id: None, named: Some(named), moved: Sector(0) };
+        // The write goes to the first placement handle, so it is that handle's event.
+        self.port.with(|drive| drive.placement_events.add(0, event));
+    }
+
+    fn records(&self, handle: u16, kind: PlacementEventType) -> bool {
+        self.port.with(|drive| drive.placement_events.records(handle, kind))
+    }
+
+    fn record(&self, handle: u16, kind: PlacementEventType, on: bool) {
+        self.port.with(|drive| drive.placement_events.record(handle, kind, on));
+    }
+
+    fn events(&self) -> Vec<PlacementEvent> {
+        self.port.with(|drive| drive.placement_events.all())
+    }
+}
