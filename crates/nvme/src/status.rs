@@ -50,6 +50,8 @@ values! {
         WRITE_PROTECTED = 0x020,
         /// Transient Transport Error.
         TRANSPORT = 0x022,
+        /// FDP Disabled.
+        FDP_DISABLED = 0x029,
         /// LBA Out of Range.
         LBA_RANGE = 0x080,
         /// Capacity Exceeded.

@@ -155,6 +155,11 @@ impl Controller {
                 }
                 Err(NvmeStatus::EVENT_LIMIT.do_not_retry())
             }
+            AdminOpcode::DIRECTIVE_RECEIVE if self.subsystem.has_placement() => {
+                self.directive_receive(&(*sqe).into())
+            }
+            // The directives of a namespace are enabled for ever.
+            AdminOpcode::DIRECTIVE_SEND if self.subsystem.has_placement() => Err(INVALID_FIELD),
             AdminOpcode::MARK => self.mark(sqe.nsid.get(), data),
             _ => Err(invalid),
         })

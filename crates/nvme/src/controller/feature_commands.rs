@@ -39,18 +39,23 @@ impl Controller {
         command: &FeatureCommand,
         data: &[u8],
     ) -> CommandResult {
-        if command.save & 1 << 7 != 0 {
+        let (fid, nsid) = (FeatureId(command.fid), command.nsid.get());
+        // That of an endurance group is saved with it, so hosts say so.
+        if command.save & 1 << 7 != 0 && fid != FeatureId::DATA_PLACEMENT {
             return Err(NvmeStatus::NOT_SAVEABLE.do_not_retry());
         }
-        let (fid, nsid) = (FeatureId(command.fid), command.nsid.get());
-        if fid != FeatureId::ERROR_RECOVERY && self.subsystem.namespace(nsid).is_some() {
+        let of_namespace =
+            matches!(fid, FeatureId::ERROR_RECOVERY | FeatureId::DATA_PLACEMENT_EVENTS);
+        if !of_namespace && self.subsystem.namespace(nsid).is_some() {
             return Err(NvmeStatus::NOT_NAMESPACE_SPECIFIC.do_not_retry());
         }
         let value = command.value.get();
-        if !self.transport.has_feature(fid) {
+        if !self.has_feature(fid) {
             return Err(INVALID_FIELD);
         }
         match fid {
+            FeatureId::DATA_PLACEMENT => return self.set_placement_feature(command),
+            FeatureId::DATA_PLACEMENT_EVENTS => return self.set_placement_events(command, data),
             // Weights in bits 31:8, which nothing uses, and the burst in bits 2:0.
             FeatureId::ARBITRATION => self.features.arbitration = check_bits(value, !0xf8)?,
             // The workload hint in bits 7:5; bits 4:0 are the power state, of which there is one.
@@ -150,20 +155,28 @@ impl Controller {
         number << 16 | number
     }
 
+    fn has_feature(&self, fid: FeatureId) -> bool {
+        let of_placement =
+            matches!(fid, FeatureId::DATA_PLACEMENT | FeatureId::DATA_PLACEMENT_EVENTS);
+        self.transport.has_feature(fid) && (!of_placement || self.subsystem.has_placement())
+    }
+
     pub(super) fn get_feature(&mut self, now: Nanos, command: &FeatureCommand) -> CommandResult {
         /// Supported capabilities (Base section 5.15, SEL): changeable.
         const CHANGEABLE: u64 = 1 << 2;
         /// For a namespace, not for the controller.
         const NAMESPACE_SPECIFIC: u64 = 1 << 1;
         let fid = FeatureId(command.fid);
-        let known = FeatureId::NAMED.iter().any(|(known, _)| *known == fid)
-            && self.transport.has_feature(fid);
+        let known =
+            FeatureId::NAMED.iter().any(|(known, _)| *known == fid) && self.has_feature(fid);
         match command.select & 0b111 {
             0 if known => {}
             3 if known => {
                 return Ok(CommandOutput::result(match fid {
                     FeatureId::VOLATILE_WRITE_CACHE => 0,
-                    FeatureId::ERROR_RECOVERY => CHANGEABLE | NAMESPACE_SPECIFIC,
+                    FeatureId::ERROR_RECOVERY | FeatureId::DATA_PLACEMENT_EVENTS => {
+                        CHANGEABLE | NAMESPACE_SPECIFIC
+                    }
                     _ => CHANGEABLE,
                 }));
             }
@@ -177,6 +190,8 @@ impl Controller {
             FeatureId::HOST_BEHAVIOR => {
                 return Ok(CommandOutput::data(features.host_behavior.clone()));
             }
+            FeatureId::DATA_PLACEMENT => return self.placement_feature(command),
+            FeatureId::DATA_PLACEMENT_EVENTS => return self.placement_events(command),
             FeatureId::NUMBER_OF_QUEUES => return Ok(CommandOutput::result(self.queues())),
             FeatureId::ARBITRATION => features.arbitration,
             FeatureId::POWER_MANAGEMENT => features.power_management,

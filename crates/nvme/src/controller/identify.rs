@@ -11,7 +11,8 @@ use crate::NvmeStatus;
 use crate::ana;
 use crate::wire::admin::IdentifyCommand;
 use crate::wire::identify::{
-    IdentifyController, IdentifyNamespace, NamespaceList, NvmController, ZnsController,
+    DATA_PLACEMENT, DIRECTIVES, ENDURANCE_GROUPS, IdentifyController, IdentifyNamespace,
+    NamespaceList, NvmController, ZnsController,
 };
 use crate::wire::opcode::{Cns, Csi};
 use crate::wire::queue::NSID_ALL;
@@ -42,9 +43,11 @@ impl Controller {
         match cns {
             Cns::CONTROLLER => structure(&identify_controller(self)),
             Cns::NAMESPACE if nsid == NSID_ALL => zeroes(),
-            Cns::NAMESPACE => {
-                namespace()?.map_or_else(zeroes, |ns| structure(&identify_namespace(self, &ns)))
-            }
+            Cns::NAMESPACE => namespace()?.map_or_else(zeroes, |ns| {
+                let mut id = identify_namespace(self, &ns);
+                id.endurance_group = endurance_group(nsid, &ns).into();
+                structure(&id)
+            }),
             Cns::NAMESPACE_DESCRIPTORS => {
                 let namespace = namespace()?.ok_or(INVALID_NAMESPACE)?;
                 Ok(CommandOutput::data(namespace.descriptors()))
@@ -53,6 +56,7 @@ impl Controller {
                 let mut id = ns.identify_independent();
                 id.sharing = subsystem.is_shared().into();
                 id.ana_group = ana_group(self).into();
+                id.endurance_group = endurance_group(nsid, &ns).into();
                 structure(&id)
             }),
             Cns::ACTIVE_NAMESPACES => list(nsid, subsystem.namespaces_after(nsid, |_| true)),
@@ -77,6 +81,9 @@ impl Controller {
                 }
                 _ => Err(INVALID_FIELD),
             },
+            Cns::ENDURANCE_GROUPS if subsystem.has_placement() => {
+                self.endurance_groups(command.specific.get())
+            }
             Cns::COMMAND_SETS => {
                 // One combination of command sets: NVM and ZNS, bits 0 and 2 (Base section 5.17.2.21).
                 let mut data = vec![0; 4096];
@@ -86,6 +93,12 @@ impl Controller {
             _ => Err(INVALID_FIELD),
         }
     }
+}
+
+/// The endurance group of a namespace: its own if it has data placement, else 0.
+fn endurance_group(nsid: u32, namespace: &Namespace) -> u16 {
+    let group = namespace.placement().map_or(0, |_| nsid);
+    u16::try_from(group).expect("namespaces have small identifiers")
 }
 
 /// The ANA group of the controller's namespaces; 0 if it does not report ANA states.
@@ -140,6 +153,11 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.oaes = controller.known_events().into();
     id.ctratt = 1.into();
     id.cntrltype = if discovery { 2 } else { 1 };
+    if subsystem.has_placement() {
+        id.ctratt = (id.ctratt.get() | ENDURANCE_GROUPS | DATA_PLACEMENT).into();
+        id.oacs = DIRECTIVES.into();
+        id.endgidmax = u16::try_from(MAX_NAMESPACES).expect("16 bits").into();
+    }
     id.acl = 3;
     id.aerl = zero_based(MAX_EVENT_REQUESTS);
     // One read-only firmware slot.
@@ -162,7 +180,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
         Transport::Pcie => {
             (id.vid, id.ssvid) = (VENDOR.into(), VENDOR.into());
             // Doorbell Buffer Config.
-            id.oacs = (1 << 8).into();
+            id.oacs = (id.oacs.get() | 1 << 8).into();
             // SGLs without alignment.
             id.sgls = 1.into();
         }

@@ -2,6 +2,7 @@
 use super::TEMPERATURE;
 use super::admin::Controller;
 use super::async_events::EventType;
+use super::placement::is_group_log;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD, zeroes};
 use crate::NvmeStatus;
 use crate::wire::admin::{GROUPS_ONLY, LogCommand, RETAIN_EVENT, notice};
@@ -75,11 +76,9 @@ fn full_page(
             association.async_events().namespaces(retain).as_bytes().to_vec()
         }
         LogId::EFFECTS => {
-            let marks = controller.subsystem.takes_marks();
-            let has = |opcode| {
-                (marks || opcode != AdminOpcode::MARK) && controller.transport.has_command(opcode)
-            };
-            effects(Csi(command.csi), has)?.as_bytes().to_vec()
+            let placement = controller.subsystem.has_placement();
+            let has = |opcode| has_command(controller, opcode);
+            effects(Csi(command.csi), has, placement)?.as_bytes().to_vec()
         }
         LogId::CHANGED_ZONES => {
             let nsid = command.nsid.get();
@@ -99,6 +98,9 @@ fn full_page(
             let port = association.port.as_ref();
             port.ok_or(NvmeStatus::INVALID_LOG.do_not_retry())?.log(&nsids)
         }
+        lid if is_group_log(lid) => {
+            controller.group_log(lid, command.identifier.get(), command.specific)?
+        }
         LogId::DISCOVERY => {
             if !retain {
                 association.async_events().read(EventType::Discovery);
@@ -109,6 +111,18 @@ fn full_page(
     })
 }
 
+/// Whether a controller has an admin command.
+fn has_command(controller: &Controller, opcode: AdminOpcode) -> bool {
+    let is_wanted = match opcode {
+        AdminOpcode::MARK => controller.subsystem.takes_marks(),
+        AdminOpcode::DIRECTIVE_SEND | AdminOpcode::DIRECTIVE_RECEIVE => {
+            controller.subsystem.has_placement()
+        }
+        _ => true,
+    };
+    is_wanted && controller.transport.has_command(opcode)
+}
+
 /// Whether a controller has a log page.
 fn has(controller: &Controller, lid: LogId) -> bool {
     let discovery = controller.subsystem.is_discovery();
@@ -116,6 +130,7 @@ fn has(controller: &Controller, lid: LogId) -> bool {
         LogId::SUPPORTED => true,
         LogId::DISCOVERY => discovery,
         LogId::ANA => !discovery && controller.association.port.is_some(),
+        lid if is_group_log(lid) => controller.subsystem.has_placement(),
         _ => !discovery,
     }
 }
@@ -162,8 +177,12 @@ fn smart(controller: &Controller, now: Nanos) -> SmartLog {
 }
 
 /// The Commands Supported and Effects log page of a command set, with the admin commands that the
-/// controller `has`.
-fn effects(csi: Csi, has: impl Fn(AdminOpcode) -> bool) -> Result<EffectsLog, NvmeStatus> {
+/// controller `has`, and those of data placement if there is any.
+fn effects(
+    csi: Csi,
+    has: impl Fn(AdminOpcode) -> bool,
+    placement: bool,
+) -> Result<EffectsLog, NvmeStatus> {
     let mut log = EffectsLog::zeroed();
     for (opcode, _) in AdminOpcode::NAMED.iter().filter(|&&(opcode, _)| has(opcode)) {
         log.admin[usize::from(opcode.0)] = effect::SUPPORTED.into();
@@ -188,7 +207,9 @@ fn effects(csi: Csi, has: impl Fn(AdminOpcode) -> bool) -> Result<EffectsLog, Nv
                 | IoOpcode::ZONE_MANAGEMENT_SEND
                 | IoOpcode::ZONE_APPEND
         );
-        if zoned || !of_zones {
+        let of_placement =
+            matches!(*opcode, IoOpcode::IO_MANAGEMENT_SEND | IoOpcode::IO_MANAGEMENT_RECEIVE);
+        if (zoned || !of_zones) && (placement || !of_placement) {
             let change = if changes { effect::CONTENT_CHANGE } else { 0 };
             log.io[usize::from(opcode.0)] = (effect::SUPPORTED | change).into();
         }

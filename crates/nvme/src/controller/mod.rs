@@ -29,6 +29,7 @@ mod io;
 mod logs;
 mod namespace;
 pub mod pcie;
+mod placement;
 mod queue_auth;
 mod response;
 mod subsystem;

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{
-    AgingLimits, Buf, BufPool, Limits, Queue, Sector, Status, Zone, ZoneAging, ZoneCondition,
-    ZoneExtensions, ZoneKind, ZoneNo,
+    AgingLimits, Buf, BufPool, DataPlacement, Limits, Queue, Sector, Status, Zone, ZoneAging,
+    ZoneCondition, ZoneExtensions, ZoneKind, ZoneNo,
 };
 
 /// Operations on zones that the block layer does not have.
@@ -137,6 +137,11 @@ impl Namespace {
     /// The actions on zones that its device takes on its own.
     pub(super) fn aging(&self) -> Option<&dyn ZoneAging> {
         self.queue.device().zone_aging()
+    }
+
+    /// Its reclaim unit handles, if its device has any.
+    pub(super) fn placement(&self) -> Option<&dyn DataPlacement> {
+        self.queue.device().placement()
     }
 
     pub(super) fn limits(&self) -> &Limits {

@@ -266,6 +266,11 @@ impl Subsystem {
         self.state().namespaces.values().any(|namespace| namespace.marks().is_some())
     }
 
+    /// Whether a namespace has reclaim unit handles.
+    pub(super) fn has_placement(&self) -> bool {
+        self.state().namespaces.values().any(|namespace| namespace.placement().is_some())
+    }
+
     /// Identifiers above `after` of the namespaces that `wanted` selects.
     pub(super) fn namespaces_after(
         &self,

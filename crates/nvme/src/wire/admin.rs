@@ -83,7 +83,9 @@ command! {
         pub save: u8,
         /// Dword 11: the value.
         pub value: U32,
-        pub(crate) _reserved_12: [u8; 16],
+        /// Dword 12: more of it, of some features.
+        pub value_12: U32,
+        pub(crate) _reserved_13: [u8; 12],
     }
 }
 

@@ -32,7 +32,7 @@ wire! {
         pub rtd3e: U32,
         /// OAES: optional asynchronous events; [`crate::wire::admin::notice`].
         pub oaes: U32,
-        /// CTRATT: bit 0 for a 128-bit host identifier.
+        /// CTRATT: bit 0 for a 128-bit host identifier, [`ENDURANCE_GROUPS`], [`DATA_PLACEMENT`].
         pub ctratt: U32,
         /// RRLS.
         pub rrls: U16,
@@ -399,6 +399,12 @@ wire! {
     }
 }
 
+/// CTRATT bit 4: there are endurance groups.
+pub const ENDURANCE_GROUPS: u32 = 1 << 4;
+/// CTRATT bit 19: endurance groups may have flexible data placement.
+pub const DATA_PLACEMENT: u32 = 1 << 19;
+/// OACS bit 5: Directive Send and Directive Receive.
+pub const DIRECTIVES: u16 = 1 << 5;
 /// ZOC bit 1: the controller may finish active zones (active zone excursions).
 pub const ZOC_EXCURSIONS: u16 = 1 << 1;
 /// OZCS bit 1: zones may have random write areas.

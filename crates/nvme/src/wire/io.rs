@@ -27,7 +27,7 @@ command! {
         pub nlb: U16,
         /// Dword 12 bits 31:16: [`control`].
         pub control: U16,
-        /// Dword 13: dataset management hints in bits 7:0.
+        /// Dword 13: dataset management hints in bits 7:0, DSPEC in bits 31:16.
         pub dsm: U32,
         /// Dword 14: (E)ILBRT, the reference tag of the first block.
         pub reference_tag: U32,
@@ -99,6 +99,14 @@ impl RwCommand {
     /// The number of logical blocks.
     pub fn blocks(&self) -> u32 {
         u32::from(self.nlb.get()) + 1
+    }
+
+    /// The directive of a write: its type, in dword 12 bits 23:20, and what is specific to it, DSPEC.
+    #[inline]
+    pub fn directive(&self) -> (u8, u16) {
+        let [kind, _] = (self.control.get() >> 4 & 0xf).to_le_bytes();
+        let [_, _, low, high] = self.dsm.get().to_le_bytes();
+        (kind, u16::from_le_bytes([low, high]))
     }
 
     /// Whether all bits of `control` are set.

@@ -5,7 +5,7 @@
 //! and there is no padding.
 //!
 //! The specifications, as cited: *Base* is the NVM Express Base
-//! Specification 2.0, *NVM* the NVM Command Set Specification 1.0, *ZNS* the Zoned Namespace
+//! Specification 2.0, *Base 2.1* its successor of 2024, *NVM* the NVM Command Set Specification 1.0, *ZNS* the Zoned Namespace
 //! Command Set Specification 1.1, *TCP* the TCP Transport Specification 1.0.
 pub mod admin;
 pub mod auth;
@@ -15,6 +15,7 @@ pub mod io;
 pub mod log;
 pub mod opcode;
 pub mod pcie;
+pub mod placement;
 pub mod queue;
 pub mod zone;
 

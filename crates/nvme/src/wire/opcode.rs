@@ -27,6 +27,10 @@ values! {
         GET_FEATURES = 0x0a,
         /// Asynchronous Event Request (5.2).
         ASYNC_EVENT_REQUEST = 0x0c,
+        /// Directive Send (5.10); with data placement, as Directive Receive.
+        DIRECTIVE_SEND = 0x19,
+        /// Directive Receive (5.9).
+        DIRECTIVE_RECEIVE = 0x1a,
         /// Keep Alive (5.18).
         KEEP_ALIVE = 0x18,
         /// Doorbell Buffer Config (5.9); over PCIe.
@@ -52,6 +56,10 @@ values! {
         DATASET_MANAGEMENT = 0x09,
         /// Verify (NVM 3.2.5).
         VERIFY = 0x0c,
+        /// I/O Management Receive (Base 2.1 7.3); with data placement, as I/O Management Send.
+        IO_MANAGEMENT_RECEIVE = 0x12,
+        /// I/O Management Send (Base 2.1 7.4).
+        IO_MANAGEMENT_SEND = 0x1d,
         /// Zone Management Send (ZNS 3.4.3).
         ZONE_MANAGEMENT_SEND = 0x79,
         /// Zone Management Receive (ZNS 3.4.2).
@@ -94,6 +102,8 @@ values! {
         CSI_ACTIVE_NAMESPACES = 0x07,
         /// I/O Command Set independent Identify Namespace.
         INDEPENDENT_NAMESPACE = 0x08,
+        /// Endurance Group list.
+        ENDURANCE_GROUPS = 0x19,
         /// I/O Command Set list.
         COMMAND_SETS = 0x1c,
     }
@@ -120,8 +130,18 @@ values! {
         CHANGED_NAMESPACES = 0x04,
         /// Commands Supported and Effects.
         EFFECTS = 0x05,
+        /// Endurance Group Information; with data placement, as those from 20h to 23h.
+        ENDURANCE_GROUP = 0x09,
         /// Asymmetric Namespace Access; over fabrics.
         ANA = 0x0c,
+        /// FDP Configurations.
+        FDP_CONFIGURATIONS = 0x20,
+        /// Reclaim Unit Handle Usage.
+        UNIT_HANDLE_USAGE = 0x21,
+        /// FDP Statistics.
+        FDP_STATISTICS = 0x22,
+        /// FDP Events.
+        FDP_EVENTS = 0x23,
         /// Discovery.
         DISCOVERY = 0x70,
         /// Changed Zone List (ZNS section 4.1.4).
@@ -156,5 +176,9 @@ values! {
         KEEP_ALIVE_TIMER = 0x0f,
         /// Host Behavior Support.
         HOST_BEHAVIOR = 0x16,
+        /// Flexible Data Placement; on a subsystem that has it, as FDP Events.
+        DATA_PLACEMENT = 0x1d,
+        /// FDP Events.
+        DATA_PLACEMENT_EVENTS = 0x1e,
     }
 }

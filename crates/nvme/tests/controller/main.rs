@@ -6,6 +6,7 @@ mod auth;
 mod connect;
 mod io;
 mod network;
+mod placement;
 mod sequence;
 mod stages;
 mod status;

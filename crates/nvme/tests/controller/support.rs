@@ -288,6 +288,7 @@ impl Io {
         let mut responses = Vec::new();
         self.queue.submit(self.now, &sqe.into(), received(data), &mut responses);
         while responses.is_empty() {
+            self.now = self.queue.next_event().at().map_or(self.now, |at| at.max(self.now));
             self.queue.poll(self.now, &mut responses);
         }
         assert_eq!(responses.len(), 1);

@@ -19,7 +19,7 @@ const MAX_PART: u32 = 8 << MDTS;
 #[derive(Debug)]
 pub(super) enum Remaining {
     /// A range, in parts.
-    Range { op: Op, flags: BioFlags, sector: Sector, nr_sectors: u32 },
+    Range { op: Op, flags: BioFlags, stream: u8, sector: Sector, nr_sectors: u32 },
     /// Ranges to discard.
     Discards(IntoIter<(Sector, u32)>),
     /// Zones to manage.
@@ -51,9 +51,10 @@ impl Remaining {
     pub fn next(&mut self, namespace: &Namespace, bufs: &mut BufPool) -> Result<Bio, NvmeStatus> {
         const LEFT: &str = "a command with bios left";
         Ok(match self {
-            Remaining::Range { op, flags, sector, nr_sectors } => {
+            Remaining::Range { op, flags, stream, sector, nr_sectors } => {
                 let len = (*nr_sectors).min(MAX_PART);
-                let mut bio = Bio { flags: *flags, ..Bio::new(*op, *sector, len, 0) };
+                let (flags, stream) = (*flags, *stream);
+                let mut bio = Bio { flags, stream, ..Bio::new(*op, *sector, len, 0) };
                 if *op == Op::Read {
                     let buf = bufs.sized(len as usize * 512);
                     bio.buf = Some(buf.ok_or(NvmeStatus::INTERNAL)?);

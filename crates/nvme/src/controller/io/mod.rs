@@ -11,6 +11,7 @@ mod zones;
 use super::association::Association;
 use super::data_pointer::DataPointer;
 use super::namespace::{Namespace, is_failed};
+use super::placement;
 use super::queue_auth::QueueAuth;
 use super::response::{CommandOutput, CommandResult, Data, INVALID_FIELD, Response, SqHead};
 use super::subsystem::Subsystem;
@@ -19,6 +20,7 @@ use crate::auth::AuthState;
 use crate::wire::Sqe;
 use crate::wire::io::{DsmCommand, DsmRange, RwCommand};
 use crate::wire::opcode::{FABRICS, IoOpcode};
+use crate::wire::placement::{IoManagementReceive, IoManagementSend};
 use crate::wire::queue::NSID_ALL;
 use crate::wire::zone::{SendAction, ZoneReceive, ZoneSend};
 use long::{MAX_BIOS, Remaining};
@@ -177,6 +179,12 @@ impl IoQueue {
                     namespace.and_then(|()| self.attached[&sqe.nsid.get()].namespace.extensions());
                 size.map_or(0, |extensions| extensions.size() as u64)
             }
+            IoOpcode::IO_MANAGEMENT_RECEIVE => {
+                (u64::from(IoManagementReceive::from(*sqe).numd.get()) + 1) * 4
+            }
+            IoOpcode::IO_MANAGEMENT_SEND => {
+                (u64::from(IoManagementSend::from(*sqe).specific.get()) + 1) * 2
+            }
             IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
                 (u64::from(ZoneReceive::from(*sqe).ndw.get()) + 1) * 4
             }
@@ -286,14 +294,18 @@ impl IoQueue {
         let start = match opcode {
             IoOpcode::FLUSH => rw::flush(),
             IoOpcode::READ => rw::read(namespace, &command, len, bufs)?,
-            IoOpcode::WRITE => rw::write(namespace, &command, len, data)?,
-            IoOpcode::WRITE_ZEROES => rw::write_zeroes(namespace, &command)?,
+            IoOpcode::WRITE => rw::write(now, namespace, &command, len, data)?,
+            IoOpcode::WRITE_ZEROES => rw::write_zeroes(now, namespace, &command)?,
             IoOpcode::COMPARE => rw::compare(namespace, &command, len, data, bufs)?,
             IoOpcode::VERIFY => rw::verify(namespace, &command)?,
             IoOpcode::ZONE_APPEND => rw::append(namespace, &command, len, data)?,
             IoOpcode::DATASET_MANAGEMENT => {
                 let data = data.as_deref().unwrap_or_default();
                 rw::deallocate(namespace, &(*sqe).into(), len, data)?
+            }
+            IoOpcode::IO_MANAGEMENT_RECEIVE | IoOpcode::IO_MANAGEMENT_SEND => {
+                let sent = (len, data.as_deref().unwrap_or_default());
+                Submission::Done(placement::manage(now, &self.subsystem, namespace, sqe, sent)?)
             }
             IoOpcode::ZONE_MANAGEMENT_SEND => {
                 let data = data.as_deref().unwrap_or_default();

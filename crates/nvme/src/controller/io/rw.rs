@@ -4,10 +4,11 @@ use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
 use crate::controller::namespace::append_shift;
+use crate::controller::placement::write_stream;
 use crate::controller::response::INVALID_FIELD;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use zerocopy::FromBytes;
-use zonal_blk::{Bio, BioFlags, Buf, BufPool, Op, Sector};
+use zonal_blk::{Bio, BioFlags, Buf, BufPool, Nanos, Op, Sector};
 
 type SubmissionResult = Result<Submission, NvmeStatus>;
 
@@ -76,6 +77,7 @@ pub(super) fn read(
 }
 
 pub(super) fn write(
+    now: Nanos,
     namespace: &Namespace,
     command: &RwCommand,
     bytes: u32,
@@ -83,8 +85,9 @@ pub(super) fn write(
 ) -> SubmissionResult {
     let (sector, len) = transfer(namespace, command, bytes)?;
     check_zone(namespace, sector, len)?;
+    let stream = write_stream(namespace, command, now)?;
     let bio = Bio::write(sector, take_data(len, data)?, 0);
-    one(Bio { flags: flags(command), ..bio }, CompletionKind::Write(len))
+    one(Bio { flags: flags(command), stream, ..bio }, CompletionKind::Write(len))
 }
 
 pub(super) fn append(
@@ -103,12 +106,21 @@ pub(super) fn append(
     one(Bio { op: Op::ZoneAppend, flags: flags(command), ..bio }, CompletionKind::Append(len))
 }
 
-pub(super) fn write_zeroes(namespace: &Namespace, command: &RwCommand) -> SubmissionResult {
+pub(super) fn write_zeroes(
+    now: Nanos,
+    namespace: &Namespace,
+    command: &RwCommand,
+) -> SubmissionResult {
     check_control(command)?;
     let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
     check_zone(namespace, sector, len)?;
-    let range =
-        Remaining::Range { op: Op::WriteZeroes, flags: flags(command), sector, nr_sectors: len };
+    let range = Remaining::Range {
+        op: Op::WriteZeroes,
+        flags: flags(command),
+        stream: write_stream(namespace, command, now)?,
+        sector,
+        nr_sectors: len,
+    };
     Ok(Submission::Bios(range, CompletionKind::Write(len)))
 }
 
@@ -130,7 +142,7 @@ pub(super) fn verify(namespace: &Namespace, command: &RwCommand) -> SubmissionRe
     check_control(command)?;
     let (sector, len) = namespace.range(command.slba.get(), command.blocks())?;
     let flags = BioFlags::NONE;
-    let range = Remaining::Range { op: Op::Read, flags, sector, nr_sectors: len };
+    let range = Remaining::Range { op: Op::Read, flags, stream: 0, sector, nr_sectors: len };
     Ok(Submission::Bios(range, CompletionKind::Plain))
 }
 

@@ -19,6 +19,7 @@ use crate::wire::fabrics::{
 };
 use crate::wire::opcode::{AdminOpcode, FeatureId};
 use crate::wire::pcie::register;
+use crate::wire::placement::EventSupport;
 use crate::wire::queue::Transfer;
 use crate::wire::{Cqe, Sqe};
 use std::collections::{BTreeMap, VecDeque};
@@ -490,8 +491,14 @@ fn transfer_len(sqe: &Sqe) -> u64 {
         AdminOpcode::SET_FEATURES | AdminOpcode::GET_FEATURES => match feature {
             FeatureId::TIMESTAMP => 8,
             FeatureId::HOST_BEHAVIOR => 512,
+            FeatureId::DATA_PLACEMENT_EVENTS => {
+                let types = u64::from(sqe.cdw11.get().to_le_bytes()[2]);
+                let support = EventSupport::SIZE as u64;
+                if sqe.transfer() == Transfer::ToHost { types * support } else { types }
+            }
             _ => 0,
         },
+        AdminOpcode::DIRECTIVE_RECEIVE => (u64::from(sqe.cdw10.get()) + 1) * 4,
         // NDT, as other vendor specific commands have it (Base section 3.3.3.1).
         AdminOpcode::MARK => u64::from(sqe.cdw10.get()) * 4,
         _ => 0,
