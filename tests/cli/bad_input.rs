@@ -411,7 +411,7 @@ const BAD_VALUES: &str = "iodepth=abc iodepth=0 bs=-4k bs=0 bs=16E bs=9999999999
     steadystate=iosp:5% latency_percentile=200 continue_on_error=maybe ignore_error=EFOO loops=x \
     numjobs=0 numjobs=5000 rate=1m,2m,3m,4m kb_base=1001 unit_base=3 flow=5000 randseed=abc \
     log_avg_msec=1h log_window_value=mean replay_skip=raed time_based=maybe direct=2 \
-    sync=sometimes num_range=8 sprandom=1 fdp=1";
+    sync=sometimes num_range=8 sprandom=1 fdp=2 dataplacement=streams plids=0- plid_select=schem";
 
 #[test]
 fn each_bad_value_is_named_with_file_line_and_option() {

@@ -82,12 +82,49 @@ fn clones_that_read_and_write_an_empty_zoned_device_all_find_something_to_do() {
 
 #[test]
 fn options_of_newer_versions_of_fio_are_implemented_or_refused() {
-    for option in ["--write_hint=short", "--fdp=1", "--dataplacement=fdp", "--num_range=4"] {
+    for option in ["--write_hint=short", "--num_range=4"] {
         let (code, _, err) = run("virtual", &["--name=a", PLAIN, option]);
         let name = option[2..].split_once('=').expect("a value").0;
         let told = format!("{name} is not supported:");
         assert!(code == 2 && err.contains(&told), "{option}: {err}");
     }
+}
+
+#[test]
+fn data_placement_needs_a_device_that_has_it_and_a_scheme_that_can_be_read() {
+    const PLACED: &str =
+        "--device=ssd:size=64M,block=96K,dies=4,channels=2,overprovision=50%,fdp_handles=2";
+    let scheme = ["--plid_select=scheme", "--dp_scheme=s.txt"];
+    let fdp = "--dataplacement=fdp";
+    for (device, text, options, expected) in [
+        (
+            PLAIN,
+            "",
+            vec!["--fdp=1"],
+            "job a: dataplacement: found fdp, expected none: the device has",
+        ),
+        (PLACED, "", vec![fdp, "--plids=0,2"], "job a: plids: found index 2, expected 0 to 1"),
+        (PLACED, "", vec!["--plids=0"], "plids: needs dataplacement=fdp"),
+        (PLACED, "", vec![fdp, scheme[0]], "plid_select: needs dp_scheme"),
+        (PLACED, "", vec![fdp, scheme[1]], "dp_scheme: needs plid_select=scheme"),
+        (
+            PLACED,
+            "0,4096,0\n4096\n",
+            [vec![fdp], scheme.to_vec()].concat(),
+            "s.txt:2: found \"4096\"",
+        ),
+        (PLACED, "0,4096,7\n", [vec![fdp], scheme.to_vec()].concat(), "dp_scheme: found index 7"),
+    ] {
+        let dir = TestDir::new().with("s.txt", text);
+        let ran =
+            dir.zonal(&[&["run", "--clock=virtual", "--name=a", device], &options[..]].concat());
+        assert!(ran.code == 2 && ran.err.contains(expected), "{options:?}: {}", ran.err);
+    }
+    let dir = TestDir::new().with("s.txt", "0,1048576,1\n");
+    let job = ["--rw=write", "--bs=64k", "--io_size=4m", fdp];
+    let run = ["run", "--clock=virtual", "--name=a", PLACED];
+    let ran = dir.zonal(&[&run[..], &job, &scheme].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 }
 
 /// Runs a job file in both clocks, and shows exit code, report and messages to `check`.

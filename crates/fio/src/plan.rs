@@ -11,6 +11,7 @@ use crate::runner::command_prio::CommandPrios;
 use crate::runner::contents::Contents;
 use crate::runner::run_state::{RunParts, RunState};
 use crate::runner::verifier::Verifier;
+use crate::runner::write_streams::WriteStreams;
 use crate::runner::{
     CloneOrder, JobRunner, Pace, Recording, RunLimits, StatusReports, SteadyGroup,
 };
@@ -20,7 +21,7 @@ use order::arrange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use zonal_blk::{Channel, Limits};
+use zonal_blk::{Channel, DataPlacement, Limits};
 
 /// The stream of random numbers for written data; the generator uses 0 and 1.
 const DATA_STREAM: u64 = 2;
@@ -28,6 +29,8 @@ const DATA_STREAM: u64 = 2;
 const PACE_STREAM: u64 = 4;
 /// The stream for `cmdprio_percentage`.
 const PRIO_STREAM: u64 = 5;
+/// The stream for `plid_select=random`.
+const PLACEMENT_STREAM: u64 = 9;
 /// The stream for a range of `startdelay`.
 const DELAY_STREAM: u64 = 7;
 /// The stream for `trim_percentage`.
@@ -297,7 +300,9 @@ impl Task {
         };
         let contents = Contents::new(&self.job, region.len(), rng(CONTENTS_STREAM));
         let contents = contents.filter(|_| verifier.is_none() && with_data);
+        let placement = channel.queue().device().placement().map(DataPlacement::layout);
         let parts = RunParts {
+            streams: WriteStreams::new(&self.job, placement, rng(PLACEMENT_STREAM)),
             recording: self.recording.as_ref(),
             logs: Logs::new(&self.job, &self.logs),
             limits: RunLimits::new(&self.job, self.steady.as_ref()),

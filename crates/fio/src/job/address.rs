@@ -1,4 +1,5 @@
 //! Options for the lengths and offsets of I/Os.
+use super::StreamOptions;
 
 /// The block sizes of one direction. The largest is in [`Job::bs`](super::Job::bs).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub enum Distribution {
     Sequence(Vec<u64>),
 }
 
-/// Options for lengths and offsets.
+/// Options for lengths, offsets and where on the medium writes are placed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddressOptions {
     /// Block sizes by [`DataDir`](super::DataDir).
@@ -101,6 +102,8 @@ pub struct AddressOptions {
     /// The engine has a queue: as in fio, passes of sequential jobs that read and write then begin at the
     /// start, and elsewhere where the one before ended.
     pub restarts: bool,
+    /// Where writes are placed (`dataplacement`, `plids`, ...).
+    pub streams: StreamOptions,
 }
 
 impl Default for AddressOptions {
@@ -119,6 +122,7 @@ impl Default for AddressOptions {
             zonerange: None,
             zoneskip: 0,
             restarts: false,
+            streams: StreamOptions::default(),
         }
     }
 }

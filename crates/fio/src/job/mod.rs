@@ -9,6 +9,7 @@ mod limits;
 mod logs;
 mod priority;
 mod report;
+mod streams;
 mod think;
 mod trace;
 
@@ -27,6 +28,7 @@ pub use logs::{LogKind, LogOptions, WindowValue};
 pub(crate) use logs::{ioprio, is_realtime};
 pub use priority::{CommandPrioOptions, PrioShare};
 pub use report::{PERCENTILES, ReportOptions, UnifiedReporting};
+pub use streams::{SchemeRange, StreamError, StreamOptions, StreamSelect, parse_scheme};
 pub use think::ThinkOptions;
 pub use trace::{
     BlkparseAction, Fraction, ParseFractionError, PatternOptions, PatternProgram, RecordFormat,
@@ -147,7 +149,7 @@ pub struct Job {
     pub rw_modifier: i64,
     /// Block size in bytes by [`DataDir`]; the largest if there are several.
     pub bs: [u64; 3],
-    /// Lengths and offsets (`bssplit`, `random_distribution`, ...).
+    /// Lengths, offsets and data placement (`bssplit`, `random_distribution`, ...).
     pub address: AddressOptions,
     /// Percentage of reads in a mixed job.
     pub rwmixread: u8,

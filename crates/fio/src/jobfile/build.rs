@@ -11,11 +11,14 @@ use super::environment::Environment;
 use super::error::{JobError, Origin};
 use super::sections::{RawOption, Section};
 use super::{IgnoredOption, JobSet};
+use crate::job::{SchemeRange, parse_scheme};
 use crate::options::{
     Draft, Effect, ExprError, FioOption, UnsupportedOption, ValueError, evaluate_plain, find,
     nearest, note,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
+use zonal_os::text_file;
 
 /// Origins of options, by fio's name.
 type OptionOrigins = BTreeMap<&'static str, Origin>;
@@ -97,13 +100,31 @@ impl<'a> Builder<'a> {
             let origin = origins.get(option).unwrap_or(&section.origin);
             self.set.remarks.push(format!("{origin}: {option}: {text}"));
         }
-        let job = draft.finish(|| self.env.random_seed()).map_err(|conflict| {
+        let mut job = draft.finish(|| self.env.random_seed()).map_err(|conflict| {
             let option = conflict.option();
             let origin = origins.get(option).unwrap_or(&section.origin).clone();
             JobError::Conflict { origin, option, conflict }
         })?;
+        if let Some(file) = &job.address.streams.scheme {
+            let origin = origins.get("dp_scheme").unwrap_or(&section.origin);
+            job.address.streams.ranges = self.read_scheme(file, origin)?;
+        }
         self.set.jobs.push(job);
         Ok(())
+    }
+
+    /// The ranges of a scheme of data placement.
+    fn read_scheme(&self, name: &str, origin: &Origin) -> Result<Vec<SchemeRange>, JobError> {
+        let (origin, file) = (|| origin.clone(), || name.to_owned());
+        let text = self.env.read(Path::new(name)).and_then(text_file::utf8);
+        let text =
+            text.map_err(|error| JobError::SchemeFile { origin: origin(), file: file(), error })?;
+        parse_scheme(&text).map_err(|(line, found)| JobError::SchemeLine {
+            origin: origin(),
+            file: file(),
+            line,
+            found,
+        })
     }
 
     /// Sets the option in the draft, or records that it is unsupported, and returns its name and value

@@ -119,6 +119,31 @@ pub enum JobError {
         /// The error.
         conflict: Conflict,
     },
+    /// The file of a scheme of data placement cannot be read.
+    #[error("{origin}: dp_scheme: {file}: {error}")]
+    SchemeFile {
+        /// Where it is named.
+        origin: Origin,
+        /// The file.
+        file: String,
+        /// The cause.
+        error: io::Error,
+    },
+    /// A line of a scheme of data placement is something else.
+    #[error(
+        "{origin}: dp_scheme: {file}:{line}: found {found:?}, expected start, end and index, such as \
+         0,1048576,2"
+    )]
+    SchemeLine {
+        /// Where the file is named.
+        origin: Origin,
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The line's text.
+        found: String,
+    },
     /// An option of fio that changes the job and is not implemented.
     #[error(
         "{origin}: {name} is not supported: {instead}; --allow-unsupported runs the job without it"

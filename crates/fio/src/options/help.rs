@@ -197,7 +197,7 @@ fn form(kind: &ValueKind) -> String {
             format!("list of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|"))
         }
         ValueKind::Pattern(_) => "pattern[:number]".to_owned(),
-        ValueKind::Cpus(_) => "list".to_owned(),
+        ValueKind::Cpus(_) | ValueKind::Indices(_) => "list".to_owned(),
         ValueKind::Fraction(_) => "0...1".to_owned(),
         ValueKind::FillPattern(_) => "bytes".to_owned(),
         ValueKind::Errors(_) => "list[,list][,list]".to_owned(),

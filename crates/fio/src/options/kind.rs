@@ -5,7 +5,7 @@ use super::distribution::{
 };
 use super::draft::Draft;
 use super::limit::{CRITERIA, parse_criterion, parse_list, parse_percentage};
-use super::list::{RwPattern, parse_cpus, parse_errnos, parse_rw, parse_triple};
+use super::list::{RwPattern, parse_cpus, parse_errnos, parse_indices, parse_rw, parse_triple};
 use super::number::{
     ExprError, MICROSECOND, SECOND, parse_duration, parse_extent, parse_number, parse_size,
 };
@@ -82,6 +82,8 @@ pub enum ValueKind {
     Pattern(fn(&mut Draft, RwPattern)),
     /// A list of CPUs.
     Cpus(fn(&mut Draft, Vec<usize>)),
+    /// A list of up to 128 indices.
+    Indices(fn(&mut Draft, Vec<u16>)),
     /// A number from 0 to 1.
     Fraction(fn(&mut Draft, Fraction)),
     /// A pattern of bytes, repeated.
@@ -130,6 +132,7 @@ impl ValueKind {
             ValueKind::Word(_) => "a word",
             ValueKind::Words(_) => "words separated by commas",
             ValueKind::Pattern(_) => "an I/O pattern such as randread or randread:8",
+            ValueKind::Indices(_) => "up to 128 indices such as 0,2-5",
             ValueKind::Cpus(_) => "CPU numbers such as 0,2-5",
             ValueKind::Fraction(_) => "a number from 0 to 1 such as 0.25",
             ValueKind::FillPattern(_) => "numbers, \"strings\" and %o, such as 0xff%o\"abc\"-12",
@@ -215,6 +218,7 @@ impl ValueKind {
             ValueKind::Words(words) => choose_all(words, text)?.iter().for_each(|set| set(draft)),
             ValueKind::Pattern(set) => set(draft, parse_rw(text, base)?),
             ValueKind::Cpus(set) => set(draft, parse_cpus(text).map_err(invalid)?),
+            ValueKind::Indices(set) => set(draft, parse_indices(text).map_err(invalid)?),
             ValueKind::Fraction(set) => set(draft, text.parse().map_err(|_| malformed())?),
             ValueKind::FillPattern(set) => set(draft, text.parse().map_err(|_| malformed())?),
             ValueKind::Errors(set) => set(draft, parse_errnos(text).map_err(invalid)?),

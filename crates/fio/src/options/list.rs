@@ -55,6 +55,28 @@ fn cpu(text: &str) -> Result<usize, ExprError> {
     number.filter(|cpu| *cpu <= MAX_CPU).ok_or(ExprError::Malformed)
 }
 
+/// The most indices in a list, as in fio.
+const MAX_INDICES: usize = 128;
+
+/// Parses a list of indices such as `0,2-5`, up to 128 of them from 0 to 65535. As in fio they are sorted,
+/// and one that is there twice counts twice.
+pub(super) fn parse_indices(text: &str) -> Result<Vec<u16>, ExprError> {
+    let mut indices = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = cpu(first)?..=cpu(last)?;
+        if range.is_empty() || range.end() - range.start() >= MAX_INDICES {
+            return Err(ExprError::Malformed);
+        }
+        indices.extend(range.filter_map(|index| u16::try_from(index).ok()));
+        if indices.len() > MAX_INDICES {
+            return Err(ExprError::Malformed);
+        }
+    }
+    indices.sort_unstable();
+    Ok(indices)
+}
+
 /// The errors that an I/O can complete with.
 const ERRNOS: [(&str, i32); 12] = [
     ("EIO", 5),

@@ -2,7 +2,8 @@
 use super::conflict::Conflict;
 use super::given::Given;
 use crate::job::{
-    Distribution, Extent, FileService, Job, PatternProgram, RateProcess, Rw, VerifyMethod, ZoneMode,
+    Distribution, Extent, FileService, Job, PatternProgram, RateProcess, Rw, StreamSelect,
+    VerifyMethod, ZoneMode,
 };
 
 /// Something that a job has.
@@ -60,6 +61,10 @@ const RANDOMIO: Term = value("pattern", "pattern=randomio", |job| {
     job.pattern.program == Some(PatternProgram::Randomio)
 });
 const LATENCY_TARGET: Term = option("latency_target");
+const FDP: Term = value("dataplacement", "dataplacement=fdp", |job| job.address.streams.fdp);
+const SCHEME: Term = value("plid_select", "plid_select=scheme", |job| {
+    job.address.streams.select == StreamSelect::Scheme
+});
 const VERIFY: Term = option("verify");
 const VERIFY_ONLY: Term = option("verify_only");
 const STEADYSTATE: Term = option("steadystate");
@@ -69,6 +74,7 @@ const IN_MEMORY: &str =
 const WRITTEN_BACK: &str = "data in memory is written back later, for all jobs alike";
 const VERIFIES: &str = "it verifies what is read of files, if the device keeps data";
 const COMMITS: &str = "it flushes when it commits (fs_commit)";
+const PLACES: &str = "it does not place its data by placement identifiers";
 const SHUTS_DOWN: &str = "it shuts down at the first error";
 const FILES_ON_DEVICE: &str =
     "filesystem, such as filesystem=xfs: other jobs use a device, not files";
@@ -91,6 +97,12 @@ const RULES: &[Rule] = &[
         &[option("cycles_per_usec")],
         "cycles_per_usec, such as 3000 for 3 GHz: virtual time has no cycles",
     ),
+    // Data placement.
+    Rule::Needs(&[option("plids"), option("plid_select"), option("dp_scheme")], &[FDP], ""),
+    Rule::Needs(&[SCHEME], &[option("dp_scheme")], ""),
+    Rule::Needs(&[option("dp_scheme")], &[SCHEME], ""),
+    Rule::Excludes(&[option("plids")], &[SCHEME], "the file has the indices"),
+    Rule::Excludes(&[option("fdp"), option("dataplacement")], &[FILESYSTEM], PLACES),
     // Limits and priorities.
     Rule::Excludes(
         &[option("rate_min"), option("rate_iops_min"), option("max_latency"), LATENCY_TARGET],

@@ -30,7 +30,6 @@ const fn change(
 
 const FILES: &str = "the job uses one device, not files";
 const HINTS: &str = "no device here places data by hints";
-const PLACEMENT: &str = "no device here has placement handles (FDP) or streams";
 const FLASH: &str =
     "no device here has spare flash to bring into a steady state: in zones nothing is overwritten";
 const COMMANDS: &str = "I/O is reads, writes and discards without metadata";
@@ -58,8 +57,6 @@ const CHANGES: &[Change] = &[
     change(&["profile"], &[], "no profile is loaded"),
     change(&["sg_write_mode"], &["write"], "the block layer has no SCSI VERIFY and WRITE SAME"),
     change(&["write_hint"], &["none"], HINTS),
-    change(&["fdp"], &["0"], PLACEMENT),
-    change(&["dataplacement", "data_placement"], &["none"], PLACEMENT),
     change(&["priohint"], &["0"], DURATION),
     change(&["cmdprio_hint"], &["0"], DURATION),
     change(&["num_range"], &["1"], "a discard of the block layer has one range"),
@@ -92,8 +89,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ),
     (
         "it is a detail of an option that is refused, or has no effect itself",
-        "merge_blktrace_scalars merge_blktrace_iters fdp_pli fdp_pli_select plids plid_select \
-         dp_scheme deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs \
+        "merge_blktrace_scalars merge_blktrace_iters deac pi_act pi_chk apptag apptag_mask spr_op spr_num_regions spr_cs \
          cgroup_nodelete",
     ),
     ("a trace is read before the run, however long it is", "read_iolog_chunked"),

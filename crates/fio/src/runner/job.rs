@@ -623,6 +623,7 @@ impl JobRunner {
             op,
             flags,
             prio: self.job.prio,
+            stream: 0,
             sector: Bytes(offset).to_sectors(),
             nr_sectors: sectors,
             user_data: slot.into(),

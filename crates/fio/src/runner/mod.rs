@@ -33,6 +33,7 @@ mod steady_state;
 mod think;
 mod verdict;
 pub(crate) mod verifier;
+pub(crate) mod write_streams;
 
 pub use flow::{Flow, FlowTotals};
 pub use job::JobRunner;

@@ -18,6 +18,7 @@ use super::pace::Pace;
 use super::record::{Recorder, Recording};
 use super::slots::IoRole;
 use super::verifier::Verifier;
+use super::write_streams::WriteStreams;
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, Job, SyncOptions, VerifyOptions};
 use crate::logs::Logs;
@@ -38,6 +39,7 @@ pub(crate) struct RunParts<'a> {
     pub logs: Option<Logs>,
     pub limits: Option<Box<RunLimits>>,
     pub prios: Option<Box<CommandPrios>>,
+    pub streams: Option<Box<WriteStreams>>,
     pub contents: Option<Box<Contents>>,
     pub verifier: Option<Verifier>,
 }
@@ -49,6 +51,7 @@ pub(crate) struct RunState {
     /// Fills the buffers of writes, unless they are verified.
     contents: Option<Box<Contents>>,
     pub prios: Option<Box<CommandPrios>>,
+    streams: Option<Box<WriteStreams>>,
     pub verifier: Option<Verifier>,
     overlaps: Option<Overlaps>,
     sync: SyncOptions,
@@ -104,15 +107,16 @@ impl RunState {
         (bytes, rest, amount): (u64, Option<u64>, u64),
         loops: u64,
     ) -> Option<Box<Self>> {
-        let RunParts { recording, logs, limits, prios, contents, verifier } = parts;
+        let RunParts { recording, logs, limits, prios, streams, contents, verifier } = parts;
         let time_based = job.time_based && job.verifies_each_pass();
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
         let overlaps = (job.serialize_overlap && job.iodepth > 1).then(Overlaps::default);
         let watches =
             recorder.is_some() || logs.is_some() || limits.is_some() || overlaps.is_some();
-        let fills = verifier.is_some() || contents.is_some();
-        if !watches && prios.is_none() && !fills && sync == SyncOptions::default() {
+        let changes =
+            verifier.is_some() || contents.is_some() || prios.is_some() || streams.is_some();
+        if !watches && !changes && sync == SyncOptions::default() {
             return None;
         }
         let verifies = verifier.is_some() && (do_verify || only);
@@ -121,6 +125,7 @@ impl RunState {
             logs,
             limits,
             prios,
+            streams,
             contents,
             verifies,
             verifier,
@@ -208,6 +213,9 @@ impl RunState {
         }
         if io.op.is_write() {
             self.writes += 1;
+            if let Some(streams) = &mut self.streams {
+                streams.set(io, bio);
+            }
             if let (Some(contents), Some(buf)) = (&mut self.contents, &mut bio.buf) {
                 contents.fill(io.offset, buf);
             }

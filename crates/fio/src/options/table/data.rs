@@ -1,6 +1,6 @@
 //! Verification, durability and error handling.
 use super::{ANY_U32, OptionSpec, ValueKind, number, to_u8, to_u32};
-use crate::job::{Checksum, VerifyMethod, VerifyOptions};
+use crate::job::{Checksum, StreamSelect, VerifyMethod, VerifyOptions};
 use crate::options::Draft;
 use crate::options::kind::Choice;
 
@@ -52,6 +52,31 @@ const CONTINUE_ON_ERROR: &[Choice] = &[
 
 options! {
     pub(super) const OPTIONS;
+    "fdp": ValueKind::Bool(|draft, on| draft.job.address.streams.fdp = on),
+        "0", "The same as dataplacement=fdp.";
+    "dataplacement" or "data_placement": ValueKind::Word(&[
+        ("none", Ok(|draft| draft.job.address.streams.fdp = false)),
+        ("fdp", Ok(|draft| draft.job.address.streams.fdp = true)),
+        ("streams", Err("no device here has the streams directive")),
+    ]),
+        "none",
+        "Whether writes name placement identifiers of the device, which needs some: ssd with fdp_handles.";
+    "plid_select" or "fdp_pli_select": ValueKind::Word(&[
+        ("random", Ok(|draft| draft.job.address.streams.select = StreamSelect::Random)),
+        ("roundrobin", Ok(|draft| draft.job.address.streams.select = StreamSelect::RoundRobin)),
+        ("scheme", Ok(|draft| draft.job.address.streams.select = StreamSelect::Scheme)),
+    ]),
+        "roundrobin",
+        "Which of its placement identifiers each write of a job has: any of them, the next one, or that \
+         of dp_scheme.";
+    "plids" or "fdp_pli": ValueKind::Indices(|draft, list| draft.job.address.streams.indices = list),
+        "",
+        "Indices of the placement identifiers of the job, in the order of the device's, such as 0,2-3; \
+         all if not given.";
+    "dp_scheme": ValueKind::Text(|draft, text| draft.job.address.streams.scheme = Some(text.to_owned())),
+        "",
+        "File with lines such as 0,1048576,2: start and end in bytes, and the index of the placement \
+         identifier of writes that begin there. Writes elsewhere have none; the first line counts.";
     "verify": ValueKind::Word(METHODS),
         "0",
         "Verify what was written: a checksum stores a header with it in each block, meta the \

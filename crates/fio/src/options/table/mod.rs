@@ -93,7 +93,9 @@ impl OptionSpec {
 }
 
 fn asked(spec: &OptionSpec, value: &str) -> Asked {
-    if matches!(spec.kind, ValueKind::Text(_) | ValueKind::OptionalText(_)) {
+    // The index 0 is one like any other.
+    let is_text = matches!(spec.kind, ValueKind::Text(_) | ValueKind::OptionalText(_));
+    if is_text || matches!(spec.kind, ValueKind::Indices(_)) {
         return Asked::Change;
     }
     // A default of several words describes what the program chooses.
