@@ -94,6 +94,8 @@ pub enum DriveArg {
     Zns,
     /// An ordinary drive, with a translation layer
     Ssd,
+    /// The same with data placement: each job has a reclaim unit handle, or those that its plids name
+    Fdp,
 }
 
 impl From<DriveArg> for Drive {
@@ -101,6 +103,7 @@ impl From<DriveArg> for Drive {
         match drive {
             DriveArg::Zns => Drive::Zns,
             DriveArg::Ssd => Drive::Ssd,
+            DriveArg::Fdp => Drive::Fdp,
         }
     }
 }

@@ -34,6 +34,22 @@ fn drives_of_the_same_flash_write_as_much_to_it() {
 }
 
 #[test]
+fn drive_with_data_placement_does_not_copy_data_that_die_together() {
+    let jobs = ["--rw=randwrite", "--norandommap", "--bs=16k", "--iodepth=16", "--size=10%"];
+    let large = ["--name=b", "--rw=write", "--bs=64k", "--offset=10%", "--size=90%"];
+    let options =
+        ["advise", "--drives=ssd,fdp", FLASH, "--seeds=1", "--warm-up=2", "--format=json"];
+    let out = zonal(&[&options[..], &["--name=a"], &jobs, &large].concat());
+    let json: Value = serde_json::from_str(&out.expect_ok()).expect("JSON");
+    let waf = |drive: usize| {
+        json["drives"][drive]["write_amplification"]["mean"].as_f64().expect("a number")
+    };
+    assert!(waf(0) > 1.5 && waf(1) < 1.1, "{} and {}", waf(0), waf(1));
+    let description = json["drives"][1]["description"].as_str().expect("text");
+    assert!(description.contains("8 reclaim unit handles"), "{description}");
+}
+
+#[test]
 fn comparison_of_drives_says_which_is_better_and_how_it_was_measured() {
     let job = ["--rw=randwrite", "--norandommap", "--bs=16k"];
     let text = compare(&job);
@@ -58,7 +74,11 @@ fn read_only_jobs_are_compared_by_their_reads() {
 #[test]
 fn drives_that_cannot_be_compared_are_refused() {
     for (args, expected) in [
-        (vec!["--drives=fdp"], "invalid value 'fdp' for '--drives"),
+        (vec!["--drives=fpd"], "invalid value 'fpd' for '--drives"),
+        (
+            vec!["--drives=fdp", "--dataplacement=fdp", "--plids=8"],
+            "plids: found index 8, expected 0 to 7",
+        ),
         (vec!["--drives=zns", "--device=zns"], "device zns: found a device of kind zns"),
         (vec!["--drives=zns", "--schedulers=none"], "cannot be used with"),
         (vec!["--device=null", "--cycles=5"], "--drives"),

@@ -5,12 +5,14 @@ use zonal_backend::{Stack, Unattached, load};
 use zonal_blk::{Bytes, Nanos};
 use zonal_device::mapped::{MapOptions, MappedDevice};
 use zonal_device::quantity::{format_percent, format_size};
-use zonal_device::{DeviceControl, DeviceSpec, SsdConfig, SsdDevice, ZnsConfig};
-use zonal_device::{ZnsDevice, device_spec};
+use zonal_device::{DeviceConfig, DeviceControl, SsdConfig, SsdDevice, ZnsConfig, ZnsDevice};
 
 /// The flash that drives have unless another is named: that of the default `ssd`, but a few dies and
 /// small blocks, so that a drive is soon in its steady state.
 pub const FLASH: &str = "ssd:size=2040M,overprovision=12.5%,dies=4,channels=2,block=1536K";
+
+/// Reclaim unit handles of the drive with data placement, unless the flash is that of a drive that has some.
+const HANDLES: u32 = 8;
 
 /// Zones of the ZNS drive that may be open.
 const OPEN_ZONES: u32 = 14;
@@ -22,6 +24,8 @@ pub enum Drive {
     Zns,
     /// With a translation layer.
     Ssd,
+    /// With one, and with data placement: each job has a reclaim unit handle, or those that it names.
+    Fdp,
 }
 
 impl Drive {
@@ -30,13 +34,13 @@ impl Drive {
         match self {
             Drive::Zns => "zns",
             Drive::Ssd => "ssd",
+            Drive::Fdp => "fdp",
         }
     }
 }
 
 /// Flash, as an ordinary drive has it.
 pub(super) struct Flash {
-    spec: DeviceSpec,
     config: SsdConfig,
     superblocks: u32,
 }
@@ -47,9 +51,10 @@ impl Flash {
         let spec = load(name)?;
         let expected = || format!("found a device of kind {}, expected ssd", spec.kind());
         let config: SsdConfig = spec.config_of().cloned().with_context(expected)?;
+        config.validate()?;
         let layer = SsdDevice::new(&config)?.translation();
         let superblocks = layer.expect("an ordinary drive has one").superblocks;
-        Ok(Flash { spec, config, superblocks })
+        Ok(Flash { config, superblocks })
     }
 
     /// The size that jobs see, and that of the flash.
@@ -61,7 +66,11 @@ impl Flash {
     /// One line that describes a drive.
     pub(super) fn describe(&self, drive: Drive) -> Result<String> {
         Ok(match drive {
-            Drive::Ssd => self.spec.describe(),
+            Drive::Ssd | Drive::Fdp => {
+                let config = if drive == Drive::Fdp { self.placed() } else { self.ordinary() };
+                config.validate()?;
+                format!("{}, {}", drive.name(), config.describe().join(", "))
+            }
             Drive::Zns => {
                 let config = self.zns();
                 config.validate()?;
@@ -79,7 +88,8 @@ impl Flash {
     /// A drive of its own.
     pub(super) fn stack(&self, drive: Drive) -> Result<Stack<Unattached>> {
         let model: Arc<dyn DeviceControl> = match drive {
-            Drive::Ssd => device_spec::build(&self.spec)?,
+            Drive::Ssd => Arc::new(SsdDevice::new(&self.ordinary())?),
+            Drive::Fdp => Arc::new(SsdDevice::new(&self.placed())?),
             Drive::Zns => {
                 let options = MapOptions {
                     size: self.config.size,
@@ -90,6 +100,23 @@ impl Flash {
             }
         };
         Ok(Stack::of_model(drive.name(), drive.name(), self.describe(drive)?, model, usize::MAX))
+    }
+
+    /// The drive without data placement.
+    fn ordinary(&self) -> SsdConfig {
+        SsdConfig { fdp_handles: 0, fdp_persistent: 0, fdp_groups: 1, ..self.config.clone() }
+    }
+
+    /// The drive with data placement.
+    fn placed(&self) -> SsdConfig {
+        let handles = self.config.fdp_handles;
+        let fdp_handles = if handles == 0 { HANDLES } else { handles };
+        SsdConfig { fdp_handles, ..self.config.clone() }
+    }
+
+    /// The placement identifiers of the drive with data placement.
+    pub(super) fn ids(&self) -> usize {
+        (self.placed().fdp_handles * self.config.fdp_groups) as usize
     }
 
     /// The ZNS drive: a zone is a superblock, and the controller has the times of the ordinary one.

@@ -1,5 +1,5 @@
-//! Which kind of drive suits a job: the same flash, with the same spare part, as an ordinary drive and
-//! as a ZNS drive.
+//! Which kind of drive suits a job: the same flash, with the same spare part, as an ordinary drive, as
+//! one with data placement and as a ZNS drive.
 //!
 //! Each drive is filled once, written by the jobs until it is in their steady state, and then
 //! measured, in virtual time and with several seeds. The jobs have a device without zones each time:
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zonal_blk::{Bytes, Nanos, QueueOptions};
 use zonal_device::DeviceControl;
 use zonal_device::control::TranslationStats;
-use zonal_fio::job::{DataDir, Job};
+use zonal_fio::job::{DataDir, Job, StreamOptions};
 use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_sim::CostModel;
 
@@ -187,9 +187,10 @@ fn measure(
     let mut turn = Turn { devices: Devices::one(stack), model, now: Nanos(0), options, seed, stop };
     let fill = jobfile::parse_args(FILL, &SystemEnvironment)?.jobs;
     turn.run(fill, u64::MAX)?;
+    let jobs = placed(jobs, drive, flash.ids());
     let writes = jobs.iter().any(|job| job.uses(DataDir::Write));
     let length = RunLength { ramp: 0.0, measured: options.seconds };
-    let limited = || experiment::limited(jobs.to_vec(), Some(length));
+    let limited = || experiment::limited(jobs.clone(), Some(length));
     let sizes =
         |sizes: f64| if writes { (sizes * flash.sizes().0.0 as f64) as u64 } else { u64::MAX };
     if writes && options.before > 0.0 {
@@ -203,6 +204,23 @@ fn measure(
     let mut outcome = experiment::outcome(&finished, &turn.devices)?;
     outcome.devices[0].translation = Some(turn.written().since(&before));
     Ok(Some(outcome))
+}
+
+/// The jobs as they run on a drive: only one with data placement is told which data belong together. A
+/// job that does not say so itself has a placement identifier of its own for as long as there are some.
+fn placed(jobs: &[Job], drive: Drive, ids: usize) -> Vec<Job> {
+    let mut jobs = jobs.to_vec();
+    let says_so = jobs.iter().any(|job| job.address.streams.fdp);
+    for (at, job) in jobs.iter_mut().enumerate() {
+        if drive != Drive::Fdp {
+            job.address.streams = StreamOptions::default();
+        } else if !says_so {
+            let index = u16::try_from(at % ids).expect("a drive has few");
+            let indices = vec![index];
+            job.address.streams = StreamOptions { fdp: true, indices, ..StreamOptions::default() };
+        }
+    }
+    jobs
 }
 
 /// A drive that jobs run on, one after another.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use traces::Recordings;
 pub use unplaced::jobs_without_zones;
 pub use view::ViewRecording;
-use zonal_blk::Nanos;
+use zonal_blk::{DataPlacement, Nanos};
 use zonal_fio::job::{Job, Rw};
 use zonal_fio::plan::{self, Task};
 use zonal_fio::report::{self, JobReport, Report};
@@ -309,7 +309,10 @@ fn ends_run(finished: &FinishedTask) -> bool {
 /// Checks that all jobs fit their devices.
 fn check_regions(phases: &[Vec<Task>], devices: &Devices) -> Result<()> {
     for task in phases.iter().flatten() {
-        let limits = devices.of(task).queue.limits();
+        let queue = &devices.of(task).queue;
+        let placement = queue.device().placement().map(DataPlacement::layout);
+        task.job.address.streams.check(&task.job.name, placement)?;
+        let limits = queue.limits();
         if task.job.fs.kind.is_some() {
             zonal_fsmodel::check(&task.job, limits)?;
         } else {
