@@ -12,16 +12,16 @@ const COMMAND: u8 = 4;
 const IC_REQ: usize = 128;
 const SUBNQN: std::ops::Range<usize> = IC_REQ + 72 + 256..IC_REQ + 72 + 512;
 
-/// Attaching: the commands of the admin queue, up to the shutdown; of Linux 6.12 a part, up to a Set
-/// Features.
+/// Attaching: the commands of the admin queue, up to the shutdown.
 const ATTACHED: [(&str, &str); 3] = [
     ("Linux 6.1", include_str!("transcripts/linux-6.1.txt")),
     ("Linux 6.12", include_str!("transcripts/linux-6.12.txt")),
     ("Linux 7.3", include_str!("transcripts/linux-7.3.txt")),
 ];
 /// Discovery, with the shutdown.
-const DISCOVERED: [(&str, &str); 2] = [
+const DISCOVERED: [(&str, &str); 3] = [
     ("Linux 6.1", include_str!("transcripts/linux-6.1-discovery.txt")),
+    ("Linux 6.12", include_str!("transcripts/linux-6.12-discovery.txt")),
     ("Linux 7.3", include_str!("transcripts/linux-7.3-discovery.txt")),
 ];
 
