@@ -131,7 +131,7 @@ pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};
 pub use wake::{Clock, Wake, WakeUp};
 pub use zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 pub use zone_refusal::ZoneRefusal;
-pub use zone_report::ZoneReport;
+pub use zone_report::{REPORT_BATCH, ZoneReport};
 
 /// The structures that every I/O touches, for `zonal layout`.
 #[doc(hidden)]

@@ -5,8 +5,8 @@ use crate::units::ZoneNo;
 use crate::zone::Zone;
 use std::ops::Range;
 
-/// Zones of a batch, which bounds the memory for a report of a large device.
-const BATCH: usize = 1024;
+/// How many zones readers of a whole device ask for at a time, which bounds the memory for a report.
+pub const REPORT_BATCH: usize = 4096;
 
 /// The zones of a range, as [`Queue::report_zones`] reports them: one by one as an iterator, which ends
 /// after an error, or batch by batch.
@@ -52,7 +52,8 @@ impl ZoneReport<'_> {
             return Ok(());
         }
         let first = ZoneNo(self.left.start);
-        let reported = self.queue.report_zones(first, BATCH.min(self.left.len()), &mut self.batch);
+        let reported =
+            self.queue.report_zones(first, REPORT_BATCH.min(self.left.len()), &mut self.batch);
         let answer =
             reported.and(if self.batch.is_empty() { Err(Status::IoError) } else { Ok(()) });
         match answer {
@@ -88,11 +89,12 @@ mod tests {
     use super::*;
     use crate::{Device, HwQueue, Limits, QueueOptions, Sector, TimedQueue};
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Reports at most `most` zones at a time.
     struct Slow {
         limits: Limits,
-        most: usize,
+        most: AtomicUsize,
     }
 
     impl Device for Slow {
@@ -106,9 +108,8 @@ mod tests {
             max: usize,
             zones: &mut Vec<Zone>,
         ) -> Result<(), Status> {
-            // Attaching wants all at the same time.
-            let most = if max > BATCH { max } else { self.most.min(max) };
-            zones.extend(self.limits.empty_zones(first, most));
+            let most = self.most.load(Ordering::Relaxed);
+            zones.extend(self.limits.empty_zones(first, most.min(max)));
             Ok(())
         }
 
@@ -122,16 +123,20 @@ mod tests {
     }
 
     fn queue(most: usize) -> Arc<Queue> {
-        let device = Arc::new(Slow { limits: Limits::zoned(3000, Sector(8)), most });
-        Queue::attach(device, QueueOptions::default()).expect("a queue")
+        let limits = Limits::zoned(10_000, Sector(8));
+        let device = Arc::new(Slow { limits, most: AtomicUsize::new(usize::MAX) });
+        let queue = Queue::attach(Arc::clone(&device) as _, QueueOptions::default());
+        // Attaching wants all that it asks for.
+        device.most.store(most, Ordering::Relaxed);
+        queue.expect("a queue")
     }
 
     #[test]
     fn every_zone_of_the_range_is_reported_once_whatever_the_device_reports_at_a_time() {
-        for most in [1, 7, BATCH] {
+        for most in [1, 7, usize::MAX] {
             let queue = queue(most);
             for (range, expected) in
-                [(0..3000, 0..3000), (5..9, 5..9), (2990..u32::MAX, 2990..3000), (7..7, 7..7)]
+                [(0..10_000, 0..10_000), (5..9, 5..9), (9990..u32::MAX, 9990..10_000), (7..7, 7..7)]
             {
                 let starts: Vec<u64> = queue
                     .zones(ZoneNo(range.start)..ZoneNo(range.end))
@@ -158,7 +163,7 @@ mod tests {
         let queue = queue(64);
         // A range beyond the device stands for a device that reports less than it has.
         let mut report =
-            ZoneReport { queue: &queue, left: 2990..3100, batch: Vec::new(), taken: 0 };
+            ZoneReport { queue: &queue, left: 9990..10_100, batch: Vec::new(), taken: 0 };
         assert_eq!(report.by_ref().take_while(Result::is_ok).count(), 10);
         assert_eq!(report.next(), None, "it has ended");
     }

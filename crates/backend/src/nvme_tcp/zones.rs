@@ -2,11 +2,12 @@
 use super::error::ConnectError;
 use super::queue_connection::QueueConnection;
 use std::time::Duration;
-use zonal_blk::{Limits, Zone, ZoneNo};
+use zonal_blk::{Limits, REPORT_BATCH, Zone, ZoneNo};
 use zonal_nvme::ns::NamespaceInfo;
+use zonal_nvme::wire::zone::{ReportHeader, ZoneDescriptor};
 
-/// The longest zone report to request, in bytes.
-const MAX_REPORT: usize = 256 << 10;
+/// The longest zone report to request, in bytes: as many zones as readers of a device ask for at a time.
+const MAX_REPORT: usize = ReportHeader::SIZE + REPORT_BATCH * ZoneDescriptor::SIZE;
 
 /// The properties of a namespace that a zone report needs.
 pub(super) struct Reported<'a> {

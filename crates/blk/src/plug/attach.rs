@@ -8,10 +8,8 @@ use crate::status::Status;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::{Sector, ZoneNo};
 use crate::zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
+use crate::zone_report::REPORT_BATCH;
 use std::sync::Arc;
-
-/// Zones asked for at a time.
-const REPORT_CHUNK: usize = 4096;
 
 /// Why a device cannot be used: its limits or its zone report break a rule.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -150,10 +148,10 @@ impl ZonePlugs {
             qd1: Qd1::new(),
             alive: AtomicU32::new(0),
         };
-        let mut report: Vec<Zone> = Vec::with_capacity(REPORT_CHUNK.min(nr_zones));
+        let mut report: Vec<Zone> = Vec::with_capacity(REPORT_BATCH.min(nr_zones));
         let mut sequential_zones = 0;
-        for first in (0..limits.nr_zones).step_by(REPORT_CHUNK) {
-            let want = REPORT_CHUNK.min((limits.nr_zones - first) as usize);
+        for first in (0..limits.nr_zones).step_by(REPORT_BATCH) {
+            let want = REPORT_BATCH.min((limits.nr_zones - first) as usize);
             report.clear();
             if plugs.are_as_checked(limits, ZoneNo(first), want, &mut report) {
                 sequential_zones += u32::try_from(want).expect("no more than a report has");

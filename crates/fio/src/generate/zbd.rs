@@ -11,10 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use zonal_blk::lazy::LazyTable;
 use zonal_blk::lock::{SpinLock, SpinLockGuard};
-use zonal_blk::{Device, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
-
-/// Zones of a report.
-const REPORT: usize = 4096;
+use zonal_blk::{Device, REPORT_BATCH, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
 /// The zones of a device as the jobs see them.
 #[derive(Debug)]
@@ -148,10 +145,10 @@ impl ZbdTable {
             jobs: AtomicU32::new(0),
             reset_region: Mutex::default(),
         };
-        let mut report: Vec<Zone> = Vec::with_capacity(REPORT.min(limits.nr_zones as usize));
-        for first in (0..limits.nr_zones).step_by(REPORT) {
+        let mut report: Vec<Zone> = Vec::with_capacity(REPORT_BATCH.min(limits.nr_zones as usize));
+        for first in (0..limits.nr_zones).step_by(REPORT_BATCH) {
             report.clear();
-            let count = REPORT.min((limits.nr_zones - first) as usize);
+            let count = REPORT_BATCH.min((limits.nr_zones - first) as usize);
             // Those are not in the table, once it has the usual capacity.
             let wanted = u32::try_from(count).expect("no more than a report has");
             if table.capacity > 0 && device.zones_as_new(ZoneNo(first), wanted) == wanted {
