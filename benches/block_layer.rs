@@ -1,7 +1,7 @@
 //! Criterion benchmarks of the block layer alone: submit and complete through every stage, 4 KiB
 //! writes on the zoned null device.
 //!
-//! `--loop write|read DEPTH COUNT` runs one loop and measures nothing: `benches/profile --layer` counts
+//! `--loop write|write-nomerges|read DEPTH COUNT` runs one loop and measures nothing: `benches/profile --layer` counts
 //! its instructions.
 #[path = "support/start.rs"]
 mod start;
@@ -52,9 +52,10 @@ fn attach(criterion: &mut Criterion) {
 fn run_loop(args: &[String]) -> Option<()> {
     let [option, op, depth, count] = args else { return None };
     let (depth, count) = (depth.parse().ok()?, count.parse().ok()?);
-    let queue = queue(DEVICE, QueueOptions::default());
+    let merge = op != "write-nomerges";
+    let queue = queue(DEVICE, QueueOptions { merge, ..QueueOptions::default() });
     match (option.as_str(), op.as_str()) {
-        ("--loop", "write") => Writer::new(&queue, depth, ONE_ZONE).write(count),
+        ("--loop", "write" | "write-nomerges") => Writer::new(&queue, depth, ONE_ZONE).write(count),
         ("--loop", "read") => read(&queue, depth, count),
         _ => return None,
     }
