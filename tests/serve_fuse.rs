@@ -5,8 +5,10 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Sixteen zones of 1 MiB.
@@ -208,6 +210,40 @@ fn zones_that_may_be_open_are_counted_with_explicit_open() {
     server.fine("exec 5>>seq/1 6>>seq/2 7>>seq/3");
     server.signal(Signal::INT);
     assert_eq!(server.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn fuse_has_the_threads_that_it_was_given_and_128_requests_in_the_background() {
+    let server = Server::start(SMALL, &["--fuse-threads", "3"]);
+    let names = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", server.child.id())).expect("it runs");
+        let name = |task: std::io::Result<fs::DirEntry>| {
+            fs::read_to_string(task.expect("a thread").path().join("comm")).expect("its name")
+        };
+        let mut names: Vec<_> = tasks.map(name).collect();
+        names.retain(|name| ["fuse\n", "zonefs\n"].contains(&name.as_str()));
+        names.sort_unstable();
+        names
+    };
+    let expected = ["fuse\n", "zonefs\n", "zonefs\n", "zonefs\n"];
+    // A thread gives itself its name.
+    let begun = Instant::now();
+    while names() != expected && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
+    server.fine("for zone in 0 1 2; do truncate -s 786432 seq/$zone; done");
+    server.fine("for n in 0 1 2 3 4 5 6 7; do cat seq/0 seq/1 seq/2 >/dev/null & done; wait");
+    assert_eq!(names(), expected);
+    let control = tempfile::tempdir().expect("a directory");
+    let mounted =
+        Command::new("mount").args(["-t", "fusectl", "none"]).arg(control.path()).status();
+    assert!(mounted.expect("mount").success());
+    let device = fs::metadata(server.dir.path()).expect("it is there").dev();
+    let limit = control.path().join(rustix::fs::minor(device).to_string()).join("max_background");
+    let limit = fs::read_to_string(limit);
+    let unmounted = Command::new("umount").arg(control.path()).status();
+    assert!(unmounted.expect("umount").success());
+    assert_eq!(limit.expect("a connection"), "128\n");
 }
 
 #[test]

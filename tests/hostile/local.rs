@@ -3,13 +3,17 @@
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
+use zonal_nvme::NvmeStatus;
+use zonal_nvme::wire::opcode::AdminOpcode;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -86,10 +90,11 @@ pub fn full_event() -> io::Result<OwnedFd> {
 }
 
 /// A monitor.
-struct Monitor(UnixStream);
+pub struct Monitor(UnixStream);
 
 impl Monitor {
-    fn connect(victim: &LocalVictim) -> io::Result<Self> {
+    /// Connects, and agrees on a version.
+    pub fn connect(victim: &LocalVictim) -> io::Result<Self> {
         let socket = UnixStream::connect(&victim.vfio_user)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         let mut monitor = Monitor(socket);
@@ -128,6 +133,51 @@ impl Monitor {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(())
+    }
+
+    /// Shares memory, and enables the controller with an admin queue of 64 entries in it: submissions at
+    /// guest address 0, completions at 0x1000.
+    pub fn enable(&mut self) -> io::Result<File> {
+        let file = memory(1 << 20)?;
+        self.map(0, 1 << 20, &file)?;
+        // AQA, ASQ, ACQ, CC.
+        for (offset, value, len) in
+            [(0x24, 0x003f_003f, 4), (0x28, 0, 8), (0x30, 0x1000, 8), (0x14, 0x0046_0001, 4)]
+        {
+            self.set_register(offset, value, len)?;
+        }
+        Ok(file.into())
+    }
+
+    /// Has the controller create completion queues 1 to `count`, fewer than 64, and waits for that.
+    /// Returns the status of each.
+    pub fn create_queues(&mut self, memory: &File, count: u16) -> io::Result<Vec<u16>> {
+        for qid in 1..=count {
+            let mut create = [0; 64];
+            create[0] = AdminOpcode::CREATE_CQ.0;
+            create[2..4].copy_from_slice(&qid.to_le_bytes());
+            // None of them has a completion, so all may be in one page.
+            create[24..32].copy_from_slice(&0x2000_u64.to_le_bytes());
+            // Two entries, contiguous.
+            create[40..44].copy_from_slice(&(1 << 16 | u32::from(qid)).to_le_bytes());
+            create[44..48].copy_from_slice(&1_u32.to_le_bytes());
+            memory.write_all_at(&create, 64 * u64::from(qid - 1))?;
+        }
+        self.set_register(0x1000, count.into(), 4)?;
+        let mut statuses = Vec::new();
+        for entry in 0..count {
+            statuses.push(loop {
+                let mut completion = [0; 16];
+                memory.read_exact_at(&mut completion, 0x1000 + 16 * u64::from(entry))?;
+                let status = u16::from_le_bytes([completion[14], completion[15]]);
+                if status & 1 == 1 {
+                    break NvmeStatus(status >> 1).code().0;
+                }
+                // An answer: the server has not ended.
+                self.set_register(0x1004, 0, 4)?;
+            });
+        }
+        Ok(statuses)
     }
 
     /// Has the server read the admin queue, which is at guest address 0.

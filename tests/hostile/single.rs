@@ -22,6 +22,7 @@ const SET_VRING_NUM: u32 = 8;
 const SET_VRING_ADDR: u32 = 9;
 const SET_VRING_KICK: u32 = 12;
 const SET_VRING_CALL: u32 = 13;
+const SET_VRING_ERR: u32 = 14;
 const GET_PROTOCOL_FEATURES: u32 = 15;
 const SET_PROTOCOL_FEATURES: u32 = 16;
 const SET_VRING_ENABLE: u32 = 18;
@@ -74,11 +75,11 @@ pub const SINGLE_ATTACKS: [(&str, SingleAttack); 11] = [
 ];
 
 /// A monitor with a ring.
-struct Monitor(UnixStream);
+pub struct Monitor(UnixStream);
 
 impl Monitor {
     /// Connects, and negotiates all features.
-    fn connect(victim: &SingleVictim) -> io::Result<Self> {
+    pub fn connect(victim: &SingleVictim) -> io::Result<Self> {
         let socket = UnixStream::connect(&victim.vhost_user)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         let mut monitor = Monitor(socket);
@@ -106,22 +107,41 @@ impl Monitor {
 
     /// Shares memory, and starts a ring in it that signals this eventfd, or none.
     fn start(&self, file: &OwnedFd, len: u64, call: Option<&OwnedFd>) -> io::Result<()> {
+        self.share(file, len)?;
+        self.start_ring(0, call, None)
+    }
+
+    /// Shares memory.
+    pub fn share(&self, file: &OwnedFd, len: u64) -> io::Result<()> {
         let table =
             [&[1, 0, 0, 0, 0, 0, 0, 0], &[0, len, USER, 0].map(u64::to_le_bytes).concat()[..]];
-        self.send(SET_MEM_TABLE, &table.concat(), &[file.as_fd()])?;
-        self.send(SET_VRING_NUM, &[0, SIZE].map(u32::to_le_bytes).concat(), &[])?;
-        let parts = [0, USER + DESC, USER + USED, USER + AVAIL, 0].map(u64::to_le_bytes);
+        self.send(SET_MEM_TABLE, &table.concat(), &[file.as_fd()])
+    }
+
+    /// Starts a ring in the shared memory, at the place of all, that signals these eventfds for
+    /// requests that have completed and for its errors.
+    pub fn start_ring(
+        &self,
+        ring: u32,
+        call: Option<&OwnedFd>,
+        error: Option<&OwnedFd>,
+    ) -> io::Result<()> {
+        self.send(SET_VRING_NUM, &[ring, SIZE].map(u32::to_le_bytes).concat(), &[])?;
+        let number = u64::from(ring);
+        let parts = [number, USER + DESC, USER + USED, USER + AVAIL, 0].map(u64::to_le_bytes);
         self.send(SET_VRING_ADDR, &parts.concat(), &[])?;
-        if let Some(call) = call {
-            self.send(SET_VRING_CALL, &[0; 8], &[call.as_fd()])?;
+        for (request, event) in [(SET_VRING_CALL, call), (SET_VRING_ERR, error)] {
+            if let Some(event) = event {
+                self.send(request, &number.to_le_bytes(), &[event.as_fd()])?;
+            }
         }
         let kick = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC)?;
-        self.send(SET_VRING_KICK, &[0; 8], &[kick.as_fd()])?;
-        self.send(SET_VRING_ENABLE, &[0_u32, 1].map(u32::to_le_bytes).concat(), &[])
+        self.send(SET_VRING_KICK, &number.to_le_bytes(), &[kick.as_fd()])?;
+        self.send(SET_VRING_ENABLE, &[ring, 1].map(u32::to_le_bytes).concat(), &[])
     }
 
     /// Waits until the server has executed what was sent.
-    fn wait(&mut self) -> io::Result<()> {
+    pub fn wait(&mut self) -> io::Result<()> {
         self.number(GET_FEATURES).map(|_| ())
     }
 }

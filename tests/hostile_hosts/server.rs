@@ -107,6 +107,18 @@ impl Server {
         (server, victim)
     }
 
+    /// On a device without descriptors of its own, with a disk of `queues` rings over vhost-user.
+    pub fn with_rings(queues: u16) -> (Self, SingleVictim) {
+        let queues = queues.to_string();
+        let mut server =
+            Server::start(&[NULL, "--vhost-user", "vm", "--vhost-user-queues", &queues]);
+        server.places(1);
+        let vhost_user = server.dir.path().join("vm");
+        let victim =
+            SingleVictim { vhost_user, files: None, block: None, zones: 0..16, zone_size: 1 << 20 };
+        (server, victim)
+    }
+
     /// The next lines of its output, one for each export.
     fn places(&mut self, count: usize) -> Vec<String> {
         let next = |_| {
@@ -183,9 +195,15 @@ impl Server {
             resident_kib: resident.expect("VmRSS").parse().expect("a number"),
             descriptors: std::fs::read_dir(format!("{process}/fd")).expect("it runs").count(),
             mappings: read("maps").lines().count(),
-            threads: std::fs::read_dir(format!("{process}/task")).expect("it runs").count(),
+            threads: self.threads(),
             ticks: fields.map(|ticks| ticks.parse::<u64>().expect("a number")).sum(),
         }
+    }
+
+    /// Its threads now.
+    pub fn threads(&self) -> usize {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        tasks.expect("it runs").count()
     }
 
     /// What the server uses when its connections have ended.
@@ -214,9 +232,10 @@ impl Drop for Server {
 /// Waits for what must happen soon.
 #[track_caller]
 pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
-    let begin = Instant::now();
+    let (begin, mut pause) = (Instant::now(), Duration::from_micros(100));
     while !reached() {
         assert!(begin.elapsed() < LONG, "not within {LONG:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(10));
     }
 }

@@ -155,7 +155,7 @@ impl Servers {
     fn visit(&self) {
         let (server, _, local) = &self.shared;
         let (_, single) = &self.single;
-        crate::connect_and_read(&server.target);
+        drop(crate::connect_and_read(&server.target));
         assert!(local::serves_metrics(local).expect("an answer"));
         wait_until("a monitor is served", || local::is_served(local));
         wait_until("a monitor of a disk is served", || single::is_served(single));

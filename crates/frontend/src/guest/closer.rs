@@ -235,11 +235,16 @@ mod tests {
         let (closer, go_on, started) = waiting_closer();
         let (hostile, _peer) = connect(&closer);
         let (honest, _other_peer) = connect(&closer);
+        hostile.usable(files(15)).expect("descriptors");
+        assert!(!hostile.is_full());
+        // The most that one more message can have.
         assert_eq!(hostile.usable(files(253)).expect("descriptors").len(), 253);
-        hostile.usable(files(1)).expect("descriptors");
         assert!(hostile.is_full() && !honest.is_full());
         assert_eq!(started.load(Ordering::Relaxed), 1, "threads");
+        let waiting = Arc::clone(&hostile.waiting);
         drop(hostile);
+        assert_eq!(lock(&waiting.fds).count, 269, "and its socket");
+        drop(waiting);
         assert!(closer.has_room(), "one client locks nobody out");
         drop(go_on);
         wait_until(|| closer.has_room() && lock(&closer.clients).len() == 1);
@@ -247,7 +252,7 @@ mod tests {
 
     #[test]
     fn clients_that_are_gone_have_few_threads_and_descriptors_waiting() {
-        for (clients, fds) in [(MAX_GONE, 0), (2, MAX_LEFT / 2)] {
+        for (clients, fds) in [(16, 0), (2, 159)] {
             let (closer, go_on, started) = waiting_closer();
             for _ in 0..clients {
                 assert!(closer.has_room());

@@ -4,7 +4,7 @@
 use crate::guest_memory::send_with;
 pub use crate::guest_memory::{Memory, PATIENCE, wait};
 use rustix::event::{EventfdFlags, eventfd};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -83,7 +83,8 @@ impl Client {
 
     /// Whether the server closes the connection, without another word.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.socket.read(&mut [0; 16]), Ok(0) | Err(_))
+        let read = self.socket.read(&mut [0; 16]).map_err(|error| error.kind());
+        matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset))
     }
 
     pub fn read_region(&mut self, region: u32, offset: u64, len: u32) -> Vec<u8> {

@@ -3,7 +3,7 @@
 //! ```text
 //!  0x0000  admin submission queue     0x10_0000 + q  I/O submission queue q
 //!  0x2000  admin completion queue     0x20_0000 + q  I/O completion queue q
-//!  SHADOW  shadow doorbells, indices  DATA           data
+//!  SHADOW  shadow doorbells, indices  LIST, DATA     PRP list, data
 //! ```
 use crate::client::{Client, Memory, load, wait};
 use std::os::fd::AsFd;
@@ -15,6 +15,7 @@ use zonal_nvme::wire::pcie::{CreateCq, CreateSq, prp_pointer};
 use zonal_nvme::wire::{Cqe, Sqe};
 
 pub const SHADOW: u64 = 0x8000;
+pub const LIST: u64 = 0x3f_0000;
 pub const DATA: u64 = 0x40_0000;
 pub const MEMORY: usize = 16 << 20;
 const ADMIN_ENTRIES: u16 = 32;

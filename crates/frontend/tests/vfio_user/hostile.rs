@@ -3,10 +3,12 @@ use crate::client::{
     CONFIG, Client, DMA_MAP, DMA_UNMAP, REGION_READ, REGION_WRITE, SET_IRQS, VERSION, access,
     dma_map, set_irqs, version, wait,
 };
-use crate::guest::{DATA, Guest, MEMORY, transfer};
-use crate::{OK, Served, verify};
+use crate::guest::{DATA, Guest, LIST, MEMORY, transfer};
+use crate::held_reads::HeldReads;
+use crate::{OK, Served, null, verify};
 use rustix::fs::ftruncate;
 use std::os::fd::AsFd;
+use zerocopy::IntoBytes;
 use zonal_blk::Nanos;
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::wire::opcode::IoOpcode;
@@ -90,6 +92,12 @@ fn clients_without_manners_are_disconnected() {
         assert_eq!(client.call(VERSION, &wrong, &[]), INVALID);
         assert!(client.is_closed());
     }
+    // The longest message is answered, one of a byte more is not received.
+    let mut client = Client::negotiated(served.path());
+    let longest = (16 << 10) + 64 - 16;
+    assert_eq!(client.call(4, &vec![0; longest], &[]), INVALID);
+    client.send(4, &vec![0; longest + 1], &[]);
+    assert!(client.is_closed(), "too long");
     for size in [0_u32, 15, 1 << 20, u32::MAX] {
         let mut client = Client::connect(served.path());
         client.send_raw(&[&[1, 0, 1, 0], size.to_le_bytes().as_slice(), &[0; 8]].concat(), &[]);
@@ -100,7 +108,7 @@ fn clients_without_manners_are_disconnected() {
     assert!(client.is_closed(), "a reply");
     let (pipe, _writer) = std::io::pipe().expect("a pipe");
     let mut client = Client::connect(served.path());
-    client.send(VERSION, &version("{}"), &[pipe.as_fd(); 12]);
+    client.send(VERSION, &version("{}"), &[pipe.as_fd(); 9]);
     assert!(client.is_closed(), "too many descriptors");
     // One that stops within a message, and goes.
     let mut client = Client::connect(served.path());
@@ -108,6 +116,27 @@ fn clients_without_manners_are_disconnected() {
     drop(client);
     Client::connect(served.path());
     check(&served);
+}
+
+#[test]
+fn data_in_flight_of_a_submission_queue_are_16_mib() {
+    let reads = HeldReads::new(null(Nanos(0)));
+    let served = Served::over(reads.clone());
+    let mut guest = Guest::start(served.path());
+    let mut queue = guest.create(1);
+    // Reads of 1 MiB, all into the same pages.
+    let pages: Vec<u64> = (1..256).map(|page| DATA + page * 4096).collect();
+    guest.memory.put(LIST, pages.as_bytes());
+    for zone in (0..8).cycle().take(24) {
+        queue.put(&guest.memory, &transfer(IoOpcode::READ, zone * 256, 256, [DATA, LIST]));
+    }
+    guest.ring_tail(&queue);
+    wait(|| (reads.most_held() >= 16 << 20).then_some(()));
+    reads.release();
+    for _ in 0..24 {
+        assert_eq!(wait(|| queue.take(&guest.memory)).status(), OK);
+    }
+    assert_eq!(reads.most_held(), 16 << 20);
 }
 
 #[test]

@@ -3,6 +3,8 @@ mod client;
 mod guest;
 #[path = "../guest_memory/mod.rs"]
 mod guest_memory;
+#[path = "../held_reads/mod.rs"]
+mod held_reads;
 mod hostile;
 
 use client::{Client, RESET, wait};
@@ -30,20 +32,28 @@ struct Served {
     _dir: TempDir,
 }
 
+/// A device of 8 zones of 256 blocks, whose I/O takes `latency`.
+fn null(latency: Nanos) -> Arc<dyn Device> {
+    let config = NullConfig {
+        zones: 8,
+        zone_size: Bytes(256 * 4096),
+        lba: 4096,
+        memory: true,
+        latency,
+        ..NullConfig::default()
+    };
+    Arc::new(NullDevice::new(&config).expect("a device"))
+}
+
 impl Served {
-    /// With a device of 8 zones of 256 blocks, whose I/O takes `latency`.
+    /// With a device whose I/O takes `latency`.
     fn new(latency: Nanos) -> Self {
-        let config = NullConfig {
-            zones: 8,
-            zone_size: Bytes(256 * 4096),
-            lba: 4096,
-            memory: true,
-            latency,
-            ..NullConfig::default()
-        };
-        let device = Arc::new(NullDevice::new(&config).expect("a device"));
+        Served::over(null(latency))
+    }
+
+    fn over(device: Arc<dyn Device>) -> Self {
         let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
-        let queue = Queue::attach(device as Arc<dyn Device>, options).expect("a queue");
+        let queue = Queue::attach(device, options).expect("a queue");
         let text = |text: &str| text.to_owned();
         let subsystem = Subsystem::new(SubsystemConfig {
             nqn: text("nqn.2026-11.org.example:vfio"),

@@ -4,7 +4,7 @@
 use crate::guest_memory::{Memory, PATIENCE, send_with};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use std::io::{IoSliceMut, Read};
+use std::io::{ErrorKind, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -126,7 +126,8 @@ impl Client {
 
     /// Whether the server closes the connection, without another word.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.socket.read(&mut [0; 16]), Ok(0) | Err(_))
+        let read = self.socket.read(&mut [0; 16]).map_err(|error| error.kind());
+        matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset))
     }
 
     /// Shares a guest's memory.

@@ -122,7 +122,7 @@ fn clients_without_manners_are_disconnected() {
         header(GET_FEATURES, 0, 0),
         header(GET_FEATURES, 2, 0),
         header(GET_FEATURES, 5, 0),
-        header(GET_FEATURES, 1, 4097),
+        [header(GET_FEATURES, 1, 4097), vec![0; 4097]].concat(),
         header(GET_FEATURES, 1, u32::MAX),
         // Nobody would hear that it was refused.
         header(99, 1, 0),
@@ -139,9 +139,12 @@ fn clients_without_manners_are_disconnected() {
         client.send_raw(&wrong, &[]);
         assert!(client.is_closed(), "{wrong:?}");
     }
+    let (mut client, _) = Client::negotiated(served.path(), 0);
+    assert_eq!(client.set(99, &[0; 4096], &[]), Err(1), "the longest message is answered");
+    drop(client);
     let (pipe, _writer) = std::io::pipe().expect("a pipe");
     let mut client = Client::connect(served.path());
-    client.send(GET_PROTOCOL_FEATURES, &[], &[pipe.as_fd(); 12]);
+    client.send(GET_PROTOCOL_FEATURES, &[], &[pipe.as_fd(); 9]);
     assert!(client.is_closed(), "too many descriptors");
     // One that stops within a message, and goes.
     let client = Client::connect(served.path());

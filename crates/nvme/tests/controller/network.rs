@@ -562,16 +562,18 @@ fn target_gets_the_data_of_a_write_in_order_and_once() {
 
 #[test]
 fn target_that_never_reads_cannot_make_the_host_keep_more_than_is_in_flight() {
-    let (mut host, _) = writing(100_000, 8192);
-    let mut ended = Vec::new();
-    for _ in 0..1000 {
-        // Each command is completed once the target has requested its data, of which it reads none.
-        let r2t = Pdu::ReadyToTransfer { cid: 3, ttag: 1, offset: 0, length: 100_000 };
-        host_receives(&mut host, &r2t);
-        ended.extend(host_receives(&mut host, &Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL))));
-        let _ = host.submit(Sqe::new(1, 3, 1), Some(Buf::zeroed(100_000)));
-    }
-    assert!(ended.is_empty() && host.unsent() < 200_000, "{} bytes", host.unsent());
+    let (mut host, _) = requested(100_000);
+    assert_eq!(host.unsent(), 100_024);
+    // It completes the command: that is in flight as long as its data are to be sent, and no other takes
+    // its place.
+    let response = Pdu::Response(Cqe::new(3, NvmeStatus::INTERNAL));
+    assert!(host_receives(&mut host, &response).is_empty());
+    let refused = host.submit(Sqe::new(1, 3, 1), Some(Buf::zeroed(100_000))).unwrap_err();
+    assert_eq!(refused.error, SubmitError::CidInUse(3));
+    // It requests the data again.
+    let r2t = Pdu::ReadyToTransfer { cid: 3, ttag: 2, offset: 0, length: 100_000 };
+    host_receives(&mut host, &r2t);
+    assert!(host.close_reason().is_some() && host.unsent() < 100_100, "{} bytes", host.unsent());
 }
 
 #[test]
