@@ -129,9 +129,9 @@ pub use status::Status;
 pub use trace::{TraceAction, TraceEvent, TraceSink, TraceSource, Tracer};
 pub use units::{Bytes, Lba, Nanos, Sector, Tag, ZoneNo};
 pub use wake::{Clock, Wake, WakeUp};
-pub use zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
+pub use zone::{REPORT_BATCH, Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 pub use zone_refusal::ZoneRefusal;
-pub use zone_report::{REPORT_BATCH, ZoneReport};
+pub use zone_report::ZoneReport;
 
 /// The structures that every I/O touches, for `zonal layout`.
 #[doc(hidden)]

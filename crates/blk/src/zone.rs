@@ -1,6 +1,9 @@
 //! Zones as a device reports them: kind, condition, write pointer.
 use crate::units::Sector;
 
+/// How many zones readers of a whole device ask for at a time, which bounds the memory for a report.
+pub const REPORT_BATCH: usize = 4096;
+
 /// How a zone may be written (ZBC-2 zone type; `enum blk_zone_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ZoneKind {

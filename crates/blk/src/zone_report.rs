@@ -2,11 +2,8 @@
 use crate::queue::Queue;
 use crate::status::Status;
 use crate::units::ZoneNo;
-use crate::zone::Zone;
+use crate::zone::{REPORT_BATCH, Zone};
 use std::ops::Range;
-
-/// How many zones readers of a whole device ask for at a time, which bounds the memory for a report.
-pub const REPORT_BATCH: usize = 4096;
 
 /// The zones of a range, as [`Queue::report_zones`] reports them: one by one as an iterator, which ends
 /// after an error, or batch by batch.

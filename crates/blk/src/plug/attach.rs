@@ -7,8 +7,7 @@ use crate::probe::mutant;
 use crate::status::Status;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::{Sector, ZoneNo};
-use crate::zone::{Zone, ZoneAttributes, ZoneCondition, ZoneKind};
-use crate::zone_report::REPORT_BATCH;
+use crate::zone::{REPORT_BATCH, Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 use std::sync::Arc;
 
 /// Why a device cannot be used: its limits or its zone report break a rule.
