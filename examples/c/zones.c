@@ -110,6 +110,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: zones DEVICE\n");
 		return 2;
 	}
+	if (zonal_version() / 100 != ZONAL_VERSION / 100) {
+		fprintf(stderr, "found libzonal %d, expected %d\n", zonal_version(), ZONAL_VERSION);
+		return 1;
+	}
 	dev = zonal_open(argv[1], O_RDWR, &info);
 	check(dev, argv[1]);
 	printf("%s: %s, %u zones of %llu bytes\n", info.vendor_id,

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Files of the crate that the header is made from, in the order of the header.
-const SOURCES: [&str; 6] = ["error", "device", "zones", "io", "queue", "serve"];
+const SOURCES: [&str; 8] =
+    ["version", "error", "device", "create", "zones", "io", "queue", "serve"];
 /// What the standard library of Rust and the C code inside need.
 const SYSTEM_LIBRARIES: [&str; 5] = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lc"];
 /// The libraries of OpenSSL, for a library with the feature `tls`.
@@ -44,7 +45,16 @@ pub fn install(library: &Path, prefix: &Path, tls: bool) -> io::Result<()> {
 
 fn header(package: &Path, path: &Path) -> io::Result<()> {
     let config = cbindgen::Config::from_file(package.join("cbindgen.toml"));
-    let mut builder = cbindgen::Builder::new().with_config(config.map_err(io::Error::other)?);
+    let mut config = config.map_err(io::Error::other)?;
+    // As `zonal_version` counts.
+    config.after_includes = Some(format!(
+        "\n/* The version of this header: see zonal_version. */\n\
+         #define ZONAL_VERSION ({} * 10000 + {} * 100 + {})\n",
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+        env!("CARGO_PKG_VERSION_PATCH")
+    ));
+    let mut builder = cbindgen::Builder::new().with_config(config);
     for source in SOURCES {
         builder = builder.with_src(package.join(format!("src/{source}.rs")));
     }

@@ -246,6 +246,13 @@ pub unsafe extern "C" fn zonal_open_with(
     })
 }
 
+/// Whether a device keeps data: 1, or 0 for one that drops them and reads as zeroes, such as a spec without
+/// `memory=true`. -1 with `EBADF` for a handle that is not open.
+#[unsafe(no_mangle)]
+pub extern "C" fn zonal_keeps_data(device: c_int) -> c_int {
+    guard(|| Ok(c_int::from(get(device)?.attached.keeps_data)))
+}
+
 /// Closes a device. Its queues stay open until they are closed themselves. Returns 0, or -1 with `EBADF`.
 #[unsafe(no_mangle)]
 pub extern "C" fn zonal_close(device: c_int) -> c_int {

@@ -55,6 +55,13 @@ impl From<StackError> for Error {
     }
 }
 
+impl From<image::OpenError> for Error {
+    fn from(error: image::OpenError) -> Self {
+        let error = OpenError::Image(error);
+        Error::new(number(&error).unwrap_or(libc::EINVAL), chain(&error))
+    }
+}
+
 impl From<ServeError> for Error {
     fn from(error: ServeError) -> Self {
         let errno = match &error {
@@ -75,6 +82,7 @@ impl From<io::Error> for Error {
 fn number(error: &OpenError) -> Option<i32> {
     match error {
         OpenError::Image(image::OpenError::Missing) => Some(libc::ENOENT),
+        OpenError::Image(image::OpenError::Exists) => Some(libc::EEXIST),
         OpenError::Image(image::OpenError::InUse) => Some(libc::EBUSY),
         OpenError::Linux(linux::OpenError::InUse(_)) | OpenError::Node(NodeError::InUse { .. }) => {
             Some(libc::EBUSY)

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //!  device   open, close, what a device is
+//!  create   images
 //!  zones    report and management, by the functions of libzbd under other names
 //!  io       read, write and append, one after another
 //!  queue    many commands in flight: submit, then poll for completions
 //!  serve    a device that is served to others
+//!  version  of the library
 //!  channel  what io and queue have in common: a channel of the block layer, and buffers
 //!  handles  numbers for what C holds, so that a closed one is found out
 //!  error    errno and a text, for the thread that called
@@ -20,10 +22,12 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod channel;
+pub mod create;
 pub mod device;
 pub mod error;
 mod handles;
 pub mod io;
 pub mod queue;
 pub mod serve;
+pub mod version;
 pub mod zones;

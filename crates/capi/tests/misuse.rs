@@ -2,7 +2,10 @@
 //! the device.
 use std::ffi::{CStr, CString, c_int};
 use std::ptr::{null, null_mut};
-use zonal_capi::device::{zonal_close, zonal_get_info, zonal_info, zonal_open, zonal_open_with};
+use zonal_capi::create::zonal_create;
+use zonal_capi::device::{
+    zonal_close, zonal_get_info, zonal_info, zonal_keeps_data, zonal_open, zonal_open_with,
+};
 use zonal_capi::error::zonal_error;
 use zonal_capi::io::{zonal_append, zonal_fsync, zonal_pread, zonal_pwrite};
 use zonal_capi::queue::{
@@ -49,6 +52,32 @@ fn poll(queue: c_int, timeout: i64) -> Vec<zonal_completion> {
     // SAFETY: there is room for four.
     let count = unsafe { zonal_poll(queue, completions.as_mut_ptr(), 4, timeout) };
     completions[..usize::try_from(count).expect("it succeeds")].to_vec()
+}
+
+#[test]
+fn images_are_created_once_and_keep_data() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img").display().to_string();
+    let create = |path: &str, profile: &str, flags| {
+        let (path, profile) =
+            (CString::new(path).expect("text"), CString::new(profile).expect("text"));
+        // SAFETY: two strings.
+        unsafe { zonal_create(path.as_ptr(), profile.as_ptr(), flags) }
+    };
+    let spec = "null:zones=4,zone_size=64K,lba=4096";
+    assert_eq!(create(&path, spec, 0), 0);
+    fails(create(&path, spec, 0), libc::EEXIST, "the file exists");
+    fails(create(&format!("{path}2"), "null:zons=4", 0), libc::EINVAL, "did you mean `zones`");
+    fails(
+        create(&format!("{path}2"), "null:zoned=false", 0),
+        libc::EINVAL,
+        "expected one with zones",
+    );
+    fails(create(&format!("{path}2"), spec, 2), libc::EINVAL, "ZONAL_CREATE_NO_CHECKSUMS");
+    let (image, spec) = (open_as(libc::O_RDWR, &path), open_as(libc::O_RDWR, spec));
+    assert_eq!((zonal_keeps_data(image), zonal_keeps_data(spec)), (1, 0));
+    assert_eq!((zonal_close(image), zonal_close(spec)), (0, 0));
+    fails(zonal_keeps_data(image), libc::EBADF, "");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod ring;
 
 pub use file::ImageFile;
 pub use name::{ImageName, Latency, NameError};
+pub use zonal_device::image::Profile;
 
 use std::io;
 use std::path::Path;
@@ -13,7 +14,7 @@ use zonal_blk::ZoneNo;
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec, SpecError};
 use zonal_device::image::{
-    self, Finding, ImageError, ImageGeometry, ImageStore, Profile, Recovered, Superblock, ZoneEntry,
+    self, Finding, ImageError, ImageGeometry, ImageStore, Recovered, Superblock, ZoneEntry,
 };
 use zonal_device::{ImageDevice, image::check};
 use zonal_os::uuid;

@@ -51,14 +51,18 @@ fn mounted_on(mountinfo: &str, number: &str, name: &str) -> Option<String> {
 /// Who may open a device that this process may not. `root` is `/`.
 pub(super) fn allowed(root: &Path, device: &Metadata) -> String {
     let groups = fs::read_to_string(root.join("etc/group")).unwrap_or_default();
-    let gid = device.gid().to_string();
-    let of_device = groups.lines().find_map(|line| {
+    allowed_by(&groups, device.mode(), device.gid())
+}
+
+/// The same by the text of /etc/group.
+fn allowed_by(groups: &str, mode: u32, gid: u32) -> String {
+    let name = groups.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
-        (fields.nth(1)? == gid).then_some(name)
+        (fields.nth(1)?.parse() == Ok(gid)).then_some(name)
     });
-    match of_device {
-        Some(group) if device.mode() & 0o060 == 0o060 && device.gid() != 0 => {
+    match name {
+        Some(group) if mode & 0o060 == 0o060 && gid != 0 => {
             format!("expected root, or a member of the group {group}")
         }
         _ => "expected root".to_owned(),
@@ -109,19 +113,17 @@ mod tests {
 
     #[test]
     fn who_may_open_a_device_is_its_group() {
-        use std::os::unix::fs::PermissionsExt;
-        let root = machine();
-        let file = root.path().join("sdb");
-        fs::write(&file, "").expect("a file");
-        let gid = fs::metadata(&file).expect("a file").gid();
-        fs::write(root.path().join("etc/group"), format!("other:x:99999:\ndisk:x:{gid}:\n"))
-            .expect("a file");
-        let allowed = |mode| {
-            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("its own file");
-            super::allowed(root.path(), &fs::metadata(&file).expect("a file"))
-        };
-        assert_eq!(allowed(0o600), "expected root");
-        let of_group = if gid == 0 { "" } else { ", or a member of the group disk" };
-        assert_eq!(allowed(0o660), format!("expected root{of_group}"));
+        let groups = "root:x:0:\nother:x:60:a,b\ndisk:x:6:\n";
+        let root = "expected root";
+        let disk = "expected root, or a member of the group disk";
+        for (mode, gid, expected) in [
+            (0o660, 6, disk),
+            (0o600, 6, root),
+            (0o640, 6, root),
+            (0o660, 0, root),
+            (0o660, 7, root),
+        ] {
+            assert_eq!(allowed_by(groups, mode, gid), expected, "{mode:o} {gid}");
+        }
     }
 }
