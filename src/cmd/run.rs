@@ -10,6 +10,7 @@ use crate::terminal::{JobLine, notices, print_error, stdout};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, Args};
 use fio::FioArgs;
+use serde_json::Value;
 use shown::Shown;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ use zonal_fio::verify::Dump;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::experiment::available_cpus;
+use zonal_lab::io_trace::IoTrace;
 use zonal_lab::page;
 use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io, jobs_without_zones};
 use zonal_sim::CostModel;
@@ -210,8 +212,9 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     if !notices.is_empty() {
         report.extra.push(("notices".to_owned(), notices.into()));
     }
-    report.extra.extend(run.io_trace().into_iter().flat_map(|trace| trace.sections(args.explain)));
-    write_to(&output, &report::render(&report, &formats)).with_context(|| written_to(args))?;
+    report.extra.extend(sections(args, &run, &formats));
+    let text = report::render(&report, &formats) + &explained(args, &run, &formats);
+    write_to(&output, &text).with_context(|| written_to(args))?;
     if args.dump_plugs {
         dump_plugs(run.devices())?;
     }
@@ -286,6 +289,18 @@ fn start_recording(run: &mut Run, args: &RunArgs, clock: ClockKind) -> Result<()
         run.trace_ios(args.trace.settings())?;
     }
     Ok(())
+}
+
+/// The sections of a report about traced I/Os. For people there is a table instead: [`explained`].
+fn sections(args: &RunArgs, run: &Run, formats: &[Format]) -> Vec<(String, Value)> {
+    let is_data = formats.iter().any(|format| *format != Format::Normal);
+    run.io_trace().map_or_else(Vec::new, |trace| trace.sections(args.explain && is_data))
+}
+
+/// The table of `--explain`, after a report for people.
+fn explained(args: &RunArgs, run: &Run, formats: &[Format]) -> String {
+    let trace = run.io_trace().filter(|_| args.explain && formats.contains(&Format::Normal));
+    trace.map_or_else(String::new, IoTrace::explained)
 }
 
 /// Writes what was traced, and checks that everything was recorded.

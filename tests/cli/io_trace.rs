@@ -203,6 +203,31 @@ fn explanation_adds_up_to_the_latency() {
     }
 }
 
+#[test]
+fn explanation_for_people_is_a_table_with_times_and_shares() {
+    let dir = TestDir::new();
+    let job = ["--rw=randread", "--filename=sata-2009", "--bs=4k", "--iodepth=4"];
+    let options = ["--number_ios=2000", "--explain"];
+    let ran = dir.zonal(&[&["run", "--clock=virtual", "--name=a"][..], &job, &options].concat());
+    let (report, table) = ran
+        .out
+        .split_once("\nWhere the time of the I/Os went, sata-2009:\n")
+        .unwrap_or_else(|| panic!("{}", ran.out));
+    assert!(!report.contains("lat_ns"), "{report}");
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].contains("percentile") && lines[0].contains("seek"), "{table}");
+    assert_eq!(lines.len(), 4, "{table}");
+    for (line, percentile) in lines[1..].iter().zip(["p50", "p99", "p99.9"]) {
+        assert!(line.starts_with(&format!("  read  {percentile}")), "{line}");
+        let shares = line.match_indices(" %").map(|(at, _)| {
+            let digits = line[..at].rsplit(' ').next().expect("a number");
+            digits.parse::<u32>().expect("a percentage")
+        });
+        let sum: u32 = shares.sum();
+        assert!((98..=102).contains(&sum), "{line}");
+    }
+}
+
 /// The operation and category of each record of a file of version 2.
 fn actions(bytes: &[u8]) -> Vec<u64> {
     let field =

@@ -266,6 +266,11 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "systemd knows when a server is ready",
         "a_service_manager_learns_when_the_server_is_ready_and_when_it_ends",
     ),
+    (
+        "engineer",
+        "where the time went is a table with times and shares",
+        "explanation_for_people_is_a_table_with_times_and_shares",
+    ),
     // Someone at a terminal.
     (
         "terminal",

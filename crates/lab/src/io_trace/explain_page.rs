@@ -40,7 +40,7 @@ pub(super) fn page(devices: &[Explained], lacks: Option<&str>) -> String {
         out += "</div>";
         page::legend(&mut out, parts(device.rows()).iter().map(|name| plain(name)));
         out += "</figure>\n";
-        table(&mut out, device.rows());
+        table(device.rows()).html(&mut out, 2);
     }
     out + page::END
 }
@@ -105,21 +105,26 @@ fn bars(out: &mut String, rows: &[Row], layout: &Layout) {
     *out += "</svg>";
 }
 
-fn table(out: &mut String, rows: &[Row]) {
+/// A row for each percentile: the latency, and the time of each part with its share.
+pub(super) fn table(rows: &[Row]) -> Table {
     let names = parts(rows);
     let headings = ["I/Os", "percentile", "number", "latency"].map(str::to_owned).into_iter();
     let headings = headings.chain(names.iter().map(|name| plain(name)));
     let cells = |row: &Row| {
+        let total: u64 = row.parts.iter().map(|(_, nanos)| nanos).sum();
         let of = |name: &&str| {
             let part = row.parts.iter().find(|(part, _)| part == name);
-            part.map_or(String::new(), |(_, nanos)| time(*nanos))
+            part.map_or(String::new(), |(_, nanos)| {
+                let percent = *nanos as f64 * 100.0 / total.max(1) as f64;
+                format!("{}, {percent:.0} %", time(*nanos))
+            })
         };
         let mut cells = vec![row.kind.to_owned(), row.percentile.to_owned(), row.ios.to_string()];
         cells.push(time(row.latency));
         cells.extend(names.iter().map(of));
         cells
     };
-    Table::new(headings, rows.iter().map(cells)).html(out, 2);
+    Table::new(headings, rows.iter().map(cells))
 }
 
 /// A time with three digits.

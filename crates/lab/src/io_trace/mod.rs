@@ -193,6 +193,20 @@ impl IoTrace {
         ("explain".to_owned(), sections.collect())
     }
 
+    /// The same as text: a table for each device. To be called once the jobs have ended.
+    pub fn explained(&self) -> String {
+        let devices = self.traced().iter().map(explain::of);
+        let table = |device: explain::Explained| {
+            let lines = match device.rows() {
+                [] => vec!["too few I/Os to explain".to_owned()],
+                rows => explain_page::table(rows).text(&[0, 1]),
+            };
+            let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+            format!("\nWhere the time of the I/Os went, {}:\n{lines}", device.device())
+        };
+        devices.map(table).collect()
+    }
+
     /// The same as a page. To be called once the jobs have ended.
     pub fn page(&self) -> String {
         let devices: Vec<_> = self.traced().iter().map(explain::of).collect();
