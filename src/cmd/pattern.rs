@@ -145,7 +145,7 @@ fn randomio(args: &RandomioArgs) -> Result<()> {
         ..PatternOptions::default()
     };
     let job = Job { bs: [io_size; 3], pattern, ..Job::default() };
-    let region = Region { start: 0, end: size, io_size: u64::MAX, lba: 512, limit: size };
+    let region = Region { start: 0, end: size, size, io_size: u64::MAX, lba: 512, limit: size };
     let ios = Randomio::new(&job, region, Rng::new(seed, [RANDOMIO, 0, 0, 0]));
     let origin = format!(
         "randomio size={size} requests={requests} seed={seed} io_size={io_size} align={align} \

@@ -34,11 +34,16 @@ pub const DELIBERATE: &[Deliberate] = &[
     },
     Deliberate {
         what: "a job that did no I/O is an error, such as a reader of empty zones or a writer of blocks \
-               longer than its `size`, and so is one that goes on only if it may open a zone",
-        why: "its report would look like that of a job that ran to its end",
+               longer than its `size`, and so is one that goes on only if it may open a zone, which it waits \
+               for beside others",
+        why: "its report would look like that of a job that ran to its end; fio ends it while the others have \
+              as many zones as may be open, or not, as its threads race",
         covers: |case, found| {
             let ends = ["finds nothing to do", "may write no zone"];
+            let waits = |section: &Section| is_limited(case, section) && case.is_concurrent();
+            let of_zones = ["filled", "written", "open", "full"];
             ends.iter().any(|end| is_end(&found.zonal, end))
+                || is_less(found) && concerns(case, found, &of_zones, waits)
                 || is_end(&found.fio, "succeeds")
                     && is_end(&found.zonal, "refuses")
                     && case.sections.iter().any(|section| has_no_room(case, section))
@@ -107,8 +112,7 @@ pub const DELIBERATE: &[Deliberate] = &[
             let is_one = |section: &Section| {
                 counts.iter().any(|option| section.has(option)) && follows_a_writer(case, section)
             };
-            !found.feature.starts_with("report:")
-                && concerns(case, found, &["filled", "written", "read", "open", "full"], is_one)
+            concerns(case, found, &["filled", "written", "read", "open", "full"], is_one)
         },
     },
     Deliberate {
@@ -140,9 +144,7 @@ pub const DELIBERATE: &[Deliberate] = &[
                 is_random(section)
                     && (draws && draws_beyond(section) || lfsr && draws_between(section))
             };
-            // Jobs that end early take less time, and flush less.
             concerns(case, found, &["filled", "written", "read", "open", "full"], is_one)
-                || found.feature.ends_with("flushes") && case.sections.iter().any(is_one)
         },
     },
     Deliberate {
@@ -185,6 +187,27 @@ fn is_bell(section: &Section) -> bool {
     is_random(section) && distribution.starts_with("normal")
 }
 
+/// Whether a job writes zones of which only some may be open.
+fn is_limited(case: &Case, section: &Section) -> bool {
+    let has_limit = case.geometry.zones.is_some_and(|zones| zones.max_open > 0)
+        || section.has("max_open_zones");
+    has_limit && section.is_zbd() && section.get("rw").is_some_and(|rw| rw.contains('w'))
+}
+
+/// Whether a number is less in fio, with all seeds.
+fn is_less(found: &Difference) -> bool {
+    let number = |feature: &Option<Feature>| match feature {
+        None => Some(0.0),
+        Some(Feature::Number(value, _)) => Some(*value),
+        _ => None,
+    };
+    let numbers = |all: &[Option<Feature>]| all.iter().map(number).collect::<Option<Vec<f64>>>();
+    let (Some(fio), Some(zonal)) = (numbers(&found.fio), numbers(&found.zonal)) else {
+        return false;
+    };
+    fio.iter().all(|fio| zonal.iter().all(|zonal| fio < zonal))
+}
+
 /// Whether a job with zones runs after one that writes some.
 fn follows_a_writer(case: &Case, section: &Section) -> bool {
     let before = case.sections.iter().take_while(|other| other.name != section.name);
@@ -198,7 +221,8 @@ fn has_no_room(case: &Case, section: &Section) -> bool {
     if section.is_zbd() && section.region(&case.geometry, 0).is_empty() {
         return true;
     }
-    let size = section.get("size").and_then(|size| size.parse::<u64>().ok());
+    let region = section.region(&case.geometry, 0);
+    let size = section.get("size").map(|_| region.end.saturating_sub(region.start));
     let least = least_sizes(section);
     let mut used = directions(section).into_iter().zip(least).filter(|(used, _)| *used);
     size.is_some_and(|size| used.all(|(_, least)| least > size))
@@ -225,7 +249,7 @@ fn draws_between(section: &Section) -> bool {
         || section.get("random_distribution").is_some_and(|kind| kind.starts_with("zoned"))
 }
 
-/// Whether a difference is one of a job's I/Os, or of its time, and the job is such a one; or one of the zones,
+/// Whether a difference is one of a job's I/Os, or of its time and flushes, as it ends early, and the job is such a one; or one of the zones,
 /// which count the I/Os of all jobs, in what is named by one of these last words. So is one of a later job in
 /// the zones that such a job has left.
 fn concerns(
@@ -238,8 +262,9 @@ fn concerns(
         return in_zones.iter().any(|last| of_zones.ends_with(last))
             && case.sections.iter().any(is_one);
     }
-    let time = found.feature.strip_prefix("report: ").filter(|of| of.ends_with(" milliseconds"));
-    let section = match time.and_then(|of| of.split(' ').next()?.parse::<usize>().ok()) {
+    let of_end = |of: &&str| of.ends_with(" milliseconds") || of.ends_with(" flushes");
+    let end = found.feature.strip_prefix("report: ").filter(of_end);
+    let section = match end.and_then(|of| of.split(' ').next()?.parse::<usize>().ok()) {
         Some(clone) => case.section_of(clone),
         None => section_of(case, found),
     };
@@ -320,6 +345,8 @@ mod tests {
             ("zones: most open", true),
             ("0.0 writes", false),
             ("zones: writes not at the write pointer", false),
+            ("report: 1 flushes", true),
+            ("report: 0 flushes", false),
             ("report: 1 error", false),
             ("end", false),
         ] {
@@ -327,6 +354,24 @@ mod tests {
         }
         let alone = "[b]\nrw=randwrite\nzonemode=zbd\nsize=524288\njob_max_open_zones=2\n";
         assert!(!is_excused(alone, "0.0 writes", ["1", "2"]), "no job came before");
+    }
+
+    #[test]
+    fn jobs_that_wait_for_others_to_close_zones_do_more() {
+        let beside =
+            "[a]\nrw=write\nzonemode=zbd\nnumjobs=2\nsize=524288\noffset_increment=524288\n";
+        let is_excused = |case: &str, [fio, zonal]: [f64; 2]| {
+            let case: Case = format!("; device size=1048576 zone_size=65536 max_open=4\n{case}")
+                .parse()
+                .expect("a case");
+            let seen = |value| vec![Some(Feature::Number(value, 0.0))];
+            let (fio, zonal) = (seen(fio), seen(zonal));
+            covering(&case, &Difference { feature: "0.1 writes".into(), fio, zonal }).is_some()
+        };
+        assert!(is_excused(beside, [0.0, 8.0]));
+        assert!(!is_excused(beside, [8.0, 0.0]), "more in fio");
+        assert!(!is_excused(&beside.replace("numjobs=2", ""), [0.0, 8.0]), "alone");
+        assert!(!is_excused(&beside.replace("rw=write", "rw=read"), [0.0, 8.0]), "a reader");
     }
 
     #[test]
@@ -355,6 +400,7 @@ mod tests {
         let refused = ["succeeds", "refuses"];
         assert!(is_excused("[a]\nrw=write\nbs=8192\nsize=4096\n", "end", refused));
         assert!(!is_excused("[a]\nrw=write\nbs=4096\nsize=4096\n", "end", refused));
+        assert!(is_excused("[a]\nrw=write\nbs=8192,24576\nsize=2%\n", "end", refused));
     }
 
     /// The number of entries may only become smaller.

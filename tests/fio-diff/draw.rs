@@ -131,7 +131,8 @@ fn zoned(draw: &mut Draw, unit: u64) -> Geometry {
     Geometry { size: size * count, zones: Some(Zones { size, capacity, max_open }) }
 }
 
-/// Has no job run beside one that verifies, which would find what the other one wrote.
+/// Has no job run beside one that verifies, which would find what the other one wrote; nor before one that it
+/// waits for, as it does in fio while that is still delayed, against its manual.
 fn keep_apart(sections: &mut [Section]) {
     let verifies: Vec<bool> = sections.iter().map(|section| section.has("verify")).collect();
     for (at, section) in sections.iter_mut().enumerate().skip(1) {
@@ -139,6 +140,9 @@ fn keep_apart(sections: &mut [Section]) {
             section.set("stonewall", 1);
         }
     }
+    let last = sections.iter().rposition(|section| section.has("stonewall")).unwrap_or(0);
+    let before = &mut sections[..last];
+    before.iter_mut().for_each(|section| section.options.retain(|it| it.0 != "startdelay"));
 }
 
 /// A job that leaves some zones full and one written in part.

@@ -59,10 +59,19 @@ pub fn place_files<'a>(
 }
 
 fn file_name(task: &Task) -> FileName {
-    match &task.job.fs.names[..] {
-        [] => FileName::Own(task.index, task.clone),
-        names => FileName::Named(names.to_vec()),
+    let fs = &task.job.fs;
+    match (&fs.names[..], &fs.name_format) {
+        ([], None) => FileName::Own(task.index, task.clone),
+        ([], Some(format)) => FileName::Named(vec![formatted(format, task)]),
+        (names, _) => FileName::Named(names.to_vec()),
     }
+}
+
+/// The name of a clone's files by `filename_format`, with `$filenum` for the number of each.
+fn formatted(format: &str, task: &Task) -> String {
+    // A client is one of fio's servers.
+    let name = format.replace("$jobname", &task.job.name).replace("$clientuid", "");
+    name.replace("$jobnum", &task.clone.to_string())
 }
 
 /// Whether two clones that run at the same time have parts of a device in common, although their jobs
@@ -103,6 +112,20 @@ mod tests {
         assert_eq!(starts(&[job("a", 2, &[]), job("b", 1, &[])]), (vec![0, 12288, 24576], 36864));
         let named = [job("a", 2, &["x"]), job("b", 1, &["y"]), job("c", 1, &["x"])];
         assert_eq!(starts(&named), (vec![0, 0, 12288, 0], 24576));
+    }
+
+    #[test]
+    fn clones_whose_names_by_filename_format_are_the_same_share_a_file() {
+        let with = |format: &str, name: &str| {
+            let mut job = (*job(name, 2, &[])).clone();
+            job.fs.name_format = Some(format.to_owned());
+            Arc::new(job)
+        };
+        let of = |format| starts(&[with(format, "a"), with(format, "b")]).0;
+        assert_eq!(of("data"), [0; 4]);
+        assert_eq!(of("$jobname.$filenum"), [0, 0, 12288, 12288]);
+        assert_eq!(of("f.$jobnum"), [0, 12288, 0, 12288]);
+        assert_eq!(of("$jobname.$jobnum.$filenum"), [0, 12288, 24576, 36864]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod order;
 
 use crate::generate::{FilePlace, Generator, Region, RegionError, ZbdTable};
-use crate::job::{CpusPolicy, DataDir, Distribution, Job, Rw, ZoneMode};
+use crate::job::{CpusPolicy, Job, ZoneMode};
 use crate::logs::{LogFiles, Logs};
 use crate::mistake::mistake;
 use crate::rng::Rng;
@@ -221,7 +221,8 @@ impl Task {
             Some(_) => {
                 let end = limits.capacity.to_bytes().0;
                 let lba = limits.lba_size.into();
-                Ok(Region { start: 0, end, io_size: u64::MAX, lba, limit: end })
+                let (size, io_size) = (u64::MAX, u64::MAX);
+                Ok(Region { start: 0, end, size, io_size, lba, limit: end })
             }
             None => {
                 let clone = if mistake!(ClonesOverlap) { 0 } else { self.clone };
@@ -282,22 +283,6 @@ impl Task {
         if let (Some(verifier), Some(state)) = (&mut verifier, &self.verify_state) {
             verifier.load(Arc::clone(state), self.job.verify.fsynced);
         }
-        // Verification comes after each loop.
-        let (mut rest, all) = (None, region.io_size.saturating_mul(self.job.loops));
-        let (bytes, loops) = match &verifier {
-            // As in fio the loops go through the region until all of them have done `io_size` each.
-            Some(_) if region.io_size < region.len() && self.job.rw != Rw::Mixed => {
-                let bytes = all.min(region.len());
-                rest = Some(all - bytes);
-                (bytes, self.job.loops)
-            }
-            Some(_) if self.job.verifies_in_passes() => (all, self.job.loops),
-            // Only the generator ends a pass: for a job that reads and writes, when either direction is at
-            // the end of the region.
-            Some(_) if self.ends_with_region() => (region.io_size, self.job.loops),
-            Some(_) => (region.io_size.min(region.len()), self.job.loops),
-            None => (self.amount(region), 1),
-        };
         let contents = Contents::new(&self.job, region.len(), rng(CONTENTS_STREAM));
         let contents = contents.filter(|_| verifier.is_none() && with_data);
         let placement = channel.queue().device().placement().map(DataPlacement::layout);
@@ -310,11 +295,11 @@ impl Task {
             contents: contents.map(Box::new),
             verifier,
         };
-        let run_state = RunState::new(&self.job, parts, (bytes, rest, region.io_size), loops);
+        let run_state = RunState::new(&self.job, parts);
         let job = Arc::clone(&self.job);
-        let mut pace = Pace::new(&job, bytes, rng(PACE_STREAM));
+        let mut pace = Pace::new(&job, region.io_size, rng(PACE_STREAM));
         pace.start_after_up_to(job.limits.startdelay_max, &mut rng(DELAY_STREAM));
-        pace.set_io_size(region.io_size);
+        pace.set_passes(&job, region);
         if let Some(ramp) = &self.ramp {
             pace.join_ramp(Arc::clone(ramp));
         }
@@ -323,40 +308,6 @@ impl Task {
         runner.set_status(self.status.clone());
         runner.set_order(self.order.clone());
         runner
-    }
-
-    /// Whether the generator reports the end of the region, or there is no such end.
-    fn ends_with_region(&self) -> bool {
-        let Job { random, ref fs, .. } = *self.job;
-        if random { !self.has_map() } else { fs.nrfiles.is_none_or(|files| files == 1) }
-    }
-
-    /// Whether each block of a random job is visited once before any is visited again.
-    fn has_map(&self) -> bool {
-        let address = &self.job.address;
-        let is_mapped = |dir: DataDir| {
-            address.distribution[dir as usize] == Distribution::Uniform
-                && address.percentage_random[dir as usize] == 100
-        };
-        let mut used = DataDir::ALL.into_iter().filter(|&dir| self.job.uses(dir));
-        !self.job.norandommap
-            && self.job.zonemode != ZoneMode::Strided
-            && self.job.is_aligned_to_blocks()
-            && used.all(is_mapped)
-    }
-
-    /// Bytes of I/O in all loops. As in fio each loop goes through the region once if `io_size` is more
-    /// than that, and the last one begins while less than `io_size` is done.
-    fn amount(&self, region: Region) -> u64 {
-        let Job { loops, random, .. } = *self.job;
-        let all = region.io_size.saturating_mul(loops);
-        // Sequential jobs know the end of their region when they meet it.
-        let has_map = random && self.has_map();
-        if loops == 1 || !has_map || region.io_size <= region.len() {
-            return all;
-        }
-        let passes = region.io_size.div_ceil(region.len()).max(loops);
-        all.min(region.len().saturating_mul(passes))
     }
 
     /// The CPUs that the clone may use (`cpus_allowed`, `cpus_allowed_policy`). A CPU that is not online
@@ -399,22 +350,6 @@ mod tests {
             .collect();
         let expected = vec![vec![("a", 0, 0), ("a", 1, 0), ("b", 0, 1)], vec![("c", 0, 2)]];
         assert_eq!(seen, expected);
-    }
-
-    #[test]
-    fn without_a_map_the_amount_is_that_of_all_loops() {
-        let region = Region { start: 0, end: 1 << 20, io_size: 4 << 20, lba: 512, limit: 1 << 20 };
-        let job = Job { random: true, loops: 3, ..Job::default() };
-        let amount = |job: &Job| Task::of(&Arc::new(job.clone())).amount(region) >> 20;
-        assert_eq!(amount(&job), 4, "passes of the map");
-        // fio 3.41 with --random_distribution=zoned:60/10:30/20:10/70, or zonemode=strided, or with
-        // --percentage_random=20, where little of the map is used.
-        let mut partly = job.clone();
-        partly.address.percentage_random[0] = 20;
-        let mut zoned = job.clone();
-        zoned.address.distribution[0] = Distribution::Zoned(vec![(60, 10), (30, 20), (10, 70)]);
-        let strided = Job { zonemode: ZoneMode::Strided, ..job };
-        assert_eq!([partly, zoned, strided].map(|job| amount(&job)), [12; 3]);
     }
 
     #[test]

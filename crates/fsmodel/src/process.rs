@@ -123,7 +123,7 @@ impl ProcessSpec {
         }
         if self.job.random || self.job.rw == Rw::Mixed {
             let end = self.size_of(0);
-            let region = Region { start: 0, end, io_size: end, lba: 512, limit: end };
+            let region = Region { start: 0, end, size: end, io_size: end, lba: 512, limit: end };
             let stream = self.stream(self.clone);
             let generator =
                 Generator::new(&self.job, region, None, 0, self.clone, self.seed, stream);

@@ -1,7 +1,7 @@
 //! Lengths and offsets of jobs with several block sizes, offsets that are not uniformly distributed,
 //! or a stride (`zonemode=strided`). Jobs without any of these have [`Linear`](super::linear).
 use super::distribution::BlockPicker;
-use super::linear::{Ends, Order, after};
+use super::linear::{Ends, Order, after, runs_wrap};
 use super::random_map::RandomMap;
 use super::{Io, Region, op_of};
 use crate::job::{BlockSizes, DataDir, Distribution, Job, ZoneMode};
@@ -19,6 +19,8 @@ pub(super) struct Addresses {
     /// As [`Job::rw_modifier`].
     modifier: i64,
     ends: Ends,
+    /// As [`runs_wrap`].
+    wraps: bool,
     identical: bool,
     lengths: Lengths,
     dirs: [Direction; 3],
@@ -131,6 +133,7 @@ impl Addresses {
             random: job.random,
             modifier: job.rw_modifier,
             ends: Ends::new(job, region),
+            wraps: runs_wrap(job, region),
             identical: address.identical,
             lengths: Lengths::new(job, region.lba, lengths),
             dirs,
@@ -208,7 +211,6 @@ impl Addresses {
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
         self.dirs.iter_mut().for_each(|dir| dir.position = 0);
-        self.run = 0;
         if let Some(stride) = &mut self.stride {
             (stride.start, stride.done) = (0, 0);
         }
@@ -251,13 +253,23 @@ impl Addresses {
         let min = self.lengths.min[dir as usize];
         let drawn = begins.min(ends);
         let (at, picked) = self.start(dir, drawn)?;
-        // As in fio: a block that follows another may end beyond its zone.
-        let ends = match &self.stride {
-            Some(_) if !picked && !self.lengths.varies(dir) => self.whole() - start,
-            _ => ends,
+        // As in fio: a zone may be longer than the region, where the job ends.
+        if self.stride.is_some() && at >= self.region.len() {
+            return None;
+        }
+        // As in fio: a block that follows another may end beyond its zone, and beyond the region.
+        let ends = match picked || self.lengths.varies(dir) {
+            true => ends,
+            false => self.whole() - start,
         };
         let fits = |at: u64| at < begins && at + min <= ends;
         if self.random {
+            // As in fio: the end of the region ends the pass, or a block at its start follows; at the end of the
+            // device another one is drawn.
+            let at = if self.wraps && !picked && at >= begins { 0 } else { at };
+            if !picked && !fits(at) && self.stride.is_none() && at < self.whole() {
+                return None;
+            }
             let (at, picked) =
                 if fits(at) || picked { (at, picked) } else { self.random(dir, drawn)? };
             let at = if fits(at) { at } else { 0 };

@@ -71,7 +71,7 @@ impl Files {
         let file = |(index, &size): (u64, &u64)| {
             let start = region.start + index * layout.slot;
             let end = start + size;
-            let region = Region { start, end, io_size: size, limit: end, ..region };
+            let region = Region { start, end, size, io_size: size, limit: end, ..region };
             let [offsets, lengths] = [1, 3].map(|purpose| rng(purpose, index));
             let offsets = match varies {
                 true => Offsets::Addresses(Box::new(Addresses::new(job, region, offsets, lengths))),
@@ -165,7 +165,8 @@ mod tests {
     fn ios(job: &Job, count: usize) -> Vec<(u64, u64)> {
         let layout = Layout::new(job, 0).expect("several files");
         let end = layout.len().expect("a size");
-        let region = Region { start: 0, end, io_size: layout.total(), lba: 512, limit: end };
+        let (size, io_size) = (end, layout.total());
+        let region = Region { start: 0, end, size, io_size, lba: 512, limit: end };
         let rng = |purpose, file| Rng::new(1, [0, 0, file, purpose]);
         let mut files = Files::new(job, region, &layout, rng);
         let place = |io: Io| (io.offset / layout.slot, io.offset % layout.slot / 4096);

@@ -16,6 +16,8 @@ pub(super) struct Linear {
     ends: Ends,
     /// I/Os left in the run that started at a random offset.
     run: i64,
+    /// As [`runs_wrap`].
+    wraps: bool,
     rng: Rng,
     /// The order of the blocks; `None` with `norandommap`.
     order: Option<Order>,
@@ -54,6 +56,12 @@ impl Ends {
             Ends::Everywhere => !fits,
         }
     }
+}
+
+/// Whether the blocks after a random one go on at the start of the region after its end, as those of a sequential
+/// job do.
+pub(super) fn runs_wrap(job: &Job, region: Region) -> bool {
+    job.time_based || job.rw == Rw::Mixed && region.io_size > region.len()
 }
 
 pub(super) struct Order {
@@ -118,6 +126,10 @@ impl Linear {
             modifier: job.rw_modifier,
             position: [0; 3],
             last: match job.random {
+                // As in fio, a block that follows another may end beyond the region.
+                true if job.zonemode != ZoneMode::Zbd => {
+                    (region.len() - 1).min((region.limit - region.start).saturating_sub(block))
+                }
                 true => region.len().saturating_sub(block),
                 // As in fio: where a zone has no room for a write, it is tried all the same.
                 false if job.zonemode == ZoneMode::Zbd => region.len() - 1,
@@ -128,6 +140,7 @@ impl Linear {
             },
             ends: Ends::new(job, region),
             run: 0,
+            wraps: runs_wrap(job, region),
             order: visit_once.then(|| Order::new(block, region, &mut rng)),
             rng,
         }
@@ -143,8 +156,7 @@ impl Linear {
                 0 => self.random(len)?,
                 _ => match self.sequential(dir) {
                     Some(at) => at,
-                    // Past the end: anywhere.
-                    None => self.random(len)?,
+                    None => self.past_the_end(dir, len)?,
                 },
             }
         };
@@ -167,6 +179,21 @@ impl Linear {
         Some(if at + len > self.region.len() { 0 } else { at })
     }
 
+    /// A run is past the end of the region. As in fio, that ends the pass, or the run goes on at the start of the
+    /// region, or at the end of the device anywhere.
+    #[cold]
+    fn past_the_end(&mut self, dir: DataDir, len: u64) -> Option<u64> {
+        let device = self.region.limit - self.region.start;
+        match self.position[dir as usize] {
+            at if self.wraps && at >= self.region.len() => Some(0),
+            at if at < device => {
+                self.run -= 1;
+                None
+            }
+            _ => self.random(len),
+        }
+    }
+
     #[inline]
     fn sequential(&self, dir: DataDir) -> Option<u64> {
         let at = self.position[dir as usize];
@@ -181,7 +208,7 @@ impl Linear {
 
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
-        (self.position, self.run) = ([0; 3], 0);
+        self.position = [0; 3];
         if let Some(order) = &mut self.order {
             order.restart(&mut self.rng);
         }
@@ -195,6 +222,7 @@ mod tests {
     const REGION: Region = Region {
         start: 8192,
         end: 8192 + 64 * 4096,
+        size: 64 * 4096,
         io_size: 0,
         lba: 512,
         limit: 8192 + 64 * 4096,

@@ -20,7 +20,7 @@ pub(crate) use region::file_bytes;
 pub use region::{FilePlace, Region, RegionError};
 pub use zbd::ZbdTable;
 
-use crate::job::{DataDir, Extent, Job, PatternProgram, Rw, ZoneMode};
+use crate::job::{DataDir, Job, PatternProgram, Rw, ZoneMode};
 use crate::mistake::mistake;
 use crate::rng::Rng;
 use crate::trace::TraceSlice;
@@ -65,6 +65,8 @@ pub enum NextIo {
     /// Another job has I/O in the zone: nothing until all of the job's own I/Os have completed and
     /// the other job has released the zone (as in fio, which waits for the zone's lock).
     Contended,
+    /// What has been written is to be verified first, with [`Generator::verified`].
+    Verify,
     /// The end of the region: nothing more before [`Generator::rewind`].
     EndOfPass,
     /// Nothing can be done, now or later; [`Generator::problem`] says why.
@@ -117,54 +119,6 @@ pub struct Generator {
     deferred: Option<DataDir>,
     /// With [`Rw::TrimWrite`], the last trim.
     trimmed: Option<Box<Trimmed>>,
-    /// For jobs whose passes end before their directions do.
-    pass: Option<Pass>,
-}
-
-/// A pass that ends with its amount of I/O. As in fio, engines that have a queue then begin at the start of
-/// the region again; others go on where they are until a direction is at the end.
-struct Pass {
-    bytes: u64,
-    left: u64,
-}
-
-impl Pass {
-    fn new(job: &Job, region: Region) -> Option<Self> {
-        let is_part = matches!(job.io_size, Some(Extent::Percent(_)));
-        let repeats = !job.random && job.rw == Rw::Mixed;
-        let trims_besides = job.rw == Rw::TrimWrite;
-        // Nothing else ends a pass of random reads and trims; writes go on.
-        let one = if job.rw == Rw::Trim { DataDir::Trim } else { DataDir::Read };
-        let is_mapped = !job.norandommap && job.address.percentage_random[one as usize] == 100;
-        let has_no_end = job.random && !is_mapped && matches!(job.rw, Rw::Read | Rw::Trim);
-        let ends_early = match job.zonemode {
-            ZoneMode::Zbd => repeats,
-            _ if is_part => true,
-            ZoneMode::Strided => true,
-            ZoneMode::None => repeats || trims_besides || has_no_end,
-        };
-        let bytes = match is_part {
-            true => region.io_size,
-            // Verification comes after each `size`.
-            false if job.verifies_in_passes() => region.len().saturating_mul(job.loops),
-            false if job.verify.method.is_some() => region.len(),
-            false if repeats || trims_besides && job.random => region.len().max(region.io_size),
-            false => region.len(),
-        };
-        // Trims count as well as the writes that follow them.
-        let bytes = match trims_besides {
-            true => bytes.saturating_mul(job.loops.saturating_add(1)),
-            false => bytes,
-        };
-        let has_passes =
-            ends_early && job.address.restarts && !job.time_based && job.fs.kind.is_none();
-        has_passes.then_some(Pass { bytes, left: bytes })
-    }
-
-    /// An I/O of this length is issued.
-    fn issued(&mut self, len: u64) {
-        self.left = self.left.saturating_sub(len);
-    }
 }
 
 impl Generator {
@@ -207,11 +161,7 @@ impl Generator {
                 Pattern::Zbd(Box::new(ZbdJob::new(job, region, table, zone_size, id, streams)))
             }
         };
-        let has_passes =
-            matches!(pattern, Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Zbd(_));
-        let pass = Pass::new(job, region).filter(|_| has_passes);
         let only = match job.rw {
-            _ if pass.is_some() && !matches!(pattern, Pattern::Linear(_)) => None,
             Rw::Read => Some(DataDir::Read),
             Rw::Write => Some(DataDir::Write),
             Rw::Trim => Some(DataDir::Trim),
@@ -230,7 +180,6 @@ impl Generator {
             pattern,
             deferred: None,
             trimmed: (job.rw == Rw::TrimWrite).then(|| Box::new(Trimmed::new(job, region))),
-            pass,
         }
     }
 
@@ -247,7 +196,6 @@ impl Generator {
             pattern: Pattern::Replay(Replay::new(trace_slice, passes)),
             deferred: None,
             trimmed: None,
-            pass: None,
         }
     }
 
@@ -257,12 +205,6 @@ impl Generator {
         match (self.only, &mut self.pattern) {
             (Some(dir), Pattern::Zbd(zbd)) => zbd.next(dir, self.bs[dir as usize]),
             (Some(dir), Pattern::Linear(linear)) => {
-                if let Some(pass) = &mut self.pass {
-                    if pass.left == 0 {
-                        return NextIo::EndOfPass;
-                    }
-                    pass.issued(self.bs[dir as usize]);
-                }
                 linear.next(dir, self.bs[dir as usize]).map_or(NextIo::EndOfPass, NextIo::Io)
             }
             _ => self.next_of_any(),
@@ -277,18 +219,10 @@ impl Generator {
             Pattern::Randomio(randomio) => return randomio.next(),
             Pattern::Linear(_) | Pattern::Addresses(_) | Pattern::Files(_) | Pattern::Zbd(_) => {}
         }
-        if self.pass.as_ref().is_some_and(|pass| pass.left == 0) {
-            return NextIo::EndOfPass;
-        }
         let dir = match &mut self.trimmed {
             Some(trimmed) => match trimmed.next(&mut self.pattern) {
                 None => DataDir::Trim,
-                Some(next) => {
-                    if let (NextIo::Io(io), Some(pass)) = (&next, &mut self.pass) {
-                        pass.issued(io.len);
-                    }
-                    return next;
-                }
+                Some(next) => return next,
             },
             None => self.deferred.take().unwrap_or_else(|| self.direction()),
         };
@@ -297,9 +231,6 @@ impl Generator {
             self.deferred = Some(dir);
             return next;
         };
-        if let Some(pass) = &mut self.pass {
-            pass.issued(io.len);
-        }
         if let Some(trimmed) = &mut self.trimmed {
             return NextIo::Io(trimmed.trims(io));
         }
@@ -310,9 +241,6 @@ impl Generator {
     pub fn rewind(&mut self) {
         self.pattern.rewind();
         self.deferred = None;
-        if let Some(pass) = &mut self.pass {
-            pass.left = pass.bytes;
-        }
         if let Some(trimmed) = &mut self.trimmed {
             trimmed.rewind();
         }
@@ -404,6 +332,14 @@ impl Generator {
             // Others draw a length or a direction first.
             Pattern::Zbd(zbd) if self.only.is_some() => zbd.is_blocked(),
             _ => false,
+        }
+    }
+
+    /// After [`NextIo::Verify`]: a read for verification is next, or there is none left.
+    #[cold]
+    pub fn verified(&mut self, reads_next: bool) {
+        if let Pattern::Zbd(zbd) = &mut self.pattern {
+            zbd.verified(reads_next);
         }
     }
 

@@ -11,6 +11,8 @@ pub struct Region {
     pub start: u64,
     /// End (exclusive).
     pub end: u64,
+    /// Bytes of `size`, which with `zonemode=zbd` may be more than the whole zones of the region.
+    pub size: u64,
     /// Bytes to read and write in one loop.
     pub io_size: u64,
     /// Bytes of the device's logical block.
@@ -108,6 +110,12 @@ fn size(job: &Job, start: u64, device: u64, zone: u64) -> Option<u64> {
         }
         Some(extent) => in_bytes(extent, device, zone),
     }
+}
+
+/// Whether the region is whole zones. As in fio, random reads beyond write pointers are in whole zones all the
+/// same.
+fn is_whole_zones(job: &Job) -> bool {
+    job.zonemode == ZoneMode::Zbd && (job.random || !job.reads_anywhere())
 }
 
 /// Checks that `zonemode=zbd` fits a device with zones of this many bytes.
@@ -216,15 +224,14 @@ impl Region {
         let fail =
             |option, problem: String| Err(RegionError { job: job.name.clone(), option, problem });
         // In zones a job writes whole units of the device's granularity.
-        let in_zones = job.zonemode == ZoneMode::Zbd;
-        let unit = if in_zones { limits.zone_write_granularity() } else { limits.lba_size };
+        let zbd = job.zonemode == ZoneMode::Zbd;
+        let unit = if zbd { limits.zone_write_granularity() } else { limits.lba_size };
         let lba = u64::from(unit);
         if let Err((option, problem)) = check_lengths(job, lba) {
             return fail(option, problem);
         }
         let device = limits.capacity.to_bytes().0;
         let zone = limits.zone_size.to_bytes().0;
-        let zbd = job.zonemode == ZoneMode::Zbd;
         if zbd && let Err((option, problem)) = check_zones(job, limits) {
             return fail(option, problem);
         }
@@ -256,7 +263,7 @@ impl Region {
             let problem = format!("the region ends at {end}, beyond the device's {device} bytes");
             return fail("size", problem);
         };
-        let in_zones = zbd && !job.reads_anywhere();
+        let in_zones = is_whole_zones(job);
         let unit = if in_zones { zone } else { lba };
         start = start.next_multiple_of(unit);
         if end < device {
@@ -280,7 +287,8 @@ impl Region {
             let problem = format!("{io_size} bytes of {amount}, less than a block");
             return fail("io_size", problem);
         }
-        Ok(Region { start, end, io_size, lba, limit: if in_zones { end } else { device } })
+        let limit = if in_zones { end } else { device };
+        Ok(Region { start, end, size: amount, io_size, lba, limit })
     }
 
     /// Length in bytes.

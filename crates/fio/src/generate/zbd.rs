@@ -491,6 +491,11 @@ impl ZbdTable {
         self.entry(zone).is_write_zone
     }
 
+    /// Whether there is a limit of zones being written.
+    pub fn is_limited(&self) -> bool {
+        self.max_write_zones.load(Ordering::Relaxed) != u32::MAX
+    }
+
     /// Whether the limit of zones being written is reached.
     #[inline]
     pub fn is_at_limit(&self) -> bool {

@@ -5,7 +5,7 @@
 //! pointers, unless `read_beyond_wp` is set; as in fio they go up to the end of a zone that was finished.
 //! A trim resets its zone. With `zone_reset_frequency` every Nth write resets its zone first. A job that
 //! reads and writes begins with a write, as in fio, and at random offsets writes where there is nothing
-//! to read. A job that verifies what it writes resets its zones first, and none after.
+//! to read. A job that verifies what it writes resets its zones first, and none after but early ones, before which it verifies.
 mod owned;
 mod reads;
 mod resets;
@@ -55,6 +55,8 @@ pub(super) struct ZbdJob {
     /// It has written in this pass.
     has_data: bool,
     resets: Option<Box<EarlyResets>>,
+    /// What the job has written is verified: the next write may reset its zone.
+    is_verified: bool,
     first_resets: Option<FirstResets>,
     /// The zone that the last write waits for: another job has it, or it is being reset.
     wanted: Option<u32>,
@@ -108,7 +110,7 @@ impl ZbdJob {
         let least_room = if job.zbd.write_remainder { region.lba } else { write_len };
         let in_order = job.rw == Rw::Write && !job.random && job.rw_modifier == 0;
         let streams = in_order && !job.zbd.finish && !Addresses::needed(job);
-        let resets = EarlyResets::new(job, region).filter(|_| !verifies).map(Box::new);
+        let resets = EarlyResets::new(job, region).map(Box::new);
         let whole = zone_no(region.end) - first;
         let max_opened =
             if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones };
@@ -137,6 +139,7 @@ impl ZbdJob {
             streamed: if streams && resets.is_none() { whole } else { 0 },
             stream: None,
             resets,
+            is_verified: false,
             first_resets: verifies.then(|| FirstResets::new(&table, zones, id)).flatten(),
             wanted: None,
             pending: [None; 3],
@@ -253,6 +256,7 @@ impl ZbdJob {
         self.source.rewind();
         (self.pending, self.stream) = ([None; 3], None);
         self.has_data = false;
+        self.resets.iter_mut().for_each(|resets| resets.restart());
         if self.purpose.room > 0 {
             // The table knows what zones hold that the job does not keep.
             self.release_idle();
@@ -408,6 +412,15 @@ impl ZbdJob {
         let is_busy = |zone| self.table.is_busy(self.first + zone, self.id);
         let pending = self.pending.iter().flatten().map(|target| target.zone).next();
         self.owned.len() == 0 && self.wanted.or(pending).is_some_and(is_busy)
+    }
+
+    /// The job verifies what it has written before the next write resets its zone. As in fio, the next write
+    /// counts anew after each read.
+    pub(super) fn verified(&mut self, reads_next: bool) {
+        self.is_verified = !reads_next;
+        if let Some(resets) = self.resets.as_mut().filter(|_| reads_next) {
+            resets.count_again();
+        }
     }
 
     /// How often the last I/O in a zone has completed.

@@ -55,6 +55,8 @@ pub struct FsOptions {
     /// The names of all `filename` options, of `[global]` and of the job, each a list separated by
     /// colons: with `--files`, the files.
     pub names: Vec<String>,
+    /// `filename_format=`: the names of a clone's files if there are none; one of its own if not set.
+    pub name_format: Option<String>,
     /// `filesize=`: smallest and largest size in bytes.
     pub filesize: Option<(u64, u64)>,
     /// `nrfiles=`: files per clone.
@@ -100,6 +102,7 @@ impl Default for FsOptions {
         FsOptions {
             kind: None,
             names: Vec::new(),
+            name_format: None,
             filesize: None,
             nrfiles: None,
             openfiles: None,

@@ -282,18 +282,6 @@ impl Job {
         self.verify.method.is_some() && (self.iodepth > 1 || self.zonemode == ZoneMode::Zbd)
     }
 
-    /// Whether only the ends of its region part the loops of a job that verifies: as in fio, one that reads and
-    /// writes in sequence, or has a stride and no queue.
-    pub fn verifies_in_passes(&self) -> bool {
-        let in_sequence = match self.zonemode {
-            ZoneMode::None => self.rw == Rw::Mixed,
-            ZoneMode::Strided => !self.address.restarts,
-            ZoneMode::Zbd => false,
-        };
-        let has_loops = self.loops > 1 && self.io_size.is_none();
-        self.verify.method.is_some() && has_loops && in_sequence && !self.random
-    }
-
     /// Whether it reads a device with zones as if that had none: as in fio, a job that only reads with
     /// `read_beyond_wp`.
     pub fn reads_anywhere(&self) -> bool {

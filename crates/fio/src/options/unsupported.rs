@@ -72,9 +72,8 @@ const CHANGES: &[Change] = &[
 const HARMLESS: &[(&str, &str)] = &[
     (
         "there is one device, which exists, in place of files",
-        "directory filename_format unique_filename fallocate overwrite \
-         create_serialize create_fsync create_on_open allow_file_create \
-         allow_mounted_write unlink unlink_each_loop filetype",
+        "directory unique_filename fallocate overwrite create_serialize create_fsync \
+         create_on_open allow_file_create allow_mounted_write unlink unlink_each_loop filetype",
     ),
     ("there is no page cache", "fadvise_hint pre_read invalidate uncached"),
     (

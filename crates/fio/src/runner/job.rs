@@ -439,18 +439,24 @@ impl JobRunner {
         }
     }
 
-    /// Nothing is in flight and the stage is over: whether there is another one.
+    /// Nothing is in flight and the stage is over: whether there is another one, or another pass.
     #[cold]
     fn has_more_work(&mut self, now: Nanos) -> bool {
-        let Some(run_state) = &mut self.run_state else { return false };
-        let has_more_work = run_state.advance(now, self.done, &mut self.pace, &mut self.stats);
-        if has_more_work {
-            (self.contended, self.refilling, self.owed) = (false, true, 0);
-            if !run_state.is_past_running() {
-                self.generator.rewind();
+        let advances = |run_state: &mut Box<RunState>| {
+            run_state.advance(now, self.pace.deadline(), &mut self.stats)
+        };
+        let is_same_pass = self.run_state.as_mut().is_some_and(advances);
+        if !is_same_pass {
+            if !self.pace.next_pass(now, self.done) {
+                return false;
             }
+            if let Some(run_state) = &mut self.run_state {
+                run_state.begin_pass(now, &mut self.stats);
+            }
+            self.generator.rewind();
         }
-        has_more_work
+        (self.contended, self.refilling, self.owed) = (false, true, 0);
+        true
     }
 
     /// Submits the zone management that is due.
@@ -511,7 +517,7 @@ impl JobRunner {
                 }
                 NextIo::Manage(io) => {
                     if io.op == Op::Read {
-                        self.pace.verified();
+                        self.pace.verified(io.len);
                     }
                     self.submit(now, io, IoRole::ZoneMgmt);
                     submitted += 1;
@@ -544,8 +550,7 @@ impl JobRunner {
     fn goes_on_after(&mut self, nothing: NextIo) -> bool {
         match nothing {
             NextIo::EndOfPass => {
-                let begun = self.done.0 + u64::from(self.slots.in_use());
-                let again = self.pace.end_of_region(begun);
+                let again = self.pace.end_of_region();
                 if again {
                     self.generator.rewind();
                 }
@@ -583,6 +588,9 @@ impl JobRunner {
             && let Some(io) =
                 self.run_state.as_mut().and_then(|run_state| run_state.next_past_running(over))
         {
+            if io.op == Op::Read {
+                self.pace.rated(DataDir::Read, io.len);
+            }
             self.submit(now, &io, IoRole::ZoneMgmt);
             submitted += 1;
             if once {

@@ -24,6 +24,7 @@ mod limits;
 mod order;
 mod overlaps;
 mod pace;
+mod passes;
 mod record;
 pub(crate) mod run_state;
 mod slots;

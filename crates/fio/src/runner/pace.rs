@@ -1,5 +1,7 @@
 //! When a job may submit its next I/O, and when it is over: amount, runtime, rates, think time.
+use super::passes::Passes;
 use super::think::Think;
+use crate::generate::Region;
 use crate::job::{DataDir, Job, RateProcess, Rw};
 use crate::mistake::mistake;
 use crate::rng::Rng;
@@ -10,22 +12,20 @@ use zonal_blk::Nanos;
 /// The pace of a job: amount of I/O, runtime, ramp, rates and think time.
 #[derive(Debug)]
 pub struct Pace {
-    /// Bytes left to submit; `u64::MAX` if only the time limits them.
-    bytes_left: u64,
+    /// Bytes submitted, but of trims that writes follow.
+    issued: u64,
+    /// The pass is over with as many. As in fio the last block may be more than what was left.
+    until: u64,
     ios_left: u64,
-    /// I/Os of all loops.
-    ios: u64,
+    passes: Passes,
+    /// At the end of its region the job begins again without an end of the pass: it runs for a time.
+    wraps: bool,
+    /// Bytes that were submitted when it last did so.
+    wrapped_at: u64,
     /// Trims come besides the amount of I/O, which is that of the writes that follow them.
     trims_besides: bool,
-    /// Bytes of these trims.
-    trimmed: u64,
-    /// Bytes submitted, but of trims.
-    submitted: u64,
-    /// How the job goes on at the end of its region.
-    region: RegionEnd,
-    /// With fewer bytes left the job is over. As in fio the last block may be more than what is left;
-    /// files of file systems are as long as they are.
-    min_block: u64,
+    /// Submitted I/Os have more to them than their number and bytes.
+    is_special: bool,
     /// By direction, the bytes that each I/O counts as at the rate limit, with a limit in I/Os per
     /// second or with a Poisson process; 0 for its own.
     rate_bytes: [u64; 3],
@@ -55,26 +55,6 @@ pub struct Pace {
     ramp_size: Option<Box<RampSize>>,
     /// When the next request of a trace is due.
     held_until: Nanos,
-}
-
-/// The choices of a job at the end of its region. As in fio it is over, whatever is left of its amount of
-/// I/O, unless `loops`, `io_size` or `time_based` have it begin again.
-#[derive(Debug)]
-struct RegionEnd {
-    time_based: bool,
-    /// `io_size` is given, and nothing is verified: otherwise that comes before the job begins again.
-    has_amount: bool,
-    /// Times that the job goes through its region after the current one.
-    loops: u64,
-    /// Bytes of all of them.
-    bytes: u64,
-    /// The bytes to have done before the job begins again no more.
-    io_size: u64,
-    /// The largest block, as in fio of all directions: with less of the amount left the job does not begin
-    /// again.
-    largest: u64,
-    /// I/Os that were done when it began.
-    from: u64,
 }
 
 /// The amount of I/O after which the ramp ends (`ramp_size`).
@@ -114,38 +94,24 @@ impl Pace {
             if rate == 0 { 0 } else { (1_000_000_000_u128 << 32) / u128::from(rate) }
         };
         let trims_besides = job.rw == Rw::TrimWrite;
-        // Each trim has a write.
-        let per_io = if trims_besides { 2 } else { 1 };
-        let one_more = u64::from(mistake!(OneIoMore));
-        let ios = job.number_ios.map_or(u64::MAX, |ios| ios + one_more);
-        let ios = ios.saturating_mul(per_io).saturating_mul(job.loops);
-        // With verification each loop is restarted.
-        let verifies = job.verify.method.is_some();
-        let loops = if verifies { 1 } else { job.loops };
-        let time_based = job.time_based && !job.verifies_each_pass();
-        let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
-        let amount_dir = |dir: &DataDir| !trims_besides || *dir == DataDir::Write;
-        let smallest = used().filter(amount_dir).map(|dir| job.min_bs(dir)).min();
-        let largest = job.bs.into_iter().max();
+        let used = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
+        let amount_dirs = used.filter(|&dir| !trims_besides || dir == DataDir::Write);
+        let smallest = amount_dirs.map(|dir| job.min_bs(dir)).min().expect("a direction");
+        // Files of file systems are as long as they are.
+        let least = if job.fs.kind.is_some() { smallest } else { 1 };
+        let passes = Passes::one(job, total, least);
         let is_poisson = job.rate_process == RateProcess::Poisson;
         let byte_cost: [u128; 3] = std::array::from_fn(byte_cost);
+        let is_rated = byte_cost != [0; 3];
         Pace {
-            bytes_left: if time_based { u64::MAX } else { total },
-            ios_left: if time_based { u64::MAX } else { ios },
-            ios,
+            issued: 0,
+            until: passes.until(),
+            ios_left: passes.ios(),
+            passes,
+            wraps: job.time_based && !job.verifies_each_pass(),
+            wrapped_at: 0,
             trims_besides,
-            trimmed: 0,
-            submitted: 0,
-            region: RegionEnd {
-                time_based,
-                has_amount: job.io_size.is_some() && job.verify.method.is_none(),
-                loops: loops.saturating_sub(1),
-                bytes: total,
-                io_size: total,
-                largest: largest.expect("a direction"),
-                from: 0,
-            },
-            min_block: if job.fs.kind.is_some() { smallest.expect("a direction") } else { 1 },
+            is_special: trims_besides || is_rated,
             is_mixed: job.rw == Rw::Mixed && (1..100).contains(&job.rwmixread),
             rate_bytes: DataDir::ALL.map(|dir| if is_poisson { job.min_bs(dir) } else { 0 }),
             startdelay: job.startdelay,
@@ -157,7 +123,7 @@ impl Pace {
             ramping: job.ramp_time > Nanos(0) || job.limits.ramp_size > 0,
             stopped: false,
             byte_cost,
-            is_rated: byte_cost != [0; 3],
+            is_rated,
             smallest: DataDir::ALL.map(|dir| job.min_bs(dir)),
             poisson: is_poisson.then(|| Box::new(rng)),
             rate_next: [Nanos(0); 3],
@@ -169,9 +135,15 @@ impl Pace {
         }
     }
 
+    /// Has the job go through its region.
+    pub(crate) fn set_passes(&mut self, job: &Job, region: Region) {
+        self.passes = Passes::of(job, region);
+        self.begin_pass(0);
+    }
+
     /// Bytes left to submit; `None` if only the time limits them.
     pub fn total(&self) -> Option<u64> {
-        (self.bytes_left != u64::MAX).then_some(self.bytes_left)
+        self.passes.total().map(|all| all.saturating_sub(self.issued))
     }
 
     /// Draws the start delay if `most` is longer.
@@ -202,11 +174,6 @@ impl Pace {
             }
         }
         first
-    }
-
-    /// The job begins again at the end of its region until this much is done.
-    pub(crate) fn set_io_size(&mut self, bytes: u64) {
-        self.region.io_size = bytes;
     }
 
     /// Counts the ramp's I/O together with that of other clones (`ramp_size` with `group_reporting`).
@@ -251,59 +218,55 @@ impl Pace {
         (self.deadline != Nanos(u64::MAX)).then_some(self.deadline)
     }
 
-    /// Bytes of this amount that are left, without what verification has read.
-    pub(super) fn left_of(&self, amount: u64) -> u64 {
-        amount.saturating_sub(self.submitted)
+    /// A pass begins after this many I/Os; returns whether it may do any.
+    fn begin_pass(&mut self, ios: u64) -> bool {
+        (self.until, self.ios_left) = (self.passes.until(), self.passes.ios().saturating_sub(ios));
+        self.issued < self.until && self.ios_left > 0
     }
 
-    /// Whether `number_ios` allows more after this many I/Os.
-    pub(super) fn has_ios(&self, done: u64) -> bool {
-        self.ios > done
-    }
-
-    /// Restarts with this amount of I/O, where `done` I/Os count against `number_ios`; returns whether any
-    /// can be submitted.
-    pub fn restart(&mut self, bytes: u64, done: u64) -> bool {
-        self.bytes_left = bytes;
-        self.ios_left = self.ios.saturating_sub(done);
-        self.region.from = 0;
-        !self.stopped
-    }
-
-    /// A read for verification is submitted. As in fio, it counts against `number_ios`.
-    pub(super) fn verified(&mut self) {
-        self.ios_left = self.ios_left.saturating_sub(1);
-    }
-
-    /// The generator is at the end of the region, and the job has begun this many I/Os. Returns whether
-    /// it begins there again; otherwise its I/O is over, or that of this loop.
+    /// Begins the next pass, after this many I/Os and bytes of them; returns whether there is one.
     #[cold]
-    pub fn end_of_region(&mut self, ios: u64) -> bool {
-        let region = &mut self.region;
-        let did_any = ios > std::mem::replace(&mut region.from, ios);
-        let again = did_any
-            && if region.time_based {
-                true
-            } else if region.loops > 0 {
-                region.loops -= 1;
-                true
-            } else {
-                // Trims have taken nothing off, but their pass counts them.
-                let done = region.bytes.saturating_sub(self.bytes_left) + self.trimmed;
-                region.has_amount && region.io_size >= done.saturating_add(region.largest)
-            };
-        if !again {
-            self.bytes_left = 0;
-        } else if self.trims_besides && !region.time_based {
-            // As in fio, where `number_ios` is the number of each pass of such a job.
-            self.ios_left = self.ios;
+    pub(super) fn next_pass(&mut self, now: Nanos, done: (u64, u64)) -> bool {
+        let is_over = self.stopped || now >= self.deadline;
+        !is_over && self.passes.next(self.issued, done) && self.begin_pass(done.0)
+    }
+
+    /// Has passes end as without a runtime.
+    pub(super) fn set_untimed(&mut self) {
+        self.passes.untimed();
+        self.wraps = false;
+        self.begin_pass(0);
+    }
+
+    /// A read for verification is submitted among the job's I/O. As in fio, it counts as part of the pass.
+    pub(super) fn verified(&mut self, bytes: u64) {
+        self.ios_left = self.ios_left.saturating_sub(1);
+        self.besides(bytes);
+        self.rated(DataDir::Read, bytes);
+    }
+
+    /// Counts what is part of the pass, but not of the amount of I/O.
+    fn besides(&mut self, bytes: u64) {
+        self.passes.besides(bytes);
+        self.until = self.until.min(self.passes.until());
+    }
+
+    /// The generator is at the end of the region. Returns whether the job goes on there at once; otherwise the
+    /// pass is over.
+    #[cold]
+    pub fn end_of_region(&mut self) -> bool {
+        let did_any = self.issued > std::mem::replace(&mut self.wrapped_at, self.issued);
+        if self.wraps && did_any {
+            return true;
         }
-        again
+        self.until = 0;
+        self.passes.meet_end();
+        false
     }
 
     /// Ends the job as at the end of its runtime.
     pub fn stop(&mut self) {
-        self.stopped = true;
+        (self.stopped, self.until) = (true, 0);
         self.startdelay = Nanos(0);
     }
 
@@ -315,10 +278,7 @@ impl Pace {
     /// Whether nothing more will be submitted.
     #[inline]
     pub fn is_over(&self, now: Nanos) -> bool {
-        self.stopped
-            || self.bytes_left < self.min_block
-            || self.ios_left == 0
-            || now >= self.deadline
+        self.issued >= self.until || self.ios_left == 0 || now >= self.deadline
     }
 
     /// Whether an I/O may be submitted now.
@@ -369,18 +329,23 @@ impl Pace {
     /// Accounts for a submitted I/O.
     #[inline]
     pub fn submitted(&mut self, dir: DataDir, bytes: u64) {
-        if self.trims_besides && dir == DataDir::Trim {
-            self.trimmed += bytes;
-        } else if self.bytes_left != u64::MAX {
-            self.bytes_left = self.bytes_left.saturating_sub(bytes);
-            self.submitted += bytes;
-        }
         self.ios_left = self.ios_left.saturating_sub(1);
-        if self.ios_left == 0 && self.trims_besides && self.region.loops > 0 {
-            // As in fio, `number_ios` ends a loop of such a job.
-            self.region.loops -= 1;
-            self.ios_left = self.ios;
+        if self.is_special {
+            return self.submitted_specially(dir, bytes);
         }
+        self.issued += bytes;
+    }
+
+    fn submitted_specially(&mut self, dir: DataDir, bytes: u64) {
+        match self.trims_besides && dir == DataDir::Trim {
+            true => self.besides(bytes),
+            false => self.issued += bytes,
+        }
+        self.rated(dir, bytes);
+    }
+
+    /// An I/O of a direction counts at its rate. As in fio, reads for verification do.
+    pub(super) fn rated(&mut self, dir: DataDir, bytes: u64) {
         if self.is_rated && self.byte_cost[dir as usize] > 0 {
             self.defer_next(dir, bytes);
         }

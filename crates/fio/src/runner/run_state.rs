@@ -65,50 +65,19 @@ pub(crate) struct RunState {
     flushing: bool,
     /// The flush of [`Stage::Fsyncing`] has not been submitted yet.
     flush_pending: bool,
+    /// The job has verified before early resets.
+    has_verified: bool,
     stage: Stage,
-    /// The job starts over after verification, until its runtime is over.
-    time_based: bool,
-    /// Loops left, including the current one.
-    loops: u64,
-    /// Bytes of one loop.
-    bytes: u64,
-    /// Bytes of further loops, where they are fewer than what these loops could do.
-    rest: Option<u64>,
-    /// Bytes of all loops, if only ends of the region part them: a job that reads, writes and verifies in
-    /// sequence.
-    all: Option<u64>,
-    /// `io_size`, or `size` for a job that verifies: the job begins again until it has done as much,
-    /// verification included, as in fio. 0 otherwise.
-    amount: u64,
-    /// Bytes done before the current loop.
-    done: u64,
-    /// The largest block: with less left of the amount the job does not begin again.
-    largest: u64,
     stopped: bool,
 }
 
 const FLUSH: Io =
     Io { op: Op::Flush, dir: DataDir::Write, offset: 0, len: 0, zone: None, flags: BioFlags::NONE };
 
-/// The bytes of the next loop, each of which has `bytes` for as long as there are as many.
-fn next_bytes(bytes: u64, rest: &mut Option<u64>) -> u64 {
-    let Some(rest) = rest else { return bytes };
-    let bytes = bytes.min(*rest);
-    *rest -= bytes;
-    bytes
-}
-
 impl RunState {
-    /// The state of a clone with `loops` of `bytes` each, of which the loops after the first have no more than
-    /// `rest` together, and of `amount` bytes in all; `None` if it needs none.
-    pub fn new(
-        job: &Job,
-        parts: RunParts<'_>,
-        (bytes, rest, amount): (u64, Option<u64>, u64),
-        loops: u64,
-    ) -> Option<Box<Self>> {
+    /// The state of a clone; `None` if it needs none.
+    pub fn new(job: &Job, parts: RunParts<'_>) -> Option<Box<Self>> {
         let RunParts { recording, logs, limits, prios, streams, contents, verifier } = parts;
-        let time_based = job.time_based && job.verifies_each_pass();
         let (sync, recorder) = (job.sync, recording.and_then(Recording::take));
         let &VerifyOptions { do_verify, only, .. } = &job.verify;
         let overlaps = (job.serialize_overlap && job.iodepth > 1).then(Overlaps::default);
@@ -135,15 +104,8 @@ impl RunState {
             flushed: 0,
             flushing: false,
             flush_pending: false,
+            has_verified: false,
             stage: Stage::Running,
-            time_based,
-            loops,
-            bytes,
-            rest,
-            all: job.verifies_in_passes().then_some(bytes),
-            amount: if job.io_size.is_some() || verifies { amount } else { 0 },
-            done: 0,
-            largest: job.bs.into_iter().max().expect("three directions"),
             stopped: false,
         }))
     }
@@ -169,10 +131,19 @@ impl RunState {
             }
         }
         let next = |it: &mut Verifier| it.next_trim().or_else(|| it.next_of_backlog());
-        let verifier = &mut self.verifier;
-        let mut next = || {
-            let io = verifier.as_mut().and_then(next);
-            io.map_or_else(|| generator.next_io(), NextIo::Manage)
+        let (verifier, verifies, has_verified) =
+            (&mut self.verifier, self.verifies, &mut self.has_verified);
+        let mut next = || match verifier.as_mut().and_then(next) {
+            Some(io) => NextIo::Manage(io),
+            None => match generator.next_io() {
+                NextIo::Verify => {
+                    let read = verifier.as_mut().filter(|_| verifies).and_then(Verifier::next);
+                    generator.verified(read.is_some());
+                    *has_verified |= read.is_some();
+                    read.map_or_else(|| generator.next_io(), NextIo::Manage)
+                }
+                next => next,
+            },
         };
         match &mut self.overlaps {
             Some(overlaps) => overlaps.next(next),
@@ -189,7 +160,11 @@ impl RunState {
     pub fn next_past_running(&mut self, over: bool) -> Option<Io> {
         match self.stage {
             Stage::Running => None,
-            Stage::Fsyncing => std::mem::take(&mut self.flush_pending).then_some(FLUSH),
+            Stage::Fsyncing if std::mem::take(&mut self.flush_pending) => {
+                self.flushing = std::mem::take(&mut self.has_verified);
+                Some(FLUSH)
+            }
+            Stage::Fsyncing => None,
             Stage::Verifying if over || self.stopped => None,
             Stage::Verifying => self.verifier.as_mut()?.next(),
         }
@@ -258,75 +233,61 @@ impl RunState {
         self.flushing = false;
     }
 
-    /// Nothing is in flight and the stage is over, after this many I/Os and bytes of them. Returns whether
-    /// there is another one.
-    pub fn advance(
-        &mut self,
-        now: Nanos,
-        (ios, done): (u64, u64),
-        pace: &mut Pace,
-        stats: &mut IoStats,
-    ) -> bool {
+    /// Nothing is in flight and the stage is over. Returns whether there is another one in this pass.
+    pub fn advance(&mut self, now: Nanos, deadline: Option<Nanos>, stats: &mut IoStats) -> bool {
         if self.stage == Stage::Running {
             self.stage = Stage::Fsyncing;
             let end_flush = self.sync.end_fsync || self.sync.end_syncfs || self.sync.on_close;
-            self.flush_pending = end_flush && self.writes > 0 && !self.stopped;
+            // As in fio, a job that has verified before early resets flushes before it verifies the rest.
+            self.flush_pending =
+                (end_flush && self.writes > 0 || self.has_verified) && !self.stopped;
             if self.flush_pending {
                 return true;
             }
         }
-        let over = self.stopped || pace.deadline().is_some_and(|end| now >= end);
+        let over = self.stopped || deadline.is_some_and(|end| now >= end);
         let has_more = self.verifies && self.verifier.as_ref().is_some_and(Verifier::has_more);
-        if has_more && !over {
-            if self.stage == Stage::Fsyncing {
-                self.stage = Stage::Verifying;
-                stats.end_phase(now);
-            }
-            return true;
+        if has_more && !over && self.stage == Stage::Fsyncing {
+            self.stage = Stage::Verifying;
+            stats.end_phase(now);
         }
-        let did_any = done > std::mem::replace(&mut self.done, done);
-        let is_left = self.amount >= done.saturating_add(self.largest);
-        let has_more = did_any && is_left && self.verifier.is_some() && pace.has_ios(ios);
-        let left = self.all.map(|all| pace.left_of(all));
-        let loops = match left {
-            Some(left) => did_any && left >= self.largest,
-            None => self.loops > 1 && self.rest != Some(0),
-        };
-        let goes_on = loops || has_more || self.time_based && did_any;
-        let bytes = left.unwrap_or_else(|| next_bytes(self.bytes, &mut self.rest));
-        if over || !goes_on || !pace.restart(bytes, ios) {
-            return false;
-        }
-        self.loops = self.loops.saturating_sub(1);
+        has_more && !over
+    }
+
+    /// The job begins again at the start of its region.
+    pub fn begin_pass(&mut self, now: Nanos, stats: &mut IoStats) {
         self.stage = Stage::Running;
         if let Some(verifier) = &mut self.verifier {
             verifier.begin_pass();
+            stats.end_phase(now);
         }
-        stats.end_phase(now);
-        true
     }
 
     /// Logs the writes of the job as if they had been done (`verify_only`) and ends its own I/O.
     pub fn dry_run(&mut self, generator: &mut Generator, pace: &mut Pace) {
         let Some(verifier) = &mut self.verifier else { return };
-        let more = self.amount.saturating_sub(self.largest) / self.bytes.max(1);
-        for pass in 0..std::mem::replace(&mut self.loops, 1).max(1 + more) {
-            let bytes = match pass {
-                0 => self.bytes,
-                _ => next_bytes(self.bytes, &mut self.rest),
-            };
-            pace.restart(bytes, 0);
-            generator.rewind();
+        pace.set_untimed();
+        let mut done = (0, 0);
+        loop {
             while !pace.is_over(Nanos(0)) {
                 let mut io = match generator.next_io() {
                     NextIo::Io(io) => {
                         pace.submitted(io.dir, io.len);
+                        done = (done.0 + 1, done.1 + io.len);
                         io
                     }
                     NextIo::Manage(io) => io,
                     NextIo::Later(_) => continue,
-                    NextIo::EndOfPass | NextIo::Wait | NextIo::Contended | NextIo::Exhausted => {
+                    NextIo::Verify => {
+                        generator.verified(false);
+                        continue;
+                    }
+                    NextIo::EndOfPass => {
+                        pace.end_of_region();
                         break;
+                    }
+                    NextIo::Wait | NextIo::Contended | NextIo::Exhausted => {
+                        return pace.stop();
                     }
                 };
                 loop {
@@ -338,8 +299,11 @@ impl RunState {
                     io = mgmt;
                 }
             }
+            if !pace.next_pass(Nanos(0), done) {
+                return pace.stop();
+            }
+            generator.rewind();
         }
-        pace.stop();
     }
 
     /// The last I/O has completed.

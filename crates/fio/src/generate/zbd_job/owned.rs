@@ -71,6 +71,13 @@ impl OwnedZones {
         u32::try_from(self.slots.len()).expect("zones are counted in u32")
     }
 
+    /// The nearest zone to this one that holds this many bytes, written or being written.
+    pub(super) fn nearest_with_data(&self, zone: u32, bytes: u64) -> Option<u32> {
+        let holds = |slot: &&ZoneSlot| !slot.managing && slot.owned.wp >= bytes;
+        let zones = self.slots.iter().filter(holds).map(|slot| slot.zone);
+        zones.min_by_key(|other| (other.abs_diff(zone), *other < zone))
+    }
+
     /// Whether the job has I/O in any zone.
     pub(super) fn any_busy(&self) -> bool {
         self.slots.iter().any(|slot| slot.in_flight > 0)

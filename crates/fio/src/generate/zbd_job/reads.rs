@@ -1,14 +1,20 @@
 //! Reads: below write pointers.
 use super::{Io, NextIo, Source, Target, ZbdJob};
+use crate::generate::zbd::OwnedZone;
 use crate::job::DataDir;
 use zonal_blk::{BioFlags, Op};
 
 impl ZbdJob {
-    /// First byte of a zone, and how many bytes of it may be read.
-    fn readable(&self, zone: u32) -> (u64, u64) {
-        match self.read_beyond_wp {
-            true => self.table.extent(self.first + zone),
-            false => self.table.readable(self.first + zone),
+    /// First byte of a zone, and how many bytes of it may be read. As in fio, random reads may be where the
+    /// job's own writes are in flight.
+    fn readable(&mut self, zone: u32) -> (u64, u64) {
+        if self.read_beyond_wp {
+            return self.table.extent(self.first + zone);
+        }
+        let own = self.owned.find(zone).filter(|slot| !slot.managing).map(|slot| slot.owned);
+        match own.filter(|_| self.random) {
+            Some(OwnedZone { start, wp, .. }) => (start, wp),
+            None => self.table.readable(self.first + zone),
         }
     }
 
@@ -64,14 +70,16 @@ impl ZbdJob {
 
     /// The zone to read from instead of one that holds no block, or no more: in sequential jobs one
     /// after it.
-    fn other_zone(&self, zone: u32, block: u64) -> Option<u32> {
+    fn other_zone(&mut self, zone: u32, block: u64) -> Option<u32> {
         let end = self.first + self.count();
         if !self.random || self.read_beyond_wp {
-            let holds = |zone: &u32| self.readable(*zone).1 >= block;
-            return (zone + 1..self.count()).find(holds);
+            return (zone + 1..self.count()).find(|zone| self.readable(*zone).1 >= block);
         }
         let region = self.first..end;
-        Some(self.table.nearest_with_data(region, self.first + zone, block, false)? - self.first)
+        let known = self.table.nearest_with_data(region, self.first + zone, block, false);
+        let own = self.owned.nearest_with_data(zone, block);
+        let found = known.map(|known| known - self.first).into_iter().chain(own);
+        found.min_by_key(|other| (other.abs_diff(zone), *other < zone))
     }
 
     fn read_at(offset: u64, len: u64) -> Io {

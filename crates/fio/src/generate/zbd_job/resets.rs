@@ -28,6 +28,11 @@ impl EarlyResets {
         Some(EarlyResets { threshold, every, left: every, counted: false, due: false })
     }
 
+    /// The job begins at the start of its region again.
+    pub(super) fn restart(&mut self) {
+        (self.left, self.counted, self.due) = (self.every, false, false);
+    }
+
     /// A write is next while zones hold this much. As in fio it counts once, wherever it goes in the end,
     /// also if its zone is empty or full, or there is none left.
     pub(super) fn count(&mut self, data: u64) {
@@ -37,6 +42,11 @@ impl EarlyResets {
                 (self.left, self.due) = (self.every, true);
             }
         }
+    }
+
+    /// The next write is counted once more, and its zone reset if it was to be.
+    pub(super) fn count_again(&mut self) {
+        self.counted = false;
     }
 
     /// Whether the zone of the next write is to be reset.

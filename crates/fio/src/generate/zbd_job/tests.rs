@@ -13,14 +13,19 @@ fn table(spec: &str, max_open_zones: u32) -> Arc<ZbdTable> {
 }
 
 fn job(table: &Arc<ZbdTable>, id: u32, random: bool, zones: std::ops::Range<u64>) -> ZbdJob {
+    job_of(table, id, Job { random, ..Job::default() }, zones)
+}
+
+fn job_of(table: &Arc<ZbdTable>, id: u32, job: Job, zones: std::ops::Range<u64>) -> ZbdJob {
     let region = Region {
         start: zones.start * ZONE,
         end: zones.end * ZONE,
+        size: (zones.end - zones.start) * ZONE,
         io_size: 0,
         lba: 512,
         limit: zones.end * ZONE,
     };
-    let job = Job { random, zonemode: ZoneMode::Zbd, bs: [BLOCK; 3], ..Job::default() };
+    let job = Job { zonemode: ZoneMode::Zbd, ..job };
     let rng = |purpose| Rng::new(1, [u64::from(id), 0, 0, purpose]);
     ZbdJob::new(&job, region, Arc::clone(table), ZONE, id, (rng(1), rng(3)))
 }
@@ -221,6 +226,7 @@ fn zones_that_were_finished_or_left_open_are_known_to_the_jobs_after() {
     let region = |zones: u64| Region {
         start: 0,
         end: zones * ZONE,
+        size: zones * ZONE,
         io_size: 0,
         lba: 512,
         limit: zones * ZONE,
@@ -336,22 +342,93 @@ fn appends_go_to_the_zones_start_and_move_on_when_it_is_full() {
     assert!(reset, "the second zone is written already: {next:?}");
 }
 
+fn early_resets(threshold: &str, frequency: &str) -> ZbdOptions {
+    let part = |text: &str| text.parse().expect("a fraction");
+    let (reset_threshold, reset_frequency) = (part(threshold), part(frequency));
+    ZbdOptions { reset_threshold, reset_frequency, ..ZbdOptions::default() }
+}
+
+fn counting_table(spec: &str) -> Arc<ZbdTable> {
+    let device = device_spec::build(&device_spec::parse(spec).expect("a spec")).expect("a device");
+    Arc::new(ZbdTable::new(&*device, 0).expect("a report").counting_data())
+}
+
+#[test]
+fn the_count_of_writes_until_an_early_reset_begins_again_with_each_pass() {
+    // fio 3.41 with zones of 16 blocks, zone_reset_threshold=0 and zone_reset_frequency=0.2.
+    let table = counting_table("null:zones=4,zone_size=64k,max_open=0");
+    let zbd = early_resets("0", "0.2");
+    let mut job = job_of(&table, 0, Job { rw: Rw::Write, zbd, ..Job::default() }, 0..4);
+    let (write, reset) = ((Op::Write, 0), (Op::ZoneReset, 0));
+    let pass = [write, write, write, write, reset, write];
+    assert_eq!(trail(&mut job, 5), pass);
+    assert_eq!(trail(&mut job, 3), [write; 3]);
+    job.rewind();
+    assert_eq!(trail(&mut job, 5), pass, "not after two more");
+}
+
+#[test]
+fn what_is_written_is_verified_before_an_early_reset_and_each_read_counts() {
+    // fio 3.41 with --verify, zone_reset_threshold=0 and zone_reset_frequency=0.2.
+    let table = counting_table("null:zones=4,zone_size=64k,max_open=0");
+    let method = crate::job::VerifyMethod::Null;
+    let verify = crate::job::VerifyOptions { method: Some(method), ..Default::default() };
+    let (rw, zbd) = (Rw::Write, early_resets("0", "0.2"));
+    let mut job = job_of(&table, 0, Job { rw, zbd, verify, ..Job::default() }, 0..4);
+    trail(&mut job, 4);
+    for _read in 0..4 {
+        assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Verify);
+        job.verified(true);
+    }
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Verify);
+    job.verified(false);
+    let (write, reset) = ((Op::Write, 0), (Op::ZoneReset, 0));
+    assert_eq!(trail(&mut job, 1), [reset, write]);
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Verify, "the fifth after four reads");
+}
+
+#[test]
+fn runs_of_a_random_job_stay_in_a_zone_that_is_full_before_its_end() {
+    // fio 3.41 with --rw=randwrite:8; a sequential job goes on in the next zone.
+    let table = table("null:zones=4,zone_size=64k,zone_capacity=16k,max_open=0", 0);
+    let (rw, random, rw_modifier) = (Rw::Write, true, 8);
+    let mut job = job_of(&table, 0, Job { rw, random, rw_modifier, ..Job::default() }, 0..4);
+    let zones: BTreeSet<u64> = trail(&mut job, 8).into_iter().map(|(_, zone)| zone).collect();
+    assert_eq!(zones.len(), 1, "{zones:?}");
+}
+
+#[test]
+fn a_write_that_its_zone_cuts_short_leaves_the_rest_in_the_random_map() {
+    // fio 3.41 with --rw=randwrite --bsrange=4k-12k: zones of one block, of which each pass writes 64.
+    let table = table("null:zones=4,zone_size=64k,zone_capacity=4k,max_open=0", 0);
+    let sizes = [0; 3].map(|_| crate::job::BlockSizes::Range { min: BLOCK });
+    let address = crate::job::AddressOptions { sizes, ..Default::default() };
+    let bs = [3 * BLOCK; 3];
+    let options = Job { rw: Rw::Write, random: true, bs, address, ..Job::default() };
+    let mut job = job_of(&table, 0, options, 0..4);
+    trail(&mut job, 64);
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::EndOfPass);
+}
+
+#[test]
+fn a_sequential_job_that_may_open_no_zone_goes_on_after_a_full_one() {
+    // fio 3.41 with a limit of two zones and a queue: the zone after the first of them is full, too.
+    let table = table("null:zones=8,zone_size=64k,max_open=0", 2);
+    let mut job = job(&table, 0, false, 0..8);
+    let blocks = ZONE / BLOCK;
+    let first: Vec<Io> = (0..2 * blocks).map(|_| io(job.next(DataDir::Write, BLOCK))).collect();
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Wait, "both are open");
+    first.into_iter().for_each(|io| complete(&mut job, io));
+    let after: Vec<_> = trail(&mut job, 2 * blocks as usize).into_iter().collect();
+    assert_eq!(after[..2], [(Op::ZoneReset, 1), (Op::Write, 1)]);
+    assert_eq!(after.last(), Some(&(Op::Write, 2)));
+}
+
 #[test]
 fn every_nth_write_resets_its_zone_first_from_the_threshold_on() {
-    let table = |spec: &str| {
-        let device = device_spec::build(&device_spec::parse(spec).expect("a spec"));
-        let table = ZbdTable::new(&*device.expect("a device"), 0).expect("a report");
-        Arc::new(table.counting_data())
-    };
-    let table = table("null:zones=4,zone_size=64k,max_open=0");
-    let region = Region { start: 0, end: 4 * ZONE, io_size: 0, lba: 512, limit: 4 * ZONE };
-    let part = |text: &str| text.parse().expect("a fraction");
-    let (reset_threshold, reset_frequency) = (part("0.5"), part("0.25"));
-    let zbd = ZbdOptions { reset_threshold, reset_frequency, ..ZbdOptions::default() };
-    let bs = [BLOCK; 3];
-    let job = Job { random: true, zonemode: ZoneMode::Zbd, bs, zbd, ..Job::default() };
-    let rngs = (Rng::new(1, [0; 4]), Rng::new(1, [1; 4]));
-    let mut job = ZbdJob::new(&job, region, Arc::clone(&table), ZONE, 0, rngs);
+    let table = counting_table("null:zones=4,zone_size=64k,max_open=0");
+    let zbd = early_resets("0.5", "0.25");
+    let mut job = job_of(&table, 0, Job { random: true, zbd, ..Job::default() }, 0..4);
     let mut data = [0; 4];
     let (mut writes, mut early) = (0, Vec::new());
     while writes < 200 {
@@ -393,9 +470,12 @@ fn a_job_that_reads_and_writes_begins_with_a_write_and_writes_where_nothing_is_t
     let first = io(job.next(DataDir::Read, BLOCK));
     assert_eq!(first.op, Op::Write);
     assert_eq!(job.instead_of_read(), DataDir::Read);
-    assert_eq!(job.next(DataDir::Read, BLOCK), NextIo::Wait, "it is not readable yet");
-    job.done(first.op, first.zone.expect("a zone"));
-    assert_eq!(io(job.next(DataDir::Read, BLOCK)).op, Op::Read);
+    let read = io(job.next(DataDir::Read, BLOCK));
+    assert_eq!(
+        (read.op, read.offset),
+        (Op::Read, first.offset),
+        "as in fio, while it is in flight"
+    );
 }
 
 /// The writes of a sequential job of several passes with up to four in flight, and what it did besides.

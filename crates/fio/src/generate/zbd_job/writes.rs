@@ -126,13 +126,18 @@ impl ZbdJob {
             };
             match attempt {
                 Attempt::Next(NextIo::Io(io)) => {
+                    if io.len < target.len {
+                        self.source.shortened(dir, io.len);
+                    }
                     self.note_position(&io, target.zone);
                     return NextIo::Io(io);
                 }
                 Attempt::Next(next @ (NextIo::Exhausted | NextIo::EndOfPass)) => return next,
+                Attempt::Next(NextIo::Verify) => return self.defer(dir, target, NextIo::Verify),
                 Attempt::Next(next) => {
                     self.wanted = Some(target.zone);
-                    return self.defer(dir, drawn, next);
+                    let kept = if self.random { drawn } else { target };
+                    return self.defer(dir, kept, next);
                 }
                 Attempt::Finish(io) => {
                     self.finishing += 1;
@@ -160,7 +165,8 @@ impl ZbdJob {
         self.target(DataDir::Write, len)
     }
 
-    /// Attempts a write that may open no zone in a zone that is being written.
+    /// Attempts a write that may open no zone in a zone that is being written. A sequential job goes on after that
+    /// zone if it is full, once its writes have completed, also where zones are full already.
     #[inline(never)]
     fn attempt_open(&mut self, target: &mut Target) -> Attempt {
         let region = self.region();
@@ -174,6 +180,7 @@ impl ZbdJob {
         };
         let found = match has_room(first) {
             true => Some(first),
+            false if !self.random => None,
             false => self.table.write_zones_of(&region).into_iter().find(|zone| has_room(*zone)),
         };
         if let Some(zone) = found {
@@ -182,6 +189,10 @@ impl ZbdJob {
         }
         // A zone that becomes full makes room for another.
         if self.owned.any_busy() {
+            if !self.random {
+                let zone = (first - self.first + 1) % self.count();
+                *target = Target { zone, at: 0, ..*target };
+            }
             return Attempt::Next(NextIo::Wait);
         }
         if self.purpose.room > 0 {
@@ -221,10 +232,11 @@ impl ZbdJob {
         }
     }
 
-    /// The position is the write pointer of a zone of the job, or the next zone if this one is full.
+    /// The position is the write pointer of a zone of the job, or the next zone if this one is full. As in fio, a
+    /// random job stays after its capacity.
     fn note_end(&mut self, zone: u32) {
         let OwnedZone { wp, capacity, .. } = self.owned.get(zone).owned;
-        let is_over = wp == capacity || self.finishes;
+        let is_over = wp == capacity && !self.random || self.finishes;
         self.moved(DataDir::Write, zone, if is_over { self.zone_size } else { wp });
     }
 
@@ -249,6 +261,9 @@ impl ZbdJob {
         let slot = self.owned.get(zone);
         if !slot.has_room(self.least_room) && slot.in_flight == 0 {
             let owned = slot.owned;
+            if owned.wp >= owned.capacity {
+                return self.reset_full(zone);
+            }
             return self.end_of_zone(zone, owned);
         }
         if self.resets.is_some()
@@ -261,6 +276,16 @@ impl ZbdJob {
             // It is reset, or its writes complete.
             None => Attempt::Next(NextIo::Wait),
         }
+    }
+
+    /// Resets a full zone of the job. As in fio, the writes in flight complete first: in a sequential job, whose
+    /// zones count as open until then.
+    fn reset_full(&mut self, zone: u32) -> Attempt {
+        let waits = !self.random && self.table.is_limited() && self.owned.any_busy();
+        Attempt::Next(match waits {
+            true => NextIo::Wait,
+            false => NextIo::Manage(self.manage(Op::ZoneReset, zone)),
+        })
     }
 
     /// Acquires a zone; what to do if it is not the job's then, or not ready to be written.
@@ -277,8 +302,7 @@ impl ZbdJob {
                     self.release(zone, owned.wp, owned.wp == 0);
                     return Some(Attempt::Next(self.too_small(owned.capacity, zone)));
                 }
-                (owned.wp >= owned.capacity)
-                    .then(|| Attempt::Next(NextIo::Manage(self.manage(Op::ZoneReset, zone))))
+                (owned.wp >= owned.capacity).then(|| self.reset_full(zone))
             }
             Acquire::Rest(owned) => {
                 self.owned.add(zone, owned);
@@ -309,14 +333,20 @@ impl ZbdJob {
     }
 
     /// The action before a write to a zone of the job with `zone_reset_frequency`: a reset, which waits
-    /// for the writes in flight.
+    /// for the writes in flight, and for what has been written to be verified.
     fn reset_early(&mut self, zone: u32) -> Option<NextIo> {
         let slot = self.owned.get(zone);
         if slot.managing {
             return Some(NextIo::Wait);
         }
         let resets = self.resets.as_mut()?;
-        if slot.owned.wp == 0 || !resets.is_due() {
+        if !resets.is_due() {
+            return None;
+        }
+        if self.purpose.room > 0 && !std::mem::take(&mut self.is_verified) {
+            return Some(NextIo::Verify);
+        }
+        if slot.owned.wp == 0 {
             return None;
         }
         if slot.in_flight > 0 {

@@ -26,6 +26,12 @@ options! {
         "",
         "File size, or a range to draw sizes from. Without filesystem a job's files lie one after \
          another on the device.";
+    "filename_format": ValueKind::Text(|draft, text| {
+        draft.job.fs.name_format = Some(text.to_owned()).filter(|text| !text.is_empty());
+    }),
+        "$jobname.$jobnum.$filenum",
+        "Names of a clone's files where filename gives none; clones with the same share a file, with \
+         --files or without a device.";
     "nrfiles" or "nr_files": number(1, MAX_FILES, |draft, n| draft.job.fs.nrfiles = Some(to_u32(n))),
         "1", "Files per clone.";
     "openfiles": number(1, ANY_U32, |draft, n| draft.job.fs.openfiles = Some(to_u32(n))),
