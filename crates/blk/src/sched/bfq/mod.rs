@@ -59,6 +59,11 @@ const RAISE_FOR: Nanos = Nanos(3_000_000_000);
 /// none is in flight (Linux 6.12 `BFQQ_SECT_THR_NONROT`).
 const LARGE: u32 = 64;
 
+/// A process whose weight is raised is delayed by others that have nothing waiting if this many more
+/// commands are with the device than there are backlogged processes (Linux 6.12
+/// `idling_needed_for_service_guarantees`).
+const CROWDED: usize = 4;
+
 /// The service slot of the queue in service.
 #[derive(Clone, Copy, Debug)]
 struct Service {
@@ -230,7 +235,14 @@ impl Bfq {
             && queue.think_time_within(self.options.slice_idle);
         // If all processes weigh the same, this one is served again soon enough; on a disk that
         // would cost two seeks.
-        goes_on && (self.rotational || queue.is_raised || self.is_asymmetric(index))
+        goes_on && (self.rotational || self.raise_needs_idling(index) || self.is_asymmetric(index))
+    }
+
+    /// Whether a process whose weight is raised would lose what that gives it. It does not if the others
+    /// are raised, too, as those of jobs that begin together: they are symmetric.
+    fn raise_needs_idling(&self, index: usize) -> bool {
+        let busy: usize = self.trees.iter().map(|tree| tree.backlogged.len()).sum();
+        self.queues[index].is_raised && self.in_flight as usize >= busy + CROWDED
     }
 
     /// Whether another backlogged process has a class or weight other than this one's.

@@ -369,9 +369,10 @@ impl Reference {
         let slice_idle = self.options.slice_idle.0;
         let in_time = p.flying > 0 || p.idle_since.is_some_and(|since| now < since + slice_idle);
         let mut backlogged = self.processes.iter().filter(|other| other.counted.is_some());
+        let crowded = self.flying() >= backlogged.clone().count() + 4;
         let differ = backlogged.any(|other| (other.class, other.counted) != (p.class, p.counted));
         let soon = self.thinks_soon(owner);
-        let pays = self.rotational || p.raised || differ;
+        let pays = self.rotational || p.raised && crowded || differ;
         let wise = slice_idle > 0 && !p.is_async && p.class != PrioClass::Idle && soon && pays;
         in_time && (wise || self.options.strict_guarantees)
     }

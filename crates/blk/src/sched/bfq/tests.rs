@@ -266,8 +266,10 @@ fn a_service_slot_is_over_at_timeout_sync_to_the_nanosecond() {
 
 #[test]
 fn processes_that_count_the_same_are_not_waited_for_but_on_a_disk() {
-    for (rotational, expected) in [(false, Some(20)), (true, None)] {
-        let mut sched = scheduler(steady(), rotational);
+    let on = |rotational, expected| [false, true].map(|raised| (rotational, raised, expected));
+    for (rotational, low_latency, expected) in [on(false, Some(20)), on(true, None)].concat() {
+        let options = BfqOptions { low_latency, ..BfqOptions::default() };
+        let mut sched = scheduler(options, rotational);
         sched.insert(Nanos(0), read(0, 10, 0, 0));
         sched.insert(Nanos(0), read(1, 20, 800, 0));
         let (_, sent) = send(&mut sched, 0).unwrap();
