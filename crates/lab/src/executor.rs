@@ -138,7 +138,8 @@ impl Executor {
                     steps: progress.steps(),
                     is_stopped: &|| stop.load(Ordering::Relaxed),
                 };
-                let sets = match one_clock || progress.has_one_clock() {
+                let together = one_clock || progress.has_one_clock();
+                let sets = match together || costs.are_too_many(runners.len()) {
                     true => vec![(0..phase.len()).collect()],
                     false => independent_sets(&phase, devices),
                 };

@@ -1,4 +1,5 @@
 //! CPU time of I/O in virtual time.
+use crate::turns::Turns;
 use std::fmt;
 use std::str::FromStr;
 use zonal_blk::Nanos;
@@ -16,10 +17,15 @@ pub struct IoCost {
     /// From the device's completion until a thread that waits for it runs: an interrupt, or the
     /// poll of another thread.
     pub wake: Nanos,
+    /// What the first I/O after [`SLEEPS_AFTER`] without one takes longer.
+    pub rouse: Nanos,
 }
 
+/// The time without I/O after which a thread that polls for submissions sleeps: the default of io_uring.
+pub(crate) const SLEEPS_AFTER: Nanos = Nanos(1_000_000_000);
+
 /// The cost of I/O for a host, whatever the drive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCost {
     /// CPU time of a submission.
     pub submit: Nanos,
@@ -29,14 +35,22 @@ pub struct HostCost {
     pub wake: Nanos,
     /// The time that a scheduler adds to `wake`: each request passes through it.
     pub scheduler: Nanos,
+    /// What the first I/O after a second without one takes longer: the thread that polls for submissions
+    /// sleeps by then.
+    pub rouse: Nanos,
+    /// Processors for threads that poll; 0 for as many as there are threads.
+    pub processors: u32,
+    /// Threads of a job that poll: that of the job itself, and that of its ring.
+    pub threads: u32,
 }
 
 /// The named hosts. `docs/models.md` says what they were calibrated to. The CPU time with io_uring is
-/// that with SPDK: most of both is the program's own, and another thread polls for the ring.
+/// that with SPDK: most of both is the program's own, and another thread polls for the ring. That host has
+/// ten cores with two hardware threads each; a thread that polls a drive needs a core.
 const HOSTS: [(&str, HostCost); 4] = [
-    ("spdk", HostCost::new(250, 350, 0, 0)),
-    ("io_uring", HostCost::new(250, 350, 1_800, 3_700)),
-    ("io_uring_cmd", HostCost::new(800, 800, 4_200, 0)),
+    ("spdk", HostCost { processors: 10, threads: 1, ..HostCost::new(250, 350, 0, 0) }),
+    ("io_uring", HostCost { processors: 20, threads: 2, ..HostCost::new(250, 350, 1_800, 3_700) }),
+    ("io_uring_cmd", HostCost { rouse: Nanos(95_000), ..HostCost::new(800, 800, 4_200, 0) }),
     ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
 ];
 
@@ -77,6 +91,13 @@ impl FromStr for CostModel {
                 known.ok_or_else(|| ParseCostError(text.to_owned()))
             }
         }
+    }
+}
+
+impl Default for HostCost {
+    /// No costs.
+    fn default() -> Self {
+        HostCost::new(0, 0, 0, 0)
     }
 }
 
@@ -128,6 +149,17 @@ impl CostModel {
         }
     }
 
+    /// The turns of this many jobs on the host's processors; `None` if they need none.
+    pub(crate) fn turns(self, jobs: usize) -> Option<Turns> {
+        let CostModel::Host(HostCost { processors, threads, .. }) = self else { return None };
+        Turns::of(jobs, threads, processors)
+    }
+
+    /// Whether jobs of this number have to share processors, even if they share nothing else.
+    pub fn are_too_many(self, jobs: usize) -> bool {
+        self.turns(jobs).is_some()
+    }
+
     fn published(scheduler: Scheduler) -> IoCost {
         let (io, mib) = match scheduler {
             // 2639 and 28190 MB/s.
@@ -163,16 +195,20 @@ impl HostCost {
             complete: Nanos(complete),
             wake: Nanos(wake),
             scheduler: Nanos(scheduler),
+            rouse: Nanos(0),
+            processors: 0,
+            threads: 1,
         }
     }
 
     fn of(self, scheduler: Scheduler) -> IoCost {
-        let HostCost { submit, complete, wake, scheduler: extra } = self;
+        let HostCost { submit, complete, wake, scheduler: extra, rouse, .. } = self;
         IoCost {
             twice_submit: submit + submit,
             twice_complete: complete + complete,
             mib: Nanos(0),
             wake: if scheduler == Scheduler::None { wake } else { wake + extra },
+            rouse,
         }
     }
 }
@@ -180,7 +216,7 @@ impl HostCost {
 impl IoCost {
     /// Half of `io` at submission and half at completion.
     fn halves(io: Nanos, mib: Nanos) -> Self {
-        IoCost { twice_submit: io, twice_complete: io, mib, wake: Nanos(0) }
+        IoCost { twice_submit: io, twice_complete: io, mib, ..IoCost::default() }
     }
 
     /// The CPU time of a step that submitted and completed this many I/Os, with `bytes` in total.

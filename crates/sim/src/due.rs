@@ -7,7 +7,9 @@
 //!      7   12  9   never        of each thread
 //! ```
 //!
-//! Of threads that are due at the same time the one with the lowest index is first.
+//! Of threads that are due at the same time the one with the lowest index is first. A thread that has to
+//! share processors is due in its next turn.
+use crate::turns::Turns;
 use zonal_blk::Nanos;
 
 const NEVER: u64 = u64::MAX;
@@ -20,12 +22,13 @@ pub(crate) struct DueTimes {
     /// The root is at 1, the children of `i` are at `2 * i` and `2 * i + 1`, the threads in the second
     /// half. A node has the earlier time of its children.
     nodes: Vec<u64>,
+    turns: Option<Turns>,
 }
 
 impl DueTimes {
     /// This many threads, none of which is due.
-    pub(crate) fn new(threads: usize) -> Self {
-        DueTimes { nodes: vec![NEVER; 2 * threads.next_power_of_two()] }
+    pub(crate) fn new(threads: usize, turns: Option<Turns>) -> Self {
+        DueTimes { nodes: vec![NEVER; 2 * threads.next_power_of_two()], turns }
     }
 
     fn leaf(&self, thread: usize) -> usize {
@@ -35,6 +38,10 @@ impl DueTimes {
     /// Sets when a thread is due; `None` if another thread has to wake it.
     #[inline]
     pub(crate) fn set(&mut self, thread: usize, due: Option<Nanos>) {
+        let due = match self.turns {
+            Some(turns) => due.map(|due| turns.next(thread, due)),
+            None => due,
+        };
         let mut at = self.leaf(thread);
         self.nodes[at] = due.map_or(NEVER, |due| due.min(LATEST).0);
         while at > 1 {
@@ -88,7 +95,7 @@ mod tests {
             threads in 1..40_usize,
             changes in prop::collection::vec((0..40_usize, prop::option::of(0..9_u64), any::<bool>()), 0..200),
         ) {
-            let (mut tree, mut all) = (DueTimes::new(threads), vec![None; threads]);
+            let (mut tree, mut all) = (DueTimes::new(threads, None), vec![None; threads]);
             prop_assert_eq!(tree.first(), None);
             for (thread, due, only_forward) in changes {
                 let thread = thread % threads;
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_end_of_time_is_not_never() {
-        let mut tree = DueTimes::new(1);
+        let mut tree = DueTimes::new(1, None);
         tree.set(0, Some(Nanos(u64::MAX)));
         assert_eq!(tree.first(), Some((Nanos(u64::MAX - 1), 0)));
     }

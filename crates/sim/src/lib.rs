@@ -3,7 +3,9 @@
 
 mod costs;
 mod due;
+mod turns;
 
+use costs::SLEEPS_AFTER;
 pub use costs::{CostModel, HostCost, IoCost, ParseCostError};
 
 use due::{DueTimes, LATEST};
@@ -62,6 +64,9 @@ struct Timing {
     busy_until: Nanos,
     /// There is no other thread: nobody can wake it, and it takes no steps to find nothing to do.
     is_alone: bool,
+    /// When it last submitted I/O, and what that I/O takes longer because the one before was long ago.
+    submitted_at: Nanos,
+    rouse: Nanos,
 }
 
 /// After a step.
@@ -159,13 +164,19 @@ impl Simulation {
         };
         let is_alone = runners.len() == 1;
         let thread = |runner: BoxedRunner| SimThread {
-            timing: Timing { cost: costs.of(runner.scheduler()), busy_until: start, is_alone },
+            timing: Timing {
+                cost: costs.of(runner.scheduler()),
+                busy_until: start,
+                is_alone,
+                submitted_at: start,
+                rouse: Nanos(0),
+            },
             runner: Some(runner),
             outcomes: Vec::new(),
         };
         let mut simulation = Simulation {
             clock: VirtualClock(Cell::new(start)),
-            due: DueTimes::new(runners.len()),
+            due: DueTimes::new(runners.len(), costs.turns(runners.len())),
             mail: Mail::default(),
             blocked: BTreeSet::new(),
             scheduled: BTreeSet::new(),
@@ -379,11 +390,16 @@ impl Timing {
         match runner.step(clock) {
             RunnerStep::Busy { submitted, completed, bytes } => {
                 self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
+                if submitted > 0 && self.cost.rouse > Nanos(0) {
+                    let sleeps = now >= self.submitted_at + SLEEPS_AFTER;
+                    self.rouse = if sleeps { self.cost.rouse } else { Nanos(0) };
+                    self.submitted_at = now;
+                }
                 let worked = submitted + completed > 0;
                 Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false }
             }
             RunnerStep::Wait(until) => {
-                let due = until.map(|until| until + self.cost.wake);
+                let due = until.map(|until| until + self.cost.wake + self.rouse);
                 Stepped { due, worked: false, is_done: false }
             }
             RunnerStep::Done => Stepped { due: None, worked: true, is_done: true },

@@ -1,0 +1,63 @@
+//! Costs of a host, in virtual time on a device with a latency of its own.
+use std::sync::Arc;
+use zonal_blk::{Bytes, Nanos, Queue, QueueOptions};
+use zonal_device::{NullConfig, NullDevice};
+use zonal_fio::job::{DataDir, Job};
+use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
+use zonal_fio::plan;
+use zonal_fio::runner::Outcome;
+use zonal_sim::{BoxedRunner, CostModel, HostCost};
+
+const LATENCY: Nanos = Nanos(80_000);
+
+/// Runs a job file of one phase on a device that takes any number of commands at a time.
+fn run(host: HostCost, text: &str) -> Vec<Outcome> {
+    let device = NullConfig {
+        zoned: false,
+        size: Bytes(1 << 30),
+        latency: LATENCY,
+        ..NullConfig::default()
+    };
+    let device = Arc::new(NullDevice::new(&device).expect("a device"));
+    let queue = Queue::attach(device, QueueOptions::default()).expect("a queue");
+    let jobs = parse_str("hosts.fio", text, &MemoryEnvironment::default()).expect("a job file");
+    let jobs: Vec<Arc<Job>> = jobs.jobs.into_iter().map(Arc::new).collect();
+    let phases = plan::phases(&jobs).expect("a few jobs");
+    let [tasks] = &phases[..] else { panic!("one phase") };
+    let runner = |(id, task): (u32, &plan::Task)| {
+        let region = task.region(queue.limits()).expect("the job fits");
+        let channel = queue.channel().expect("a channel");
+        Box::new(task.runner(region, channel, None, id, 0, false)) as BoxedRunner
+    };
+    let runners = (0..).zip(tasks).map(runner).collect();
+    zonal_sim::run(runners, Nanos(0), CostModel::Host(host)).expect("no stall").0
+}
+
+/// Reads of all jobs.
+fn reads(host: HostCost, jobs: u32) -> f64 {
+    let text = format!("[a]\nrw=randread\nbs=4k\nnumjobs={jobs}\nruntime=200ms\ntime_based\n");
+    let outcomes = run(host, &text);
+    outcomes.iter().map(|outcome| outcome.stats.ios(DataDir::Read)).sum::<u64>() as f64
+}
+
+#[test]
+fn threads_that_poll_share_processors_and_fewer_jobs_have_one_each() {
+    for (processors, threads, share) in [(10, 1, 10.0 / 14.0), (20, 2, (10.0_f64 / 14.0).powi(2))] {
+        let few = HostCost { processors, threads, ..HostCost::default() };
+        let ratio = |jobs| reads(few, jobs) / reads(HostCost::default(), jobs);
+        assert!((ratio(14) - share).abs() < 0.03, "{threads} threads: {} of {share}", ratio(14));
+        assert_eq!(ratio(10), 1.0);
+    }
+}
+
+#[test]
+fn first_io_after_a_second_takes_longer_and_the_next_does_not() {
+    let rouse = Nanos(500_000);
+    let host = HostCost { rouse, ..HostCost::default() };
+    let latest = |pause: &str| {
+        let text = format!("[a]\nrw=read\nbs=4k\nsize=16k\nthinktime={pause}\n");
+        run(host, &text)[0].stats.lat(DataDir::Read).max()
+    };
+    assert_eq!(latest("900ms"), LATENCY.0);
+    assert_eq!(latest("1100ms"), (LATENCY + rouse).0);
+}
