@@ -4,6 +4,8 @@
 //! name,job,zone_write,unit,value
 //! random zones,rw=randwrite bs=1m iodepth=32 numjobs=16 zonemode=zbd,qd1,MB/s,109
 //! ```
+//!
+//! With a column `metric`, a line may have a latency. Lines of one load that follow one another are of one run.
 use super::{Assume, Cell, Cells, JobLoad, Load, Metric, fio};
 use crate::experiment::Unit;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,7 +13,7 @@ use zonal_blk::ZoneWrite;
 use zonal_fio::jobfile::{self, MemoryEnvironment};
 
 /// The columns; the first three are required.
-const COLUMNS: [&str; 6] = ["job", "value", "unit", "zone_write", "scheduler", "name"];
+const COLUMNS: [&str; 7] = ["job", "value", "unit", "zone_write", "scheduler", "name", "metric"];
 
 /// The host of these loads, which have no engine.
 const DRIVER: &str = "libaio";
@@ -48,8 +50,11 @@ pub(super) fn parse(text: &str, assume: &Assume) -> Result<Cells> {
         if !assumed.is_empty() && !cells.assumptions.contains(&assumed) {
             cells.assumptions.push(assumed);
         }
-        cells.cells.push(Cell { line: Some(line), load: cells.loads.len(), ..cell });
-        cells.loads.push(Load::Jobs(load));
+        let load = Load::Jobs(load);
+        if cells.loads.last() != Some(&load) {
+            cells.loads.push(load);
+        }
+        cells.cells.push(Cell { line: Some(line), load: cells.loads.len() - 1, ..cell });
     }
     Ok(cells)
 }
@@ -71,22 +76,7 @@ fn row<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Result<(Cell, JobLoad)> {
             .ok()
             .with_context(|| format!("zone_write: found `{text}`, expected plug, qd1, lock or off"))
     };
-    let (unit, value) = (field("unit").unwrap_or_default(), field("value").unwrap_or_default());
-    let unit = Unit::from_name(unit).with_context(|| {
-        format!("unit: found `{unit}`, expected {}", Unit::names().join(" or "))
-    })?;
-    let value: f64 = value
-        .parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite() && *value > 0.0)
-        .with_context(|| format!("value: found `{value}`, expected a number above 0"))?;
-    let (metric, value) = match unit {
-        Unit::MegabytesPerSecond => (Metric::Bandwidth, value),
-        Unit::Kiops => (Metric::Iops, value * 1e3),
-        Unit::Miops => (Metric::Iops, value * 1e6),
-        Unit::Tps => (Metric::Iops, value),
-        Unit::WriteAmplification => unreachable!("it is not among the names"),
-    };
+    let (metric, value) = figure(&field)?;
     let name = field("name").unwrap_or(job).to_owned();
     let load = JobLoad {
         name: name.clone(),
@@ -98,6 +88,33 @@ fn row<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Result<(Cell, JobLoad)> {
         scheduler: field("scheduler").map(str::to_owned),
     };
     Ok((Cell { file: 0, line: None, op: name, load: 0, dir: None, job: None, metric, value }, load))
+}
+
+/// The metric and the value of a line.
+fn figure<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Result<(Metric, f64)> {
+    let (unit, value) = (field("unit").unwrap_or_default(), field("value").unwrap_or_default());
+    let value: f64 = value
+        .parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && *value > 0.0)
+        .with_context(|| format!("value: found `{value}`, expected a number above 0"))?;
+    if let Some(metric) = field("metric") {
+        let metric = Metric::from_name(metric)?;
+        let expected = metric.unit();
+        let name = metric.name();
+        ensure!(unit == expected, "unit: found `{unit}`, expected `{expected}` for {name}");
+        return Ok((metric, value));
+    }
+    let unit = Unit::from_name(unit).with_context(|| {
+        format!("unit: found `{unit}`, expected {}", Unit::names().join(" or "))
+    })?;
+    Ok(match unit {
+        Unit::MegabytesPerSecond => (Metric::Bandwidth, value),
+        Unit::Kiops => (Metric::Iops, value * 1e3),
+        Unit::Miops => (Metric::Iops, value * 1e6),
+        Unit::Tps => (Metric::Iops, value),
+        Unit::WriteAmplification => unreachable!("it is not among the names"),
+    })
 }
 
 #[cfg(test)]
@@ -126,6 +143,33 @@ mod tests {
         ];
         assert_eq!(figures, expected);
         assert_eq!(cells.assumptions.len(), 1, "the first says both: {:?}", cells.assumptions);
+    }
+
+    #[test]
+    fn lines_of_one_load_that_follow_one_another_are_of_one_run() {
+        let text = "job,metric,unit,value\n\
+                    rw=write,bw,MB/s,246\n\
+                    rw=write,lat_p99,us,30540\n\
+                    rw=read,lat_mean,us,8401\n\
+                    rw=read,,MB/s,249\n";
+        let cells = parse(text, &Assume::default()).unwrap();
+        let figures: Vec<_> =
+            cells.cells.iter().map(|cell| (cell.load, cell.metric, cell.value)).collect();
+        let expected = [
+            (0, Metric::Bandwidth, 246.0),
+            (0, Metric::LatP99, 30540.0),
+            (1, Metric::LatMean, 8401.0),
+            (1, Metric::Bandwidth, 249.0),
+        ];
+        assert_eq!(figures, expected);
+        assert_eq!(cells.loads.len(), 2);
+        let error = message("job,metric,unit,value\nrw=write,lat_p99,ms,30\n");
+        assert_eq!(error, "line 2: unit: found `ms`, expected `us` for lat_p99");
+        let error = message("job,metric,unit,value\nrw=write,lat_99,us,30\n");
+        assert!(
+            error.starts_with("line 2: metric: found `lat_99`, expected one of iops"),
+            "{error}"
+        );
     }
 
     #[test]

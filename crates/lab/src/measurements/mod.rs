@@ -65,6 +65,18 @@ impl Metric {
         Metric::LatP999,
     ];
 
+    /// The metric of a name in files.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn from_name(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name).with_context(|| {
+            let names = Self::ALL.map(Metric::name);
+            let hint = zonal_blk::did_you_mean(name, names);
+            format!("metric: found `{name}`, expected one of {}{hint}", names.join(", "))
+        })
+    }
+
     /// The name in files.
     pub fn name(self) -> &'static str {
         match self {

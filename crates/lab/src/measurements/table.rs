@@ -60,13 +60,7 @@ fn row(fields: &[&str]) -> Result<(Cell, NamedLoad)> {
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
         number.with_context(|| format!("{name}: found `{text}`, expected {least} to {most}"))
     };
-    let metric = field("metric");
-    let metric =
-        Metric::ALL.into_iter().find(|known| known.name() == metric).with_context(|| {
-            let names = Metric::ALL.map(Metric::name);
-            let hint = zonal_blk::did_you_mean(metric, names);
-            format!("metric: found `{metric}`, expected one of {}{hint}", names.join(", "))
-        })?;
+    let metric = Metric::from_name(field("metric"))?;
     let (unit, expected) = (field("unit"), metric.unit());
     ensure!(unit == expected, "unit: found `{unit}`, expected `{expected}` for {}", metric.name());
     let value: f64 = field("value")

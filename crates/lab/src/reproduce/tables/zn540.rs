@@ -11,8 +11,8 @@ use zonal_sim::{CostModel, HostCost};
 /// The publication's drive.
 const PUBLISHED: &str = "ZNS NVMe SSD, 904 zones x 1077 MiB, 14 max open";
 
-/// The parameters of the profile that were calibrated.
-const PARAMETERS: [&str; 16] = [
+/// The parameters of the profile that were calibrated, as it names them.
+const PARAMETERS: [&str; 20] = [
     "latency",
     "write_time",
     "append_time",
@@ -24,11 +24,15 @@ const PARAMETERS: [&str; 16] = [
     "transfer_time",
     "channel_rate",
     "stream_rate",
-    "reads",
     "suspend_step",
     "program",
     "reset_time",
     "reset_rate",
+    "unit_time",
+    "page_spread",
+    "erase",
+    "reset_hold",
+    "buffer",
 ];
 
 /// A row: what is done, block size, zones with a job each, depths, and whether a parameter was adjusted
@@ -104,4 +108,15 @@ fn cell(op: &str, block: u32, zones: u32, depth: u32) -> Cell {
     let zones = if zones == 1 { "1 zone".to_owned() } else { format!("{zones} zones") };
     let row = format!("{op}, {} KiB, {zones}", block / 1024);
     Cell::published(&row, &depth.to_string(), key, Unit::Kiops, setup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PARAMETERS;
+    use crate::fit::Profile;
+
+    #[test]
+    fn parameters_are_those_that_the_profile_names_as_calibrated() {
+        assert_eq!(Profile::calibrated_options("zn540"), PARAMETERS);
+    }
 }
