@@ -355,7 +355,11 @@ fn stream_is_read_ahead_of_and_pages_of_a_read_overlap() {
     assert_eq!(read(8, 8), 5_000 + 40_000 + 2 * 4096 + 300, "another stream");
     rig.submit(Bio::read(Sector(ZONE), 8, 0));
     let continued = rig.time(Bio::read(Sector(16), 8, 0));
-    assert_eq!(continued, 2 * 5_000 + 4096 + 2 * 4096, "beside a read of another zone");
+    assert_eq!(continued, 2 * 5_000 + 4096 + 300 + 4096, "beside a read of another zone");
+    rig.settle();
+    rig.submit(Bio::read(Sector(ZONE + 8), 8, 0));
+    let page = rig.time(Bio::read(Sector(24), 32, 0));
+    assert_eq!(page, 2 * 5_000 + 40_000 + 3 * 16_384, "a whole page, at the rate of streams");
 }
 
 #[test]
@@ -391,6 +395,19 @@ fn finish_programs_padding_up_to_the_capacity() {
     }
     rig.settle();
     assert_eq!(rig.time(of_zone(Op::ZoneFinish, 2)), unit + 12_000);
+}
+
+#[test]
+fn appends_of_whole_units_hold_the_controller_no_longer_than_writes() {
+    let config = ZnsConfig { write_unit: Bytes(8192), unit_time: Nanos(3_000), ..small() };
+    let mut rig = Rig::new(&config);
+    for zone in 1..3 {
+        rig.submit(Bio::new(Op::ZoneAppend, Sector(zone * ZONE), 16, 0));
+    }
+    rig.run();
+    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| end.0).collect();
+    let way = 3_000 + 2 * 8192 + 2_000;
+    assert_eq!(ends, [way, 3_000 + 8192 + 1_000 + way], "the second waits for a write's time");
 }
 
 #[test]

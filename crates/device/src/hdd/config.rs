@@ -3,7 +3,7 @@ use super::HddDevice;
 use super::seek::SeekCurve;
 use crate::config::{ConfigError, check_ranges, device_options, option_words, rule};
 use crate::null::NullConfig;
-use crate::quantity::{format_rate, format_size, format_time};
+use crate::quantity::{format_rate, format_rate_rounded, format_size, format_time};
 use zonal_blk::{Bytes, Limits, Nanos};
 
 option_words! {
@@ -205,7 +205,7 @@ impl HddConfig {
         rule("rate", near, format_rate(self.rate), || {
             format!(
                 "within 2% of {}, which is track_outer={} in a turn of {} (rpm={}) and skew={}",
-                format_rate(outer),
+                format_rate_rounded(outer),
                 size(self.track_outer),
                 format_time(self.revolution().0),
                 self.rpm,

@@ -88,7 +88,8 @@ device_options! {
             "whether a die senses the next page of a read while it sends one";
         Any read_ahead: bool = Flag("false"),
             "whether the drive reads ahead of a sequential stream";
-        /// Without `send_time`, for reads shorter than a page of all planes; 0 for `read_link_rate`.
+        /// Without `send_time`, for reads shorter than a page of all planes, and beside other streams of
+        /// a page at least; 0 for `read_link_rate`.
         Any stream_rate: Bytes = Rate("0"),
             "to the host, of short reads that continue a stream and were not read ahead";
         Any program: Nanos = Time("1200us") in 0..=MAX_TIME,

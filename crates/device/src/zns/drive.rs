@@ -431,13 +431,13 @@ impl Drive {
                 let (pages, is_part) = self.partial_pages(sector, length);
                 self.takes_turns = pages > 0 || !self.second_turns.is_empty();
                 let ready = now + Nanos(self.config.partial_time.0 * pages);
-                if op == Op::ZoneAppend && pages > 0 {
-                    // The controller turns to other commands between the two turns of this one.
+                let bytes = Sector(length.into()).to_bytes().0;
+                if op == Op::ZoneAppend && (pages > 0 || self.is_whole(bytes)) {
+                    // The controller turns to other commands meanwhile.
                     self.command(id).extra = self.append_extra();
                 }
                 match (pages, is_part) {
                     (0, _) => {
-                        let bytes = Sector(length.into()).to_bytes().0;
                         self.take_over(id, (op, zone), [bytes, buffer_bytes], now);
                     }
                     // A part of a block is merged with the rest, which is fetched in the same turn.
@@ -558,6 +558,12 @@ impl Drive {
         }
     }
 
+    /// Whether a write is of whole units, which the controller takes for `unit_time`.
+    #[inline(always)]
+    fn is_whole(&self, bytes: u64) -> bool {
+        self.write_unit > 0 && bytes.is_multiple_of(self.write_unit)
+    }
+
     /// The time that an append takes longer than a write.
     fn append_extra(&self) -> Nanos {
         Nanos(self.config.append_time.0.saturating_sub(self.config.write_time.0))
@@ -570,12 +576,13 @@ impl Drive {
             if switches { time + self.config.zone_switch } else { time }
         };
         let ZnsConfig { write_time, append_time, unit_time, manage_time, .. } = self.config;
-        let is_whole = self.write_unit > 0 && bytes.is_multiple_of(self.write_unit);
         match op {
-            Op::Write | Op::WriteZeroes if is_whole => write(unit_time),
+            // An append takes longer than a write by the same time, whatever its length; of whole units
+            // that does not hold the controller.
+            Op::Write | Op::WriteZeroes | Op::ZoneAppend if self.is_whole(bytes) => {
+                write(unit_time)
+            }
             Op::Write | Op::WriteZeroes => write(write_time),
-            // An append takes longer than a write by the same time, whatever its length.
-            Op::ZoneAppend if is_whole => write(unit_time + self.append_extra()),
             Op::ZoneAppend => write(append_time),
             Op::Read => self.config.read_time,
             // The drive records where the zone ends.
@@ -644,7 +651,12 @@ impl Drive {
         let stream = command.stream;
         let config = &self.config;
         let row = config.page.0 * u64::from(config.planes);
-        let continues = matches!(stream, Stream::Continued | Stream::Alone);
+        let continues = match stream {
+            Stream::Alone => true,
+            // Beside other streams, only reads of whole pages are slowed down.
+            Stream::Continued => bytes >= config.page.0,
+            Stream::None | Stream::Ahead => false,
+        };
         let (send_time, link) = match config.stream_rate {
             rate if rate.0 > 0 && continues && bytes < row => (Nanos(0), &mut self.stream_link),
             _ => (config.send_time, &mut self.read_link),
