@@ -423,11 +423,14 @@ impl Channel {
         }
         self.collect_mail(now, completions);
         let mut budget = POLL_BUDGET;
-        let mut starts = self.hctx.with(|hctx| {
-            hctx.reap(now, &mut self.done);
-            hctx.starts()
-        });
-        while !self.done.is_empty() {
+        loop {
+            let starts = self.hctx.with(|hctx| {
+                hctx.reap(now, &mut self.done);
+                hctx.starts()
+            });
+            if self.done.is_empty() {
+                break;
+            }
             budget = budget.saturating_sub(self.done.len());
             // On a shared hardware queue they may belong to other channels and to a newer
             // configuration than this channel's, which cannot change again while they are inside.
@@ -446,13 +449,13 @@ impl Channel {
                 self.hctx.with(|hctx| hctx.run(now));
                 sched.after_completions(now, &mut self.hctx);
             }
-            starts = self.hctx.with(|hctx| {
+            let has_more = self.hctx.with(|hctx| {
                 hctx.run(now);
-                if budget > 0 && hctx.may_have_more(now, starts) {
-                    hctx.reap_more(now, &mut self.done);
-                }
-                hctx.starts()
+                budget > 0 && hctx.may_have_more(now, starts)
             });
+            if !has_more {
+                break;
+            }
         }
         let leaving = self.is_leaving();
         if let Some(sched) = &mut self.config.sched
@@ -548,7 +551,7 @@ impl Channel {
     }
 
     /// Issues a write that waited in a plug, or has its channel do so.
-    #[inline(never)]
+    #[inline(always)]
     fn issue_next(&mut self, now: Nanos, mut next: Box<Request>) {
         if let Some(trace) = &mut self.trace {
             trace.event(TraceAction::Unplug, &mut next);

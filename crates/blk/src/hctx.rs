@@ -263,12 +263,6 @@ impl Hctx {
         }
     }
 
-    /// [`Hctx::reap`] once more in a poll.
-    #[inline(never)]
-    pub(crate) fn reap_more(&mut self, now: Nanos, done: &mut Vec<Box<Request>>) {
-        self.reap(now, done);
-    }
-
     /// Aborts what has timed out. Requests that the device gives back immediately go to `done`, in which
     /// those from `before` on have just come back.
     #[cold]

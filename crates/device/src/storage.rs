@@ -145,7 +145,7 @@ impl Storage {
     }
 
     /// Applies a write; see [`apply`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(&self, request: &mut Request) -> Result<(), Status> {
         let Some(zones) = &self.zones else { return self.apply_regular(request) };
         let (zone, sector, nr_sectors) = (request.zone(), request.sector(), request.nr_sectors());

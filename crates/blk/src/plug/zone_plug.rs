@@ -243,6 +243,7 @@ impl ZonePlug {
         self.next_parked(now, merge_max_sectors)
     }
 
+    #[inline(always)]
     fn next_parked(&mut self, now: Nanos, merge_max_sectors: u32) -> Option<Box<Request>> {
         let Some(mut request) = self.unpark(now) else {
             self.in_flight = false;

@@ -99,6 +99,7 @@ impl NullDevice {
     fn execute(&self, request: &mut Request) {
         let result = match request.op() {
             Op::Write => self.storage.write(request),
+            Op::Read => self.storage.read(request),
             _ => self.storage.apply(request, |_| {}),
         };
         match result {

@@ -283,7 +283,7 @@ impl Zones {
 
     /// As [`Zones::write`]; returns how far the write pointer moves, in a zone with a random write area
     /// less or more than the length of the write.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_moving(
         &self,
         zone: ZoneNo,
