@@ -58,19 +58,23 @@ mod tests {
     use crate::job::{DataDir, StreamOptions};
     use zonal_blk::{BioFlags, Bytes, Isolation, Op, PlacementId, Sector};
 
-    /// The streams of writes at these offsets on a device with four placement identifiers.
-    fn streams(options: StreamOptions, offsets: &[u64]) -> Vec<u8> {
+    /// A device with four placement identifiers.
+    fn layout() -> PlacementLayout {
         let id = |handle| PlacementId { handle, group: 0, unit_handle: handle };
-        let layout = PlacementLayout {
+        PlacementLayout {
             groups: 1,
             unit_handles: vec![Isolation::Initial; 4],
             unit: Bytes(1 << 20),
             ids: (0..4).map(id).collect(),
-        };
+        }
+    }
+
+    /// The streams of writes at these offsets.
+    fn streams(options: StreamOptions, offsets: &[u64]) -> Vec<u8> {
         let mut job = Job::default();
         job.address.streams = StreamOptions { fdp: true, ..options };
         let rng = Rng::new(1, [0; 4]);
-        let mut chosen = WriteStreams::new(&job, Some(&layout), rng).expect("it names some");
+        let mut chosen = WriteStreams::new(&job, Some(&layout()), rng).expect("it names some");
         let of = |&offset: &u64| {
             let (op, dir, flags) = (Op::Write, DataDir::Write, BioFlags::NONE);
             let io = Io { op, dir, offset, len: 4096, zone: None, flags };
@@ -108,6 +112,7 @@ mod tests {
 
     #[test]
     fn job_without_placement_has_no_streams() {
-        assert!(WriteStreams::new(&Job::default(), None, Rng::new(1, [0; 4])).is_none());
+        let rng = Rng::new(1, [0; 4]);
+        assert!(WriteStreams::new(&Job::default(), Some(&layout()), rng).is_none());
     }
 }
