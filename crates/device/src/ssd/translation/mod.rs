@@ -456,15 +456,17 @@ impl Translation {
     }
 
     /// Chooses a superblock of the group that has the fewest free ones and begins to collect it. `None` if
-    /// one is being collected, if none has a page that is not valid, or if there is no free one until one
-    /// that was collected is erased.
+    /// one is being collected, if none has a page that is not valid, or if it has no free one until one that
+    /// was collected is erased.
     pub fn begin_collection(&mut self) -> Option<u32> {
         if self.collecting.is_some() {
             return None;
         }
-        let groups = 0..self.free.len();
-        let able = groups.filter(|&group| !self.free[group].is_empty());
-        let group = able.min_by_key(|&group| self.supply(group))?;
+        // Another group is not collected in its place, which could go on for ever while this one waits.
+        let group = (0..self.free.len()).min_by_key(|&group| self.supply(group))?;
+        if self.free[group].is_empty() {
+            return None;
+        }
         let superblock = self.victims.take(group)?;
         let list = std::mem::take(&mut self.lists[superblock as usize]);
         let shift = self.shift;
