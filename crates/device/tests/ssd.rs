@@ -301,7 +301,7 @@ fn wrong_configurations_are_refused_with_the_option_and_what_it_needs() {
         ("ssd:buffer=4M", "gc_buffer=8MiB, 4 units, and a command of max_io=1MiB"),
         ("ssd:written=100%", "unknown option `written`"),
         ("ssd:size=32T", "up to"),
-        ("ssd:fdp_handles=256", "from 0 to 255"),
+        ("ssd:fdp_handles=256", "expected at most 255"),
         ("ssd:fdp_handles=4,fdp_persistent=5", "at most fdp_handles=4"),
         ("ssd:fdp_groups=2", "1, as there are no reclaim unit handles"),
         ("ssd:fdp_handles=8,fdp_groups=2", "superblock_dies=32 of dies=32"),
