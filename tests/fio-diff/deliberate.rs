@@ -249,9 +249,9 @@ fn draws_between(section: &Section) -> bool {
         || section.get("random_distribution").is_some_and(|kind| kind.starts_with("zoned"))
 }
 
-/// Whether a difference is one of a job's I/Os, or of its time and flushes, as it ends early, and the job is such a one; or one of the zones,
-/// which count the I/Os of all jobs, in what is named by one of these last words. So is one of a later job in
-/// the zones that such a job has left.
+/// Whether a difference is one of a job's I/Os, or of its time and flushes, as it ends early, and the job is such
+/// a one; or one of the zones, which count the I/Os of all jobs, in what is named by one of these last words. So
+/// is one of a later job in the zones that such a job has left.
 fn concerns(
     case: &Case,
     found: &Difference,
