@@ -17,7 +17,8 @@ pub struct IoCost {
     /// From the device's completion until a thread that waits for it runs: an interrupt, or the
     /// poll of another thread.
     pub wake: Nanos,
-    /// What the first I/O after [`SLEEPS_AFTER`] without one takes longer.
+    /// The additional time of the first I/O after a second without one, for which the thread that polls has
+    /// to be woken.
     pub rouse: Nanos,
 }
 
