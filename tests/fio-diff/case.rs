@@ -97,12 +97,12 @@ impl Section {
             _ => len,
         };
         let end = bytes("size").map_or(size, |len| (at + whole_blocks(len)).min(size));
-        let reads = self.get("rw").is_some_and(|rw| ["read", "randread"].contains(&rw));
-        match self.is_zbd() && !(reads && self.has("read_beyond_wp")) {
-            true if end < size => at.next_multiple_of(zone)..end / zone * zone,
-            true => at.next_multiple_of(zone)..end,
-            false => at..end,
+        if !self.is_zbd() {
+            return at..end;
         }
+        let begins_anywhere = self.get("rw") == Some("read") && self.has("read_beyond_wp");
+        let start = if begins_anywhere { at } else { at.next_multiple_of(zone) };
+        start..if end < size { end / zone * zone } else { end }
     }
 
     /// Whether an option is given with a value other than 0.

@@ -142,7 +142,9 @@ pub const DELIBERATE: &[Deliberate] = &[
                 let lfsr = section.get("random_generator") == Some("lfsr");
                 let draws = is_ranked(section) || lfsr || !section.has("norandommap");
                 is_random(section)
-                    && (draws && draws_beyond(section) || lfsr && draws_between(section))
+                    && (draws && draws_beyond(section)
+                        || is_ranked(section) && draws_short(section)
+                        || lfsr && draws_between(section))
             };
             concerns(case, found, &["filled", "written", "read", "open", "full"], is_one)
         },
@@ -304,6 +306,12 @@ fn draws_beyond(section: &Section) -> bool {
     let align = section.get("ba").and_then(|align| align.parse::<u64>().ok());
     let smallest = least.into_iter().min().unwrap_or_default();
     (0..3).any(|dir| uses[dir] && align.unwrap_or(least[dir]) > smallest)
+}
+
+/// Whether fio places what it draws in smaller units, so that blocks at the end of the region are never drawn.
+fn draws_short(section: &Section) -> bool {
+    let align = section.get("ba").and_then(|align| align.parse::<u64>().ok());
+    align.is_some_and(|align| least_sizes(section).into_iter().all(|least| align < least))
 }
 
 /// The section of a clone's feature.

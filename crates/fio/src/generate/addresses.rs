@@ -120,9 +120,8 @@ impl Addresses {
         });
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let map_unit = used().map(|dir| job.min_bs(dir)).min().expect("a direction");
-        let uniform = used().all(|dir| address.distribution[dir as usize] == Distribution::Uniform);
         // As in fio: blocks of another alignment than that of the map are not in it.
-        let visits_once = job.random && uniform && job.is_aligned_to_blocks();
+        let visits_once = job.random && job.is_uniform() && job.is_aligned_to_blocks();
         // Blocks may end beyond the zone of a stride.
         let longest = used().map(|dir| job.bs[dir as usize]).max().expect("a direction");
         let mapped = if stride.is_some() { window.saturating_add(longest) } else { window };

@@ -112,9 +112,9 @@ fn size(job: &Job, start: u64, device: u64, zone: u64) -> Option<u64> {
     }
 }
 
-/// Whether the region is whole zones. As in fio, random reads beyond write pointers are in whole zones all the
-/// same.
-fn is_whole_zones(job: &Job) -> bool {
+/// Whether the region begins with a zone. As in fio, one of sequential reads beyond write pointers need not,
+/// but like all others it ends with a zone.
+fn begins_with_a_zone(job: &Job) -> bool {
     job.zonemode == ZoneMode::Zbd && (job.random || !job.reads_anywhere())
 }
 
@@ -263,18 +263,17 @@ impl Region {
             let problem = format!("the region ends at {end}, beyond the device's {device} bytes");
             return fail("size", problem);
         };
-        let in_zones = is_whole_zones(job);
-        let unit = if in_zones { zone } else { lba };
-        start = start.next_multiple_of(unit);
+        let in_zones = begins_with_a_zone(job);
+        start = start.next_multiple_of(if in_zones { zone } else { lba });
         if end < device {
             // The last zone may be shorter than the others: it belongs to the region if all of it
             // does.
-            end -= end % unit;
+            end -= end % if zbd { zone } else { lba };
         }
         let used = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let smallest = used.map(|dir| job.min_bs(dir)).min().expect("a direction");
         if start >= end || smallest > end - start {
-            let what = if in_zones { "one whole zone" } else { "one block" };
+            let what = if zbd { "one whole zone" } else { "one block" };
             return fail("size", format!("the region does not hold {what}"));
         }
         // As in fio the amount of I/O is that before the region was rounded to zones.
@@ -330,6 +329,24 @@ mod tests {
             Region::new(&job, 0, &zones).expect("it fits").len() >> 20
         };
         assert_eq!([25, 30, 50, 100].map(zoned), [2, 2, 4, 8]);
+    }
+
+    #[test]
+    fn sequential_reads_beyond_write_pointers_begin_anywhere_and_end_with_a_zone() {
+        let zones = Limits {
+            zone_size: Bytes(64 << 10).to_sectors(),
+            nr_zones: 16,
+            ..Limits::regular(Bytes(1 << 20).to_sectors())
+        };
+        let mut job = Job { zonemode: ZoneMode::Zbd, ..Job::default() };
+        job.zbd.read_beyond_wp = true;
+        (job.offset, job.size) = (Extent::Bytes(4096), Some(Extent::Bytes(135_168)));
+        let region = |job: &Job| Region::new(job, 0, &zones).map(|region| region.start..region.end);
+        // As fio 3.41 does in zones of 64 KiB.
+        assert_eq!(region(&job), Ok(4096..131_072));
+        assert_eq!(region(&Job { random: true, ..job.clone() }), Ok(65_536..131_072));
+        job.size = Some(Extent::Bytes(57_344));
+        assert!(region(&job).is_err(), "it ends before the first zone does");
     }
 
     #[test]

@@ -312,6 +312,13 @@ impl Job {
             Rw::TrimWrite => dir != DataDir::Read,
         }
     }
+
+    /// Whether the job chooses no block more often than another one. As in fio, any other distribution implies
+    /// `norandommap`.
+    pub fn is_uniform(&self) -> bool {
+        let mut used = DataDir::ALL.into_iter().filter(|&dir| self.uses(dir));
+        used.all(|dir| self.address.distribution[dir as usize] == Distribution::Uniform)
+    }
 }
 
 impl DataDir {

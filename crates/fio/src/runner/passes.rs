@@ -166,7 +166,8 @@ fn bytes_of_pass(job: &Job, size: u64, io_size: u64, amount: u64) -> u64 {
     let writes = job.uses(DataDir::Write);
     let is_mixed = job.rw == Rw::Mixed && !job.random && !verifies;
     let mut bytes = size;
-    if is_mixed || writes && job.random && job.norandommap {
+    let has_map = job.is_uniform() && !job.norandommap;
+    if is_mixed || writes && job.random && !has_map {
         bytes = bytes.max(io_size);
     }
     if verifies && writes && job.verify.backlog > 0 {
@@ -181,7 +182,7 @@ fn bytes_of_pass(job: &Job, size: u64, io_size: u64, amount: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Checksum, VerifyMethod, VerifyOptions};
+    use crate::job::{Checksum, Distribution, VerifyMethod, VerifyOptions};
 
     const BLOCK: u64 = 4096;
 
@@ -282,10 +283,11 @@ mod tests {
         let random =
             Job { rw: Rw::Write, random: true, norandommap: true, ..with_queue(1, Some(30)) };
         assert_eq!(Passes::of(&random, region(10, 30)).end, 30 * BLOCK);
-        assert_eq!(
-            Passes::of(&Job { norandommap: false, ..random }, region(10, 30)).end,
-            10 * BLOCK
-        );
+        let mut random = Job { norandommap: false, ..random };
+        assert_eq!(Passes::of(&random, region(10, 30)).end, 10 * BLOCK);
+        random.address.distribution[DataDir::Write as usize] =
+            Distribution::Pareto { skew: 0.3, center: None };
+        assert_eq!(Passes::of(&random, region(10, 30)).end, 30 * BLOCK, "it has no map");
     }
 
     #[test]
