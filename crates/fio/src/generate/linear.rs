@@ -132,7 +132,7 @@ impl Linear {
                 }
                 true => region.len().saturating_sub(block),
                 // As in fio: where a zone has no room for a write, it is tried all the same.
-                false if job.zonemode == ZoneMode::Zbd => region.len() - 1,
+                false if job.zonemode == ZoneMode::Zbd && !job.reads_anywhere() => region.len() - 1,
                 // As in fio, a block that begins in the region may end beyond it.
                 false => {
                     (region.len() - 1).min((region.limit - region.start).saturating_sub(block))
