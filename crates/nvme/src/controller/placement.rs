@@ -113,7 +113,7 @@ fn management_receive(
         ReceiveOperation::UNIT_HANDLE_STATUS => {}
         _ => return Err(INVALID_FIELD),
     }
-    let len = (u64::from(command.numd.get()) + 1) * 4;
+    let len = command.length();
     if len > 4096 << MDTS {
         return Err(INVALID_FIELD);
     }
@@ -146,7 +146,7 @@ fn management_send(
         SendOperation::UNIT_HANDLE_UPDATE => {}
         _ => return Err(INVALID_FIELD),
     }
-    let len = (usize::from(command.specific.get()) + 1) * 2;
+    let len = usize::try_from(command.length()).expect("at most 128 KiB");
     if (bytes as usize) < len {
         return Err(NvmeStatus::SGL_LENGTH.do_not_retry());
     }
@@ -295,7 +295,7 @@ impl Controller {
         let namespace = self.subsystem.namespace(command.nsid.get());
         let namespace = namespace.ok_or(NvmeStatus::INVALID_NAMESPACE.do_not_retry())?;
         let asks = (DirectiveType(command.kind), command.operation);
-        let len = (u64::from(command.numd.get()) + 1) * 4;
+        let len = command.length();
         if asks != (DirectiveType::IDENTIFY, RETURN_PARAMETERS) || len > 4096 {
             return Err(INVALID_FIELD);
         }

@@ -108,6 +108,27 @@ values! {
     }
 }
 
+impl IoManagementReceive {
+    /// The length asked for, in bytes.
+    pub fn length(&self) -> u64 {
+        (u64::from(self.numd.get()) + 1) * 4
+    }
+}
+
+impl IoManagementSend {
+    /// The length of the placement identifiers of an update, in bytes.
+    pub fn length(&self) -> u64 {
+        (u64::from(self.specific.get()) + 1) * 2
+    }
+}
+
+impl DirectiveCommand {
+    /// The length of the data, in bytes.
+    pub fn length(&self) -> u64 {
+        (u64::from(self.numd.get()) + 1) * 4
+    }
+}
+
 /// The operation of a Directive Receive of type Identify: Return Parameters.
 pub const RETURN_PARAMETERS: u8 = 1;
 

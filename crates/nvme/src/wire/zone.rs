@@ -164,6 +164,13 @@ wire! {
     }
 }
 
+impl ZoneReceive {
+    /// The length asked for, in bytes.
+    pub fn length(&self) -> u64 {
+        (u64::from(self.ndw.get()) + 1) * 4
+    }
+}
+
 impl ZoneDescriptor {
     /// The condition that ZS names, if it is one.
     pub fn condition(&self) -> Option<ZoneCondition> {

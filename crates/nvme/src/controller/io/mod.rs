@@ -179,15 +179,9 @@ impl IoQueue {
                     namespace.and_then(|()| self.attached[&sqe.nsid.get()].namespace.extensions());
                 size.map_or(0, |extensions| extensions.size() as u64)
             }
-            IoOpcode::IO_MANAGEMENT_RECEIVE => {
-                (u64::from(IoManagementReceive::from(*sqe).numd.get()) + 1) * 4
-            }
-            IoOpcode::IO_MANAGEMENT_SEND => {
-                (u64::from(IoManagementSend::from(*sqe).specific.get()) + 1) * 2
-            }
-            IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
-                (u64::from(ZoneReceive::from(*sqe).ndw.get()) + 1) * 4
-            }
+            IoOpcode::IO_MANAGEMENT_RECEIVE => IoManagementReceive::from(*sqe).length(),
+            IoOpcode::IO_MANAGEMENT_SEND => IoManagementSend::from(*sqe).length(),
+            IoOpcode::ZONE_MANAGEMENT_RECEIVE => ZoneReceive::from(*sqe).length(),
             _ => 0,
         }
     }

@@ -191,7 +191,7 @@ pub(super) fn management_receive(
     namespace: &Namespace,
     command: &ZoneReceive,
 ) -> Result<Submission, NvmeStatus> {
-    let len = (u64::from(command.ndw.get()) + 1) * 4;
+    let len = command.length();
     let filter = Filter(command.filter);
     // In an extended report an extension follows each descriptor, whether or not it was set.
     let extensions = match ReceiveAction(command.action) {

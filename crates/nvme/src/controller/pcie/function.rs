@@ -19,7 +19,7 @@ use crate::wire::fabrics::{
 };
 use crate::wire::opcode::{AdminOpcode, FeatureId};
 use crate::wire::pcie::register;
-use crate::wire::placement::EventSupport;
+use crate::wire::placement::{DirectiveCommand, EventSupport};
 use crate::wire::queue::Transfer;
 use crate::wire::{Cqe, Sqe};
 use std::collections::{BTreeMap, VecDeque};
@@ -498,7 +498,7 @@ fn transfer_len(sqe: &Sqe) -> u64 {
             }
             _ => 0,
         },
-        AdminOpcode::DIRECTIVE_RECEIVE => (u64::from(sqe.cdw10.get()) + 1) * 4,
+        AdminOpcode::DIRECTIVE_RECEIVE => DirectiveCommand::from(*sqe).length(),
         // NDT, as other vendor specific commands have it (Base section 3.3.3.1).
         AdminOpcode::MARK => u64::from(sqe.cdw10.get()) * 4,
         _ => 0,
