@@ -65,7 +65,7 @@ pub enum Switch {
 /// # Errors
 /// The profile is malformed, or the file cannot be created.
 pub fn create(args: &CreateArgs) -> Result<ExitCode> {
-    let in_image = || format!("image {}", args.image.display());
+    let in_image = || of_image(&args.image);
     let checksums = args.checksums == Switch::On;
     let profile = profile(args)?;
     let created = if args.preallocate {
@@ -97,7 +97,7 @@ fn create_preallocated(
 ) -> Result<Result<Superblock, OpenError>> {
     let stop = Arc::default();
     set_on_interrupt(&stop)?;
-    let bar = StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    let bar = byte_bar();
     let mut written = None;
     let created = image::create_preallocated(path, profile, checksums, &mut |all, done| {
         let before = written.replace(done).unwrap_or_else(|| {
@@ -109,6 +109,16 @@ fn create_preallocated(
     });
     bar.finish();
     Ok(created)
+}
+
+/// The line of progress of what goes through many bytes.
+fn byte_bar() -> StepBar {
+    StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
+}
+
+/// An image in an error message.
+fn of_image(path: &Path) -> String {
+    format!("image {}", path.display())
 }
 
 /// The device that the image emulates.

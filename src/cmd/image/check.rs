@@ -1,7 +1,7 @@
 //! `zonal check`.
-use super::describe;
+use super::{byte_bar, describe, of_image};
 use crate::format::{self, FormatArgs};
-use crate::terminal::{StepBar, notices};
+use crate::terminal::notices;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
             format::print(args.format, "Image", text, &json)?;
             Ok(ExitCode::FAILURE)
         }
-        Err(error) => Err(error).with_context(|| format!("image {}", path.display())),
+        Err(error) => Err(error).with_context(|| of_image(path)),
     }
 }
 
@@ -59,7 +59,7 @@ fn inspect(args: &CheckArgs) -> Result<(Superblock, Recovered, Vec<Finding>), Op
     if !args.data {
         return image::inspect(path, None);
     }
-    let bar = StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    let bar = byte_bar();
     let mut read = 0;
     bar.start("data", std::fs::metadata(path).map_or(0, |file| file.blocks() * 512));
     let mut advance = |bytes| bar.advance(bytes - std::mem::replace(&mut read, bytes));
@@ -152,7 +152,7 @@ pub fn is_damage(error: &OpenError) -> bool {
 /// the findings before that.
 fn repair(path: &Path) -> Result<Vec<Finding>> {
     let Some(text) = path.to_str() else {
-        bail!("image {}: found a name that is not UTF-8, expected one that is", path.display());
+        bail!("{}: found a name that is not UTF-8, expected one that is", of_image(path));
     };
     let before = image::inspect(path, None).with_context(|| format!("image {text}"))?;
     let opened = zonal_backend::open_image(&format!("image:{text}:latency=none"), &notices())?;

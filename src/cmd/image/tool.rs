@@ -1,5 +1,5 @@
 //! `zonal image`: what can be done with an image as a file.
-use super::{check, describe};
+use super::{byte_bar, check, describe, of_image};
 use crate::format::{self, FormatArgs};
 use crate::terminal::{StepBar, notices, stdout};
 use anyhow::{Context, Result, bail, ensure};
@@ -274,12 +274,8 @@ fn must_be_new(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn of_image(path: &Path) -> String {
-    format!("image {}", path.display())
-}
-
 fn bar(bytes: u64) -> StepBar {
-    let bar = StepBar::new("{prefix} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    let bar = byte_bar();
     bar.start("data", bytes);
     bar
 }
