@@ -28,6 +28,8 @@ pub use logs::{LogKind, LogOptions, WindowValue};
 pub(crate) use logs::{ioprio, is_realtime};
 pub use priority::{CommandPrioOptions, PrioShare};
 pub use report::{PERCENTILES, ReportOptions, UnifiedReporting};
+#[cfg(test)]
+pub(crate) use streams::tests::layout as placement_layout;
 pub use streams::{SchemeRange, StreamError, StreamOptions, StreamSelect, parse_scheme};
 pub use think::ThinkOptions;
 pub use trace::{

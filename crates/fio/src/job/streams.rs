@@ -105,11 +105,12 @@ pub fn parse_scheme(text: &str) -> Result<Vec<SchemeRange>, (usize, String)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use zonal_blk::{Bytes, Isolation, PlacementId};
 
-    fn layout(handles: u16) -> PlacementLayout {
+    /// A device with this many placement identifiers.
+    pub(crate) fn layout(handles: u16) -> PlacementLayout {
         let id = |handle| PlacementId { handle, group: 0, unit_handle: handle };
         PlacementLayout {
             groups: 1,

@@ -55,26 +55,15 @@ impl WriteStreams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{DataDir, StreamOptions};
-    use zonal_blk::{BioFlags, Bytes, Isolation, Op, PlacementId, Sector};
-
-    /// A device with four placement identifiers.
-    fn layout() -> PlacementLayout {
-        let id = |handle| PlacementId { handle, group: 0, unit_handle: handle };
-        PlacementLayout {
-            groups: 1,
-            unit_handles: vec![Isolation::Initial; 4],
-            unit: Bytes(1 << 20),
-            ids: (0..4).map(id).collect(),
-        }
-    }
+    use crate::job::{DataDir, StreamOptions, placement_layout as layout};
+    use zonal_blk::{BioFlags, Op, Sector};
 
     /// The streams of writes at these offsets.
     fn streams(options: StreamOptions, offsets: &[u64]) -> Vec<u8> {
         let mut job = Job::default();
         job.address.streams = StreamOptions { fdp: true, ..options };
         let rng = Rng::new(1, [0; 4]);
-        let mut chosen = WriteStreams::new(&job, Some(&layout()), rng).expect("it names some");
+        let mut chosen = WriteStreams::new(&job, Some(&layout(4)), rng).expect("it names some");
         let of = |&offset: &u64| {
             let (op, dir, flags) = (Op::Write, DataDir::Write, BioFlags::NONE);
             let io = Io { op, dir, offset, len: 4096, zone: None, flags };
@@ -113,6 +102,6 @@ mod tests {
     #[test]
     fn job_without_placement_has_no_streams() {
         let rng = Rng::new(1, [0; 4]);
-        assert!(WriteStreams::new(&Job::default(), Some(&layout()), rng).is_none());
+        assert!(WriteStreams::new(&Job::default(), Some(&layout(4)), rng).is_none());
     }
 }
