@@ -21,7 +21,9 @@ Commands:
   set ATTRIBUTE VALUE                   change scheduler, scheduler.ATTRIBUTE, zone_write,
                                         zoned_qd1_writes, max_sectors_kb, nr_requests, io_timeout
   zone FIRST[-LAST] read-only|offline|mend
-  depopulate HEAD read-only|offline     lose a head of a shingled disk, and with it its zones
+  depopulate HEAD read-only|offline|format
+                                        lose a head of a shingled disk, and with it its zones;
+                                        format: the disk is formatted without them, and is smaller
   revalidate                            read the zones of the device anew, when it has lost some
   fault [list]                          rules of injected faults
   fault add fail=KIND[,status=STATUS][,zone=FIRST-LAST][,one_in=N][,count=N]

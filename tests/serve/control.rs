@@ -1,5 +1,5 @@
 //! The control socket and the metrics of `zonal serve`.
-use super::hostile::{Connect, Target};
+use super::hostile::{Client, Connect, Target};
 use super::{SMALL, Server, fine, ran};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -260,21 +260,63 @@ fn disk_that_loses_a_head_in_use_loses_the_zones_on_its_surface() {
 }
 
 #[test]
+fn disk_that_is_formatted_without_a_head_has_fewer_zones_and_hosts_are_told() {
+    let server =
+        ControlledServer::start("hdd:recording=smr,zones=16,zone_size=1M,heads=4,max_open=8");
+    let write = |offset: &'static str| {
+        let options = ["--rw=write", "--bs=4k", offset, "--size=1M", "--io_size=64k"];
+        ran(&server.job(&options)).0
+    };
+    assert_eq!(write("--offset=3M"), 0);
+    let mut host = Watching::new(&server, notice::NAMESPACE_ATTRIBUTE);
+    assert_eq!(server.ask("depopulate 1 format"), 12);
+    assert_eq!(host.event(), event::NAMESPACE_ATTRIBUTE);
+    assert_eq!(server.ask("get nr_zones"), "12");
+    assert_eq!(write("--offset=3M"), 0, "the zone is empty again");
+    assert_eq!(write("--offset=12M"), 2, "the zone is gone");
+    assert_eq!(server.ask("depopulate 2 format"), 8);
+    assert!(server.refusal("depopulate 2 format").contains("the device has 2 heads, from 0"));
+    assert_eq!(server.ask("depopulate 1 format"), 4);
+    let last = server.refusal("depopulate 0 format");
+    assert!(last.contains("without it no sequential zone is left"), "{last}");
+}
+
+#[test]
 fn nvme_hosts_are_told_of_the_zones_of_a_head_that_is_lost() {
     let server =
         ControlledServer::start("hdd:recording=smr,zones=16,zone_size=1M,heads=4,max_open=8");
-    let target = Target::parse(&server.server.address);
-    let (mut admin, _io) = target.queues(Connect::default().hostnqn).expect("two queues");
-    let mut feature = FeatureCommand::zeroed();
-    feature.opcode = AdminOpcode::SET_FEATURES.0;
-    (feature.fid, feature.value) = (FeatureId::ASYNC_EVENT.0, notice::ZONE_DESCRIPTOR.into());
-    let set = admin.command(feature.into(), &[]).expect("a completion");
-    assert_eq!(set.status(), NvmeStatus::SUCCESS);
-    let request = admin.capsule(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0), &[]);
-    admin.send(&request).expect("an open connection");
+    let mut host = Watching::new(&server, notice::ZONE_DESCRIPTOR);
     assert_eq!(server.ask("depopulate 1 offline"), 4);
-    let told = admin.response().expect("an event");
-    assert_eq!((told.status(), told.dw0.get()), (NvmeStatus::SUCCESS, event::ZONE_DESCRIPTOR));
+    assert_eq!(host.event(), event::ZONE_DESCRIPTOR);
+}
+
+/// A host that waits for an asynchronous event.
+struct Watching {
+    admin: Client,
+    _io: Client,
+}
+
+impl Watching {
+    /// Connects, and enables the events of these notices.
+    fn new(server: &ControlledServer, notices: u32) -> Self {
+        let target = Target::parse(&server.server.address);
+        let (mut admin, _io) = target.queues(Connect::default().hostnqn).expect("two queues");
+        let mut feature = FeatureCommand::zeroed();
+        feature.opcode = AdminOpcode::SET_FEATURES.0;
+        (feature.fid, feature.value) = (FeatureId::ASYNC_EVENT.0, notices.into());
+        let set = admin.command(feature.into(), &[]).expect("a completion");
+        assert_eq!(set.status(), NvmeStatus::SUCCESS);
+        let request = admin.capsule(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0), &[]);
+        admin.send(&request).expect("an open connection");
+        Watching { admin, _io }
+    }
+
+    /// Waits for the event: dword 0 of its completion.
+    fn event(&mut self) -> u32 {
+        let told = self.admin.response().expect("an event");
+        assert_eq!(told.status(), NvmeStatus::SUCCESS);
+        told.dw0.get()
+    }
 }
 
 #[test]

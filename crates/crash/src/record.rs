@@ -155,6 +155,11 @@ impl DeviceControl for RecordDevice {
     fn inner_control(&self) -> Option<&dyn DeviceControl> {
         Some(&*self.inner)
     }
+
+    /// Not supported: the log of a device has one number of zones.
+    fn format_without_head(&self, _head: u32) -> Result<u32, Status> {
+        Err(Status::NotSupported)
+    }
 }
 
 struct Queue {

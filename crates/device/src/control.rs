@@ -73,6 +73,18 @@ pub trait DeviceControl: Device {
         self.inner_control().map_or_else(Vec::new, |inner| inner.zones_of_head(head))
     }
 
+    /// Formats a disk without one of its heads, when the commands in flight have completed: it has fewer zones from
+    /// now on ([`Device::nr_zones`]), all of them empty, and the heads after this one have other numbers. Returns the
+    /// number of zones. The layer learns of it by [`Queue::revalidate`](zonal_blk::Queue::revalidate).
+    ///
+    /// # Errors
+    /// [`Status::NotSupported`] if the device cannot do this; [`Status::Invalid`] if there is no such head,
+    /// or no sequential zone would be left. Nothing has changed then.
+    fn format_without_head(&self, head: u32) -> Result<u32, Status> {
+        self.inner_control()
+            .map_or(Err(Status::NotSupported), |inner| inner.format_without_head(head))
+    }
+
     /// Makes a zone read-only or offline, or repairs it: see [`Zones::set_condition`]. A sequential
     /// zone loses its data when it is repaired. A device that can make one zone read-only or offline can do so
     /// with each.

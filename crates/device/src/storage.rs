@@ -194,6 +194,33 @@ impl Storage {
         zones.set_condition(zone, to, || self.data.zero(zones.start(zone), zones.zone_size().0))
     }
 
+    /// Empties all zones, in whatever condition they are. Zones that were never used cost nothing.
+    pub(crate) fn format(&self) -> Result<(), Status> {
+        let zones = self.zones()?;
+        let nr_zones = zones.nr_zones();
+        let mut next = 0;
+        while next < nr_zones {
+            let zone = ZoneNo(next);
+            match zones.as_new(zone, nr_zones - next) {
+                0 => {
+                    let conventional = zones.is_conventional(zone);
+                    if conventional {
+                        self.data.zero(zones.start(zone), zones.zone_size().0);
+                    }
+                    let to = if conventional {
+                        ZoneCondition::NotWritePointer
+                    } else {
+                        ZoneCondition::Empty
+                    };
+                    self.set_condition(zone, to)?;
+                    next += 1;
+                }
+                unused => next += unused,
+            }
+        }
+        Ok(())
+    }
+
     fn write_part(&self, request: &mut Request, nr_sectors: u32) -> Result<(), Status> {
         let (zone, sector) = (request.zone(), request.sector());
         let store = |request: &mut Request, at| {

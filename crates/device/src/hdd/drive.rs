@@ -14,7 +14,7 @@ use super::link::Link;
 use super::state::{Counters, DiskShared, Medium, byte_range};
 use super::trace::{HeadState, HeadTraceSink, TraceEntry};
 use crate::control::Lateness;
-use zonal_blk::{Nanos, Op, Request};
+use zonal_blk::{Nanos, Op, Request, Status};
 
 /// Link, head and memory of a drive.
 pub(super) struct Drive {
@@ -165,6 +165,18 @@ impl Drive {
         }
         self.shared.now = now;
         self.head.drained(now);
+    }
+
+    /// The disk was formatted with another layout; the drive has been drained.
+    pub(super) fn lay_out(&mut self, config: &HddConfig) {
+        self.head.lay_out(config);
+        self.shared.forget_reads(config);
+    }
+
+    /// Completes a command without executing it.
+    pub(super) fn refuse(&mut self, mut request: Box<Request>, status: Status) {
+        request.refuse(status);
+        self.shared.done.push(request);
     }
 
     #[inline]

@@ -155,6 +155,15 @@ impl Head {
         self.until = now;
     }
 
+    /// The disk was formatted with another layout while nothing was left to do: the head is over its first byte.
+    pub(super) fn lay_out(&mut self, config: &HddConfig) {
+        self.geometry = Geometry::new(config);
+        self.capacity = config.capacity().0;
+        self.position = Position { at: 0, location: self.geometry.locate(0) };
+        self.track = RefCell::new(self.geometry.track_of(0));
+        (self.current, self.ahead_to) = (None, 0);
+    }
+
     pub(super) fn trace(&self) -> &[TraceEntry] {
         self.trace.as_ref().map_or(&[], Trace::entries)
     }

@@ -34,7 +34,7 @@ pub use geometry::{DiskLocation, Geometry};
 pub use seek::SeekCurve;
 pub use state::Counters;
 use state::Medium;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 pub use trace::{HeadActivity, HeadState, HeadTraceSink, TraceEntry};
 use zonal_blk::lock::SpinLock;
@@ -49,6 +49,9 @@ pub struct HddDevice {
     limits: Limits,
     medium: Medium,
     drive: SpinLock<Drive>,
+    /// The heads and zones that are left: formatting the disk without a head takes both.
+    heads: AtomicU32,
+    zones: AtomicU32,
     /// To be read without the lock: when the drive has something to do and when a command may complete,
     /// `u64::MAX` for never.
     next_step: AtomicU64,
@@ -96,6 +99,8 @@ impl HddDevice {
         HddDevice {
             config: config.clone(),
             medium: Medium::new(storage, &limits),
+            heads: config.heads.into(),
+            zones: limits.nr_zones.into(),
             limits,
             drive: SpinLock::new(Drive::new(config, entries)),
             next_step: AtomicU64::new(u64::MAX),
@@ -121,6 +126,22 @@ impl HddDevice {
         self.with_drive(|drive| drive.trace().to_vec())
     }
 
+    /// The configuration of the disk as it was last formatted.
+    fn config(&self) -> HddConfig {
+        let mut config = self.config.clone();
+        config.heads = self.heads.load(Ordering::Relaxed);
+        if config.recording == Recording::Smr {
+            config.zones = self.nr_zones();
+        }
+        config
+    }
+
+    /// Whether a command is for a zone that the disk no longer has.
+    #[inline]
+    fn is_beyond_end(&self, request: &Request) -> bool {
+        self.limits.nr_zones > 0 && request.zone().0 >= self.zones.load(Ordering::Acquire)
+    }
+
     /// Has the drive do something, and publishes when it is next due.
     #[inline]
     fn with_drive<R>(&self, f: impl FnOnce(&mut Drive) -> R) -> R {
@@ -140,8 +161,14 @@ impl Device for HddDevice {
         &self.limits
     }
 
+    fn nr_zones(&self) -> u32 {
+        self.zones.load(Ordering::Acquire)
+    }
+
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.storage()?.zones()?.report(first, max, zones)
+        let all = self.storage()?.zones()?;
+        let left = self.nr_zones().checked_sub(first.0).filter(|left| *left > 0);
+        all.report(first, max.min(left.ok_or(Status::Invalid)? as usize), zones)
     }
 
     fn zones_as_new(&self, first: ZoneNo, max: u32) -> u32 {
@@ -162,7 +189,10 @@ struct DriveQueue(Arc<HddDevice>);
 
 impl HwQueue for DriveQueue {
     fn start(&mut self, now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
-        self.0.with_drive(|drive| drive.start(now, request, &self.0.medium));
+        self.0.with_drive(|drive| match self.0.is_beyond_end(&request) {
+            true => drive.refuse(request, Status::IoError),
+            false => drive.start(now, request, &self.0.medium),
+        });
         Ok(())
     }
 
@@ -194,7 +224,7 @@ fn wake_at(next: &AtomicU64) -> Wake {
 impl DeviceControl for HddDevice {
     fn heads(&self) -> u32 {
         match self.config.recording {
-            Recording::Smr => self.config.heads,
+            Recording::Smr => self.heads.load(Ordering::Relaxed),
             Recording::Cmr => 0,
         }
     }
@@ -203,10 +233,31 @@ impl DeviceControl for HddDevice {
         if head >= self.heads() {
             return Vec::new();
         }
-        let geometry = Geometry::new(&self.config);
+        let geometry = Geometry::new(&self.config());
         let starts = |zone: &ZoneNo| u64::from(zone.0) * self.config.zone_size.0;
         let is_under = |zone: &ZoneNo| geometry.head(starts(zone)) == u64::from(head);
-        (0..self.limits.nr_zones).map(ZoneNo).filter(is_under).collect()
+        (0..self.nr_zones()).map(ZoneNo).filter(is_under).collect()
+    }
+
+    fn format_without_head(&self, head: u32) -> Result<u32, Status> {
+        let storage = self.storage()?;
+        if self.heads() == 0 {
+            return Err(Status::NotSupported);
+        }
+        self.with_drive(|drive| {
+            let lost =
+                u32::try_from(self.zones_of_head(head).len()).expect("zones have 32-bit numbers");
+            let left = self.nr_zones() - lost;
+            if lost == 0 || left <= self.config.conventional {
+                return Err(Status::Invalid);
+            }
+            drive.drain(&self.medium);
+            storage.format()?;
+            self.heads.fetch_sub(1, Ordering::Relaxed);
+            self.zones.store(left, Ordering::Release);
+            drive.lay_out(&self.config());
+            Ok(left)
+        })
     }
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
@@ -214,7 +265,7 @@ impl DeviceControl for HddDevice {
     }
 
     fn characteristics(&self) -> Vec<(&'static str, String)> {
-        let config = &self.config;
+        let config = &self.config();
         let seek = config.seek_curve();
         let millis = |nanos: u64| format!("{:.2} ms", nanos as f64 / 1e6);
         let track = |bytes: Bytes| format_size(bytes.0);

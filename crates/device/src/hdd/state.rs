@@ -34,10 +34,19 @@ impl DiskShared {
             responses: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
             buffer: Buffer::new(config.cache.0, config.cache_commands),
-            segments: Segments::new(config.segments as usize, config.read_ahead.0),
+            segments: segments(config),
             counters: Counters::default(),
         }
     }
+
+    /// The disk was formatted: what had been read is gone.
+    pub(super) fn forget_reads(&mut self, config: &HddConfig) {
+        self.segments = segments(config);
+    }
+}
+
+fn segments(config: &HddConfig) -> Segments {
+    Segments::new(config.segments as usize, config.read_ahead.0)
 }
 
 /// The zones and data of the disk; access to them takes no time.

@@ -20,12 +20,20 @@ pub struct InjectDevice {
     /// Whether there are rules; read for every command.
     armed: AtomicBool,
     rules: Mutex<Rules>,
-    /// Called for each zone whose condition is set here.
-    observers: Mutex<Vec<ZoneObserver>>,
+    observers: Mutex<Vec<ChangeObserver>>,
 }
 
-/// Is called with a zone whose condition was set.
-type ZoneObserver = Box<dyn Fn(ZoneNo) + Send + Sync>;
+/// A change of a device that no command made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChange {
+    /// The condition of a zone.
+    Zone(ZoneNo),
+    /// All zones: the layer has read them anew, and there may be fewer, or more again.
+    Zones,
+}
+
+/// Is called with each change.
+type ChangeObserver = Box<dyn Fn(DeviceChange) + Send + Sync>;
 
 struct Rules {
     rules: Vec<(Rule, u64)>,
@@ -40,10 +48,15 @@ impl InjectDevice {
         InjectDevice { inner, armed, rules, observers }
     }
 
-    /// Has `observer` learn of each zone that [`DeviceControl::set_condition`] changes from now on, on the
-    /// thread that changes it.
-    pub fn on_zone_change(&self, observer: impl Fn(ZoneNo) + Send + Sync + 'static) {
+    /// Has `observer` learn of each zone that [`DeviceControl::set_condition`] changes from now on, and of
+    /// what [`InjectDevice::announce`] is called with, on the thread that makes the change.
+    pub fn on_change(&self, observer: impl Fn(DeviceChange) + Send + Sync + 'static) {
         self.observers.lock().expect("observers lock").push(Box::new(observer));
+    }
+
+    /// Tells the observers of a change.
+    pub fn announce(&self, change: DeviceChange) {
+        self.observers.lock().expect("observers lock").iter().for_each(|observer| observer(change));
     }
 
     /// Adds a rule. The first rule that matches a command applies.
@@ -128,7 +141,7 @@ impl DeviceControl for InjectDevice {
 
     fn set_condition(&self, zone: ZoneNo, to: ZoneCondition) -> Result<(), Status> {
         self.inner.set_condition(zone, to)?;
-        self.observers.lock().expect("observers lock").iter().for_each(|observer| observer(zone));
+        self.announce(DeviceChange::Zone(zone));
         Ok(())
     }
 }

@@ -315,6 +315,11 @@ impl DeviceControl for PowerDevice {
         }
         Ok(())
     }
+
+    /// Not supported: the cache could not say what of the commands in flight came before.
+    fn format_without_head(&self, _head: u32) -> Result<u32, Status> {
+        Err(Status::NotSupported)
+    }
 }
 
 struct PowerQueue {

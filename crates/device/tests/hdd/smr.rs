@@ -87,6 +87,44 @@ fn each_zone_is_on_the_surface_of_one_head_and_its_neighbours_are_on_others() {
 }
 
 #[test]
+fn disk_formatted_without_a_head_is_one_that_never_had_it() {
+    let mut rig = Rig::new(&with(SMR, "heads=4,conventional=2"));
+    rig.time(Op::Write, 2 * ZONE, 64);
+    rig.device.set_condition(ZoneNo(5), ZoneCondition::Offline).expect("a zone");
+    // What is in flight completes first.
+    rig.submit(Bio::new(Op::Write, Sector(2 * ZONE + 64), 64, 1));
+    assert_eq!(rig.device.format_without_head(7), Err(Status::Invalid), "no such head");
+    assert_eq!(rig.device.format_without_head(1), Ok(48));
+    rig.run();
+    assert_eq!(rig.ends.last().expect("a write").status, Status::Ok);
+    assert_eq!((rig.device.nr_zones(), rig.device.heads()), (48, 3));
+    assert_eq!(conditions(&rig, 48)[2..], [(ZoneCondition::Empty, 0); 46]);
+    let beyond = rig.device.report_zones(ZoneNo(48), 1, &mut Vec::new());
+    assert_eq!(beyond, Err(Status::Invalid));
+    let smaller = with(SMR, "heads=3,conventional=2,zones=48");
+    assert_eq!(rig.device.characteristics(), Rig::new(&smaller).device.characteristics());
+    rig.submit(Bio::read(Sector(48 * ZONE), 8, 2));
+    rig.run();
+    assert_eq!(rig.ends.last().expect("a read").status, Status::IoError, "beyond the end");
+    assert_eq!(rig.device.format_without_head(0), Ok(32));
+    assert_eq!(rig.device.format_without_head(0), Ok(16));
+    assert_eq!(rig.device.format_without_head(0), Err(Status::Invalid), "the last head");
+    let conventional = Rig::new(&config("hdd:size=64G")).device;
+    assert_eq!(conventional.format_without_head(0), Err(Status::NotSupported));
+}
+
+#[test]
+fn zones_of_a_disk_formatted_without_a_head_are_where_those_of_a_smaller_disk_are() {
+    let times = |mut rig: Rig| -> Vec<u64> {
+        let zones = [3, 40, 11, 47, 0];
+        zones.map(|zone| rig.time(Op::Write, zone * ZONE, 2048)).into()
+    };
+    let formatted = Rig::new(&with(SMR, "heads=4"));
+    assert_eq!(formatted.device.format_without_head(2), Ok(48));
+    assert_eq!(times(formatted), times(Rig::new(&with(SMR, "heads=3,zones=48"))));
+}
+
+#[test]
 fn opening_one_zone_more_than_allowed_closes_another() {
     let mut rig = Rig::new(&config(SMR));
     for zone in 0..9 {

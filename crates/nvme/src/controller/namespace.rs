@@ -8,6 +8,7 @@ use crate::wire::identify::{
 };
 use crate::wire::opcode::Csi;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
@@ -56,6 +57,8 @@ pub enum NamespaceError {
 pub struct Namespace {
     queue: Arc<Queue>,
     uuid: [u8; 16],
+    /// Size in blocks. It changes when the device has lost zones.
+    blocks: AtomicU64,
     /// log2 of the number of sectors in a block.
     shift: u32,
     offline: Option<Arc<dyn OfflineZones>>,
@@ -72,12 +75,12 @@ impl Namespace {
     pub fn new(queue: Arc<Queue>, uuid: [u8; 16]) -> Result<Self, NamespaceError> {
         let limits = queue.limits();
         let zones = if limits.nr_zones > 0 { check_zones(&queue)? } else { Vec::new() };
-        let failed_zones = zones.iter().filter(|zone| is_failed(zone));
-        let failed_zones = failed_zones.map(|zone| limits.zone_of(zone.start)).collect();
+        let failed_zones = failed_of(limits, &zones);
         // ZNS has no write granularity other than the block.
         let shift = limits.zone_write_granularity().trailing_zeros() - SECTOR_SHIFT;
         let failed_zones = Mutex::new(failed_zones);
-        Ok(Namespace { queue, uuid, shift, offline: None, marks: None, failed_zones })
+        let blocks = AtomicU64::new(queue.capacity().0 >> shift);
+        Ok(Namespace { queue, uuid, blocks, shift, offline: None, marks: None, failed_zones })
     }
 
     /// Adds a device that can take zones offline.
@@ -108,6 +111,18 @@ impl Namespace {
         } else {
             failed.remove(&zone)
         };
+    }
+
+    /// Updates the size, and which zones are read-only or offline, when the layer has read all zones anew. The caller
+    /// reports the change to hosts.
+    pub(super) fn look_at_all(&self) {
+        self.blocks.store(self.to_blocks(self.queue.capacity()), Ordering::Relaxed);
+        let mut zones = Vec::new();
+        // Without a report the zones are those that they were; a command that fails tells of others.
+        if self.queue.report_zones(ZoneNo(0), usize::MAX, &mut zones).is_ok() {
+            *self.failed_zones.lock().expect("failed zones lock") =
+                failed_of(self.limits(), &zones);
+        }
     }
 
     /// The queue.
@@ -163,7 +178,7 @@ impl Namespace {
 
     /// Size in blocks.
     pub(super) fn blocks(&self) -> u64 {
-        self.to_blocks(self.limits().capacity)
+        self.blocks.load(Ordering::Relaxed)
     }
 
     pub(super) fn to_blocks(&self, sectors: Sector) -> u64 {
@@ -207,7 +222,7 @@ impl Namespace {
             u8::try_from(self.shift + SECTOR_SHIFT).expect("less than 32");
         // Deallocated blocks read as zeroes.
         id.deallocation = 1;
-        id.bytes = u128::from(self.limits().capacity.to_bytes().0).into();
+        id.bytes = (u128::from(self.blocks()) * u128::from(self.block_size())).into();
         id.nguid = self.uuid;
         id
     }
@@ -293,6 +308,11 @@ pub(super) fn append_shift(sectors: u32) -> u8 {
 /// Whether a zone is read-only or offline, to which devices transition zones on their own.
 pub(super) fn is_failed(zone: &Zone) -> bool {
     matches!(zone.cond, ZoneCondition::ReadOnly | ZoneCondition::Offline)
+}
+
+/// The zones that are read-only or offline.
+fn failed_of(limits: &Limits, zones: &[Zone]) -> BTreeSet<ZoneNo> {
+    zones.iter().filter(|zone| is_failed(zone)).map(|zone| limits.zone_of(zone.start)).collect()
 }
 
 fn check_zones(queue: &Queue) -> Result<Vec<Zone>, NamespaceError> {

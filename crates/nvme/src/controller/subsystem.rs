@@ -195,6 +195,15 @@ impl Subsystem {
         self.zone_changed(nsid, zone);
     }
 
+    /// The zones of a namespace were read anew, and it may have another size now. Reports it to hosts, which
+    /// identify the namespace again.
+    pub fn zones_changed(&self, nsid: u32) {
+        let state = self.state();
+        let Some(namespace) = state.namespaces.get(&nsid) else { return };
+        namespace.look_at_all();
+        self.changed(&state, nsid);
+    }
+
     /// Counts a loss of power of the device of a namespace. It is an unsafe shutdown if a controller is
     /// enabled, so has not been shut down before.
     pub fn power_lost(&self) {

@@ -42,8 +42,8 @@ pub enum Command {
     Depopulate {
         /// The head, from 0.
         head: u32,
-        /// The change of its zones.
-        change: ZoneChange,
+        /// What becomes of its zones.
+        loss: HeadLoss,
     },
     /// Reads the zones of a device anew.
     Revalidate,
@@ -94,6 +94,15 @@ pub enum ZoneChange {
     Offline,
     /// Back to not write pointer or, without its data, to empty.
     Restore,
+}
+
+/// What becomes of the zones of a head that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadLoss {
+    /// They get another condition.
+    Zones(ZoneChange),
+    /// The disk is formatted without them, and has fewer zones.
+    Format,
 }
 
 impl ZoneChange {
@@ -186,7 +195,7 @@ impl Command {
                 _ => return wrong("zone", ZONE_ARGUMENTS),
             },
             ["zone", ..] => return wrong("zone", ZONE_ARGUMENTS),
-            ["depopulate", head, change] => match depopulate(head, change) {
+            ["depopulate", head, loss] => match depopulate(head, loss) {
                 Some(command) => command,
                 None => return wrong("depopulate", DEPOPULATE_ARGUMENTS),
             },
@@ -230,7 +239,7 @@ const SCRUB_ARGUMENTS: &str = "start [MIB_PER_SECOND], stop or status";
 const VIEW_ARGUMENTS: &str = "nothing, or FIRST_ZONE ZONES_PER_CELL CELLS with at most 16384 cells";
 const ANA_ARGUMENTS: &str = "nothing, or ADDRESS:PORT and optimized, non-optimized, inaccessible, \
      persistent-loss or change";
-const DEPOPULATE_ARGUMENTS: &str = "HEAD, and read-only or offline";
+const DEPOPULATE_ARGUMENTS: &str = "HEAD, and read-only, offline or format";
 const ZONE_ARGUMENTS: &str = "ZONE or FIRST-LAST, and read-only, offline or mend";
 
 const POWER_CUT_ARGUMENTS: &str = "[--keep none|random|all-but-one] [--seed N] and, not immediately, \
@@ -283,9 +292,14 @@ fn power_cut(mut words: &[&str]) -> Option<PowerCut> {
 }
 
 /// A head that is lost does not come back.
-fn depopulate(head: &str, change: &str) -> Option<Command> {
-    let change = ZoneChange::named(change).filter(|change| *change != ZoneChange::Restore)?;
-    Some(Command::Depopulate { head: head.parse().ok()?, change })
+fn depopulate(head: &str, loss: &str) -> Option<Command> {
+    let loss = match loss {
+        "format" => HeadLoss::Format,
+        _ => HeadLoss::Zones(
+            ZoneChange::named(loss).filter(|change| *change != ZoneChange::Restore)?,
+        ),
+    };
+    Some(Command::Depopulate { head: head.parse().ok()?, loss })
 }
 
 fn kept(text: &str) -> Option<Keep> {
@@ -318,8 +332,12 @@ mod tests {
         assert_eq!(parse("set nr_requests 7"), Ok(set));
         let zones = Command::Zones { zones: 3..=5, change: ZoneChange::Offline };
         assert_eq!(parse("zone 3-5 offline"), Ok(zones));
-        let lost = Command::Depopulate { head: 2, change: ZoneChange::Offline };
-        assert_eq!(parse("depopulate 2 offline"), Ok(lost));
+        for (text, loss) in [
+            ("depopulate 2 offline", HeadLoss::Zones(ZoneChange::Offline)),
+            ("depopulate 2 format", HeadLoss::Format),
+        ] {
+            assert_eq!(parse(text), Ok(Command::Depopulate { head: 2, loss }));
+        }
         assert_eq!(parse("revalidate"), Ok(Command::Revalidate));
         assert!(matches!(parse("fault add fail=read"), Ok(Command::AddFault(_))));
         let path = (SocketAddr::from(([127, 0, 0, 1], 4420)), AnaState::Inaccessible);
@@ -380,7 +398,7 @@ mod tests {
         assert_eq!(error("zone 5-3 offline"), format!("zone: found `5-3 offline`, {expected}"));
         for bad in ["depopulate 2 mend", "depopulate 2", "depopulate x offline"] {
             let found = bad.trim_start_matches("depopulate ");
-            let expected = "expected HEAD, and read-only or offline";
+            let expected = "expected HEAD, and read-only, offline or format";
             assert_eq!(error(bad), format!("depopulate: found `{found}`, {expected}"));
         }
         assert_eq!(error("zone 5"), format!("zone: found `5`, {expected}"));

@@ -1,6 +1,6 @@
 //! Executing commands on the served devices.
 use super::attributes;
-use super::command::{Command, NAMES, PowerCut, ZoneChange};
+use super::command::{Command, HeadLoss, NAMES, PowerCut, ZoneChange};
 use super::managed::{ManagedDevice, Power};
 use super::scrub::Scrubber;
 use super::snapshot::Snapshot;
@@ -10,8 +10,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use zonal_blk::{ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{Status, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::control::{DeviceControl, Lateness};
+use zonal_device::inject::DeviceChange;
 use zonal_device::power::When;
 use zonal_device::quantity::format_time;
 use zonal_frontend::nvme_tcp::Path;
@@ -93,8 +94,8 @@ impl DeviceManager {
             Command::Zones { zones, change } => {
                 managed.change_zones(*zones.start(), *zones.end(), change)
             }
-            Command::Depopulate { head, change } => managed.depopulate(head, change),
-            Command::Revalidate => attributes::revalidate(queue).map(Value::from),
+            Command::Depopulate { head, loss } => managed.depopulate(head, loss),
+            Command::Revalidate => managed.revalidate().map(Value::from),
             Command::Faults => {
                 let rules = device.rules();
                 Ok(rules.iter().map(|(rule, hits)| format!("{rule}: {hits} commands")).collect())
@@ -265,10 +266,15 @@ impl ManagedDevice {
         self.device.set_condition(zone, to).map_err(|status| format!("zone {zone}: {status}"))
     }
 
-    /// Depopulates a head of a disk: changes the condition of the zones on its surface, of all or of none.
-    /// Only the first can be refused, as [`DeviceControl::set_condition`] says; a report, which could fail between
-    /// two, comes last, and the conditions stand whatever comes of it.
-    fn depopulate(&self, head: u32, change: ZoneChange) -> Result<Value, String> {
+    /// Reads the zones anew, and tells those who use the device. Returns their number.
+    fn revalidate(&self) -> Result<u32, String> {
+        let zones = attributes::revalidate(&self.queue)?;
+        self.device.announce(DeviceChange::Zones);
+        Ok(zones)
+    }
+
+    /// Depopulates a head of a disk. Returns the number of zones that are affected, or that are left.
+    fn depopulate(&self, head: u32, loss: HeadLoss) -> Result<Value, String> {
         let heads = self.device.heads();
         if heads == 0 {
             return Err("the device has no heads with zones of their own".to_owned());
@@ -276,6 +282,24 @@ impl ManagedDevice {
         if head >= heads {
             return Err(format!("head {head}: the device has {heads} heads, from 0"));
         }
+        match loss {
+            HeadLoss::Zones(change) => Ok(self.lose_zones_of(head, change)?.into()),
+            HeadLoss::Format => {
+                let formatted = self.device.format_without_head(head);
+                formatted.map_err(|status| match status {
+                    Status::Invalid => format!("head {head}: without it no sequential zone is left"),
+                    _ => "the device cannot be formatted: disks with a write cache, recorded ones and images cannot"
+                        .to_owned(),
+                })?;
+                self.revalidate().map(Value::from)
+            }
+        }
+    }
+
+    /// Changes the condition of the zones on the surface of a head, of all or of none. Returns their number.
+    /// Only the first can be refused, as [`DeviceControl::set_condition`] says; a report, which could fail between
+    /// two, comes last, and the conditions stand whatever comes of it.
+    fn lose_zones_of(&self, head: u32, change: ZoneChange) -> Result<usize, String> {
         let zones = self.device.zones_of_head(head);
         for zone in &zones {
             self.set_condition(*zone, condition(change, ZoneKind::SequentialRequired))?;
@@ -284,7 +308,7 @@ impl ManagedDevice {
             // Updates the block layer's write pointer; without the report it learns it from a failed write.
             let _seen = self.queue.report_zones(*zone, 1, &mut Vec::new());
         }
-        Ok(json!(zones.len()))
+        Ok(zones.len())
     }
 }
 

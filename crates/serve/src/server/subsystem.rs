@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zonal_backend::Stack;
 use zonal_backend::nvme_tcp::load_secrets;
+use zonal_device::inject::DeviceChange;
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, NamespaceError, PutMark, Subsystem, SubsystemConfig};
 
@@ -46,8 +47,12 @@ pub fn of(
         subsystem.add(nsid, Arc::new(namespace)).expect("free numbers within the limits");
         if let Some(inject) = &device.inject {
             let told = Arc::downgrade(&subsystem);
-            inject.on_zone_change(move |zone| {
-                told.upgrade().iter().for_each(|told| told.condition_changed(nsid, zone));
+            inject.on_change(move |change| {
+                let Some(told) = told.upgrade() else { return };
+                match change {
+                    DeviceChange::Zone(zone) => told.condition_changed(nsid, zone),
+                    DeviceChange::Zones => told.zones_changed(nsid),
+                }
             });
         }
     }
