@@ -239,6 +239,19 @@ zones_hold() {
     done
 }
 
+# A disk that is formatted without one of four heads is smaller, where the driver can be told (Linux 6.16).
+loses_a_head() {
+    local before share=4
+    serve_ublk 9 hdd:recording=smr,zones=16,zone_size=4M,heads=4,max_open=8 --ctl /tmp/head.ctl
+    before=$(blockdev --getsize64 /dev/ublkb9)
+    equal "zones left" "$(/job/zonal ctl /tmp/head.ctl depopulate 1 format)" 12
+    [[ $(uname -r) == 6.* ]] || share=3
+    equal "size" "$(blockdev --getsize64 /dev/ublkb9)" "$((before * share / 4))"
+    dd if=/dev/zero of=/dev/ublkb9 bs=4k count=1 oflag=direct,seek_bytes seek=$((11 * 4194304))
+    fails dd if=/dev/zero of=/dev/ublkb9 bs=4k count=1 oflag=direct,seek_bytes seek=$((12 * 4194304))
+    stop_ublk 9
+}
+
 guest() {
     # shellcheck source=tests/guest/lib/filesystems.sh
     source /job/lib/filesystems.sh
@@ -269,6 +282,7 @@ guest() {
     check "conventional zones; f2fs: files after a remount" with_conventional_zones
     check "btrfs: files after a remount" btrfs_appends
     check "zonefs" zonefs_on_ublk
+    check "a disk loses a head" loses_a_head
     check "stopped with readers" stop_with_readers
     check "killed: the device disappears, and can be served again" killed
     check "killed with --recover: another server takes over" recovery

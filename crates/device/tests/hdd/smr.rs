@@ -117,7 +117,7 @@ fn disk_formatted_without_a_head_is_one_that_never_had_it() {
 fn zones_of_a_disk_formatted_without_a_head_are_where_those_of_a_smaller_disk_are() {
     let times = |mut rig: Rig| -> Vec<u64> {
         let zones = [3, 40, 11, 47, 0];
-        zones.map(|zone| rig.time(Op::Write, zone * ZONE, 2048)).into()
+        zones.map(|zone| rig.time(Op::Read, zone * ZONE, 2048)).into()
     };
     let formatted = Rig::new(&with(SMR, "heads=4"));
     assert_eq!(formatted.device.format_without_head(2), Ok(48));

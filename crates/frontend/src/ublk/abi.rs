@@ -183,6 +183,7 @@ pub mod ctrl {
     pub const END_USER_RECOVERY: u32 = writes(0x11);
     pub const GET_FEATURES: u32 = reads(0x13);
     pub const DEL_DEV_ASYNC: u32 = reads(0x14);
+    pub const UPDATE_SIZE: u32 = writes(0x15);
 }
 
 /// Commands to `/dev/ublkcN`.
@@ -207,6 +208,7 @@ pub mod feature {
     pub const CMD_IOCTL_ENCODE: u64 = 1 << 6;
     pub const USER_COPY: u64 = 1 << 7;
     pub const ZONED: u64 = 1 << 8;
+    pub const UPDATE_SIZE: u64 = 1 << 10;
     pub const BUF_REG_OFF_DAEMON: u64 = 1 << 14;
 
     /// Requests' pages can be registered with any thread's ring: a write that was parked may be issued
@@ -214,13 +216,14 @@ pub mod feature {
     pub const LENDING: u64 = SUPPORT_ZERO_COPY | BUF_REG_OFF_DAEMON;
 
     /// Those that are required here: bit, name and the first Linux version with it.
-    pub const NAMES: [(u64, &str, &str); 7] = [
+    pub const NAMES: [(u64, &str, &str); 8] = [
         (SUPPORT_ZERO_COPY, "UBLK_F_SUPPORT_ZERO_COPY", "6.15"),
         (USER_RECOVERY, "UBLK_F_USER_RECOVERY", "6.1"),
         (USER_RECOVERY_REISSUE, "UBLK_F_USER_RECOVERY_REISSUE", "6.1"),
         (CMD_IOCTL_ENCODE, "UBLK_F_CMD_IOCTL_ENCODE", "6.4"),
         (USER_COPY, "UBLK_F_USER_COPY", "6.5"),
         (ZONED, "UBLK_F_ZONED", "6.6"),
+        (UPDATE_SIZE, "UBLK_F_UPDATE_SIZE", "6.16"),
         (BUF_REG_OFF_DAEMON, "UBLK_F_BUF_REG_OFF_DAEMON", "6.17"),
     ];
 }

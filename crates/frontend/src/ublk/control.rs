@@ -164,6 +164,12 @@ impl Control {
         self.plain(ctrl::END_USER_RECOVERY, id, pid, "resuming the device")
     }
 
+    /// Changes the size of the block device, in sectors.
+    pub fn update_size(&mut self, id: u32, sectors: u64) -> Result<(), ControlError> {
+        self.execute(CtrlRequest { number: ctrl::UPDATE_SIZE, id, data: sectors }, &mut [0u8; 0])
+            .map_err(|error| ControlError::Command("changing the device's size", error))
+    }
+
     fn plain(
         &mut self,
         number: u32,

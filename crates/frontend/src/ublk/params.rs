@@ -75,7 +75,7 @@ pub fn params(queue: &Queue) -> Result<Params, ParamsError> {
     params.basic.io_min_shift = shift;
     params.basic.io_opt_shift = shift;
     params.basic.max_sectors = max_request_sectors;
-    params.basic.dev_sectors = limits.capacity.0;
+    params.basic.dev_sectors = queue.capacity().0;
     params.discard.discard_granularity = block;
     params.discard.max_write_zeroes_sectors = limits.max_write_zeroes_sectors;
     if limits.nr_zones == 0 {

@@ -149,6 +149,21 @@ impl Server {
         format!("/dev/ublkb{}", self.id)
     }
 
+    /// Gives a block device the size that its device has now ([`zonal_blk::Queue::revalidate`]). May be
+    /// called while the device is served.
+    ///
+    /// # Errors
+    /// The driver is older than Linux 6.16, or has no device of this number.
+    pub fn resize(id: u32, queue: &zonal_blk::Queue) -> Result<(), UblkError> {
+        let mut control = Control::open(Path::new(PATH), feature::UPDATE_SIZE)?;
+        Ok(control.update_size(id, queue.capacity().0)?)
+    }
+
+    /// The number of the device.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
     /// Whether the device moves data without copies. Tells the user if it is one that could.
     fn report_zero_copy(
         &self,

@@ -51,6 +51,7 @@ pub enum DeviceError {
 pub struct VirtioDevice {
     pub queue: Arc<Queue>,
     pub features: u64,
+    /// Configuration space but for the capacity, which [`VirtioDevice::capacity`] has.
     pub config: BlkConfig,
     /// Padded with zeroes.
     pub id: [u8; ID_LEN],
@@ -66,7 +67,6 @@ impl VirtioDevice {
         let limits = queue.limits();
         let mut features = FEATURES;
         let mut config = BlkConfig::new_zeroed();
-        config.capacity = limits.capacity.0.into();
         (config.size_max, config.seg_max) = (SIZE_MAX.into(), SEG_MAX.into());
         config.blk_size = limits.lba_size.into();
         config.queues = rings.into();
@@ -87,6 +87,12 @@ impl VirtioDevice {
         let mut padded = [0; ID_LEN];
         padded.iter_mut().zip(id.bytes()).for_each(|(to, from)| *to = from);
         Ok(VirtioDevice { queue: Arc::clone(queue), features, config, id: padded })
+    }
+
+    /// The size of the device now. A client is not told when it changes: that takes a socket of the client's that is
+    /// kept here, in which the client could hide its own end of the connection.
+    pub fn capacity(&self) -> Sector {
+        self.queue.capacity()
     }
 
     /// The longest range to discard and to fill with zeroes, in sectors.
@@ -137,7 +143,7 @@ mod tests {
             of("null:zones=16,conventional=4,zone_size=1M,max_open=4,max_active=6,lba=4096");
         assert_eq!(device.features & (feature::ZONED | feature::DISCARD), feature::ZONED);
         let config = device.config;
-        assert_eq!((config.capacity.get(), config.blk_size.get()), (16 * 2048, 4096));
+        assert_eq!((device.capacity().0, config.blk_size.get()), (16 * 2048, 4096));
         assert_eq!((config.zone_sectors.get(), config.write_granularity.get()), (2048, 4096));
         assert_eq!((config.max_open_zones.get(), config.max_active_zones.get()), (4, 6));
         assert_eq!((config.max_append_sectors.get(), config.model), (2048, 1));

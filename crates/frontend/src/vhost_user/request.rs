@@ -256,7 +256,7 @@ impl Requests<'_> {
         let limits = self.limits();
         let room = (writable.len() - 1).min(MAX_DATA.into());
         let room = room.checked_sub(size_of::<ZoneReport>() as u64).ok_or(BlkStatus::IoErr)?;
-        if sector >= limits.capacity {
+        if sector >= self.device.capacity() {
             return Err(BlkStatus::ZoneInvalidCmd);
         }
         let most = u32::try_from(room / size_of::<ZoneDescriptor>() as u64).expect("8 MiB at most");

@@ -8,8 +8,8 @@ use super::messages::Disconnect;
 use super::refusal::Refusal;
 use super::ring::{Layout, MAX_RING, Ring};
 use super::wire::{
-    ConfigRange, Header, InflightArea, MemRegion, MemTable, NEED_REPLY, NO_FD, OneRegion,
-    RING_NUMBER, VringAddr, VringState, feature, protocol, request,
+    BlkConfig, ConfigRange, Header, InflightArea, MemRegion, MemTable, NEED_REPLY, NO_FD,
+    OneRegion, RING_NUMBER, VringAddr, VringState, feature, protocol, request,
 };
 use super::worker::{NewWorker, RingControl, RunningWorker, StartWorker, Stop, Worker};
 use std::io;
@@ -333,8 +333,9 @@ impl Session {
         }
         // The rest is zeroes.
         let mut space = [0; MAX_CONFIG as usize];
-        let config = self.shared.device.config.as_bytes();
-        space[..config.len()].copy_from_slice(config);
+        let device = &self.shared.device;
+        let config = BlkConfig { capacity: device.capacity().0.into(), ..device.config };
+        space[..size_of::<BlkConfig>()].copy_from_slice(config.as_bytes());
         let asked = &space[offset as usize..][..size as usize];
         Ok(Answer::Reply([range.as_bytes(), asked].concat()))
     }

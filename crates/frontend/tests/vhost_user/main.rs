@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread;
 use tempfile::TempDir;
 use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions, ZoneCondition, ZoneNo};
-use zonal_device::{NullConfig, NullDevice};
+use zonal_device::{NullConfig, NullDevice, device_spec};
 use zonal_frontend::vhost_user::{Server, ServerConfig};
 use zonal_os::RealClock;
 use zonal_os::poll::WaitPolicy;
@@ -321,6 +321,27 @@ fn configuration_space_has_the_zones() {
         client.set(client::SET_CONFIG, &[&[32, 0, 0, 0, 1], [0; 8].as_slice()].concat(), &[]),
         Err(1)
     );
+}
+
+#[test]
+fn device_that_has_lost_zones_has_another_size() {
+    let spec = "hdd:recording=smr,zones=16,zone_size=1M,heads=4,max_open=8,lba=4096";
+    let disk = device_spec::parse(spec).and_then(|spec| device_spec::build(&spec));
+    let disk = disk.expect("a disk");
+    let served = Served::over(disk.clone());
+    let mut guest = Guest::start(served.path(), 0);
+    assert_eq!(guest.client.config(0, 8), (16 * ZONE).to_le_bytes());
+    assert_eq!(disk.format_without_head(1), Ok(12));
+    served.queue.freeze();
+    assert_eq!(served.queue.revalidate(), Ok(12));
+    served.queue.unfreeze();
+    assert_eq!(guest.client.config(0, 8), (12 * ZONE).to_le_bytes());
+    let mut ring = guest.ring(0, 0);
+    assert_eq!(report(&mut ring, 0, 64 * 17).len(), 12);
+    let beyond = Request { room: 128, ..Request::new(16, 12 * ZONE) };
+    assert_eq!(ring.io(0, &beyond).status, INVALID_CMD);
+    assert_eq!(ring.io(0, &Request::write(12 * ZONE, &[7; 4096])).status, IO_ERROR);
+    assert_eq!(ring.io(0, &Request::write(11 * ZONE, &[7; 4096])).status, OK);
 }
 
 #[test]

@@ -3,6 +3,7 @@ use super::{Event, Export, ServeError, expected, of_option};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use zonal_backend::Stack;
+use zonal_device::inject::DeviceChange;
 use zonal_frontend::ublk::{Server, ServerConfig};
 use zonal_os::{RealClock, allowed_cpus};
 
@@ -72,5 +73,16 @@ pub fn start(
             let _ = events.send(Event::Failed(format!("ublk device: {why}")));
         }),
     };
-    Server::start(&device.queue, &config).map(Ublk).map_err(of_option("ublk", None))
+    let server = Server::start(&device.queue, &config).map_err(of_option("ublk", None))?;
+    if let Some(inject) = &device.inject {
+        let (id, queue) = (server.id(), Arc::clone(&device.queue));
+        inject.on_change(move |change| {
+            if change == DeviceChange::Zones
+                && let Err(why) = Server::resize(id, &queue)
+            {
+                tracing::warn!("ublk device {id} keeps its size: {why}");
+            }
+        });
+    }
+    Ok(Ublk(server))
 }
