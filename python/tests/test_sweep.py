@@ -159,7 +159,7 @@ def test_file_is_the_sweep_of_the_program(tmp_path: Path) -> None:
     rows = [row for row in found.rows if json.loads(row["point"]) == point]
     assert [json.loads(row["call"])["options"]["seed"] for row in rows] == [0, 1]
     job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", iodepth=4, time_based=1)
-    job = job.replace(ramp_time="500us", runtime="4500us")
+    job = job.replace(ramp_time="500us", ramp_submitted=1, runtime="4500us")
     for seed, row in enumerate(rows):
         result = zonal.run(job, device="zns-1t", zone_write="qd1", seed=seed, io_cost=1000)
         assert result.bandwidth == row["bandwidth"]

@@ -63,7 +63,7 @@ pub struct AdviseArgs {
     /// only their own]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
     pub depths: Vec<u32>,
-    /// Virtual time for each configuration, in seconds; with --drives the most for warm-up and measurement
+    /// Virtual time for each configuration, in seconds, of which the beginning is left out; with --drives the most for warm-up and measurement
     /// each
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     pub time: f64,

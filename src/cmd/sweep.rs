@@ -48,7 +48,7 @@ pub struct SweepArgs {
     /// The first seed [default: 0]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Time for each measurement, in seconds of the clock, of which the first tenth does not count
+    /// Time for each measurement, in seconds of the clock, of which the beginning is left out
     /// [default: as the jobs say]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,

@@ -158,7 +158,7 @@ fn advice_ranks_configurations_and_gives_reasons() {
     assert!(out.starts_with(answer), "{out}");
     assert!(out.contains("\nToday (Linux 6.12: mq-deadline, plug, depth 8): "), "{out}");
     assert!(out.contains("echo 1 > /sys/block/DISK/queue/zoned_qd1_writes\n"), "{out}");
-    let left_out = "each for 4.5 s after 0.5 s that are left out, in virtual time; 8 seeds";
+    let left_out = "each for 5 s, the first 0.5 s left out, 2.5 s where it took longer to settle, ";
     assert!(out.contains(left_out), "{out}");
     assert!(
         !out.lines()

@@ -94,6 +94,26 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "engineer",
+        "a tail latency does not depend on how long was measured",
+        "tail_latency_does_not_depend_on_how_long_a_load_is_measured",
+    ),
+    (
+        "engineer",
+        "a load that has not settled is said so",
+        "load_that_is_not_steady_after_a_tenth_is_measured_after_half",
+    ),
+    (
+        "engineer",
+        "host adapters are known by their drivers",
+        "host_adapters_are_known_by_their_drivers",
+    ),
+    (
+        "engineer",
+        "a model of a disk says what it assumes",
+        "large_disk_without_a_profile_says_which_one_it_lacks",
+    ),
+    (
+        "engineer",
         "a number without a unit is not guessed",
         "misspelt_names_of_devices_schedulers_and_options_are_recognised",
     ),

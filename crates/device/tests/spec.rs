@@ -45,6 +45,41 @@ fn open_limit_follows_the_active_limit_unless_it_is_given() {
 }
 
 #[test]
+fn host_adapters_are_known_by_their_drivers() {
+    for (text, max_io, depth) in [
+        ("smr-30t", "1280KiB", 32),
+        ("smr-30t:hba=mpt3sas", "1280KiB", 32),
+        ("smr-30t:hba=mpi3mr", "1MiB", 32),
+        ("hdd:hba=megaraid,depth=4", "1MiB", 4),
+        ("smr-30t:max_io=2M,hba=megaraid", "2MiB", 32),
+    ] {
+        let limits = build(&parse(text).unwrap()).unwrap().limits().clone();
+        let longest = u64::from(limits.max_sectors) * 512;
+        assert_eq!(zonal_device::quantity::format_size(longest), max_io, "{text}");
+        assert_eq!(limits.queue_depth, depth, "{text}");
+    }
+    let error = parse("smr-30t:hba=mpt2sas").unwrap_err().to_string();
+    assert!(
+        error.contains("`hba`: found `mpt2sas`, expected") && error.contains("mpi3mr"),
+        "{error}"
+    );
+}
+
+#[test]
+fn large_disk_without_a_profile_says_which_one_it_lacks() {
+    let assumptions = |text: &str| parse(text).unwrap().assumptions().join(", ");
+    let small =
+        "assumed to have the tracks and seeks of a small disk; smr-31t has those of a large one";
+    assert_eq!(assumptions("hdd:size=28T,recording=smr"), small);
+    assert_eq!(assumptions("hdd:recording=smr,zones=114688"), small);
+    let own = "hdd:recording=smr,size=28T,track_outer=2250K,track_inner=1270K";
+    for text in ["hdd:recording=smr,size=1T", "hdd:size=28T", own, "smr-30t:size=28T"] {
+        assert_eq!(assumptions(text), "", "{text}");
+    }
+    assert!(parse("smr-31t").is_ok(), "what is named exists");
+}
+
+#[test]
 fn limits_that_were_not_given_are_lowered_to_those_that_were() {
     for (text, open, active, assumed) in [
         (

@@ -302,7 +302,11 @@ impl Process {
             return None;
         }
         let (slat, clat) = (Nanos(0), now - started);
-        self.stats.record(dir, len, slat, clat, 1);
+        if self.stats.is_early(started) {
+            self.stats.record_early(dir, len, clat);
+        } else {
+            self.stats.record(dir, len, slat, clat, 1);
+        }
         if let Some(logs) = &mut self.logs {
             let (FileOp::Read { offset, .. } | FileOp::Write { offset, .. }) = step.op else {
                 unreachable!("other operations are not accounted")

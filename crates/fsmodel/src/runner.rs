@@ -97,6 +97,7 @@ impl FsRunner {
         for process in self.processes.iter_mut().filter(|process| !process.is_idle) {
             if samples {
                 process.stats.sample(now);
+                process.stats.halve(now);
             }
             process.sample_logs(now);
             if process.pace.ramp_ends(now, 0) {

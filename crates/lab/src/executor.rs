@@ -179,6 +179,17 @@ impl Executor {
         Ok(finished.map(|(task, outcome)| FinishedTask { task, outcome, elapsed }).collect())
     }
 
+    /// Sets a virtual clock to 0, for jobs on devices of their own. Returns whether it is virtual.
+    pub fn rewind(&mut self) -> bool {
+        match self {
+            Executor::Real { .. } => false,
+            Executor::Virtual { now, .. } => {
+                *now = Nanos(0);
+                true
+            }
+        }
+    }
+
     /// Whether `stop` is set.
     pub fn is_stopped(&self) -> bool {
         match self {

@@ -25,6 +25,12 @@ pub const PREPARATION: &str = "preparation";
 /// The part of a load's time that is not measured.
 const RAMP_SHARE: f64 = 0.1;
 
+/// The same where what follows is not steady.
+const LONG_RAMP_SHARE: f64 = 0.5;
+
+/// By how much the halves of the measured time may differ if a load is steady.
+const STEADY: f64 = 0.1;
+
 /// Why a load that ran has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
@@ -124,6 +130,22 @@ impl RunLength {
     }
 }
 
+/// One line about loads that are not steady even in the second half of their time, by their names.
+pub(crate) fn unsteady(names: Vec<String>) -> Option<String> {
+    const SHOWN: usize = 4;
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let shown = names[..names.len().min(SHOWN)].join("; ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "not steady, so that the figures depend on --time: {shown}{more} (rate or mean latency \
+             differ by more than 10% between the halves of the time that is measured)"
+        )
+    })
+}
+
 /// The results of the jobs of a load together.
 pub struct Outcome {
     /// I/Os a second.
@@ -132,8 +154,36 @@ pub struct Outcome {
     pub bytes: f64,
     /// Completion latencies in nanoseconds.
     pub latencies: Histogram,
+    /// How the beginning was left out, if it was.
+    pub settling: Option<Settling>,
     /// The devices, in the order of their names.
     pub devices: Vec<DeviceOutcome>,
+}
+
+/// How the beginning of a load was left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settling {
+    /// Seconds at the beginning that are not measured. Latencies are of I/Os that were submitted later.
+    pub left_out: f64,
+    /// Whether rate and mean latency are the same in both halves of what was measured, within 10 %.
+    pub is_steady: bool,
+}
+
+impl Settling {
+    /// How loads that took `seconds` each were settled, in one line; `None` for none.
+    pub fn line(seconds: f64, all: impl Iterator<Item = Settling>) -> Option<String> {
+        let left_out = sorted(all.map(|settling| settling.left_out));
+        let (least, most) = (left_out.first()?, left_out.last()?);
+        let seconds_of = |time: f64| (time * 1e6).round() / 1e6;
+        let (seconds, least, most) = (seconds_of(seconds), seconds_of(*least), seconds_of(*most));
+        Some(if least == most {
+            format!("each for {seconds} s, the first {least} s left out")
+        } else {
+            format!(
+                "each for {seconds} s, the first {least} s left out, {most} s where it took longer to settle"
+            )
+        })
+    }
 }
 
 /// The counts of a device and the plugs of its zones from the start of a load to its end.
@@ -218,6 +268,41 @@ pub fn run_jobs(
 ) -> Result<Outcome> {
     let (finished, devices) = run_phases(jobs, device_options, length, executor)?;
     outcome(&finished, &devices)
+}
+
+/// [`run_jobs`] for `seconds`, of which the beginning is left out: a tenth, or half if what follows the
+/// tenth is not steady. Only real time is not spent twice for that.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_settled(
+    mut jobs: Vec<Job>,
+    device_options: &DeviceOptions,
+    seconds: f64,
+    executor: &mut Executor,
+) -> Result<Outcome> {
+    jobs.iter_mut().for_each(|job| job.limits.ramp_submitted = true);
+    let first = settled(jobs.clone(), device_options, seconds, RAMP_SHARE, executor)?;
+    let is_done = first.settling.is_none_or(|settling| settling.is_steady) || executor.is_stopped();
+    if is_done || !executor.rewind() {
+        return Ok(first);
+    }
+    settled(jobs, device_options, seconds, LONG_RAMP_SHARE, executor)
+}
+
+/// Runs jobs for `seconds`, of which this share at the beginning is left out.
+fn settled(
+    jobs: Vec<Job>,
+    device_options: &DeviceOptions,
+    seconds: f64,
+    share: f64,
+    executor: &mut Executor,
+) -> Result<Outcome> {
+    let length = RunLength { ramp: seconds * share, measured: seconds * (1.0 - share) };
+    let (finished, devices) = run_phases(jobs, device_options, Some(length), executor)?;
+    let is_steady = merged(&finished, &devices)?.is_steady(STEADY).unwrap_or(true);
+    let settling = Some(Settling { left_out: length.ramp, is_steady });
+    Ok(Outcome { settling, ..outcome(&finished, &devices)? })
 }
 
 /// The results of clones that have run.
@@ -347,7 +432,13 @@ fn summarize(
         return Err(LoadError::Nothing { jobs: idle() }.into());
     }
     let per_second = |count: u64| count as f64 * 1e9 / time.0.max(1) as f64;
-    Ok(Outcome { ios: per_second(ios), bytes: per_second(bytes), latencies, devices })
+    Ok(Outcome {
+        ios: per_second(ios),
+        bytes: per_second(bytes),
+        latencies,
+        settling: None,
+        devices,
+    })
 }
 
 /// The CPUs that this process may use.
@@ -430,5 +521,50 @@ mod tests {
         });
         assert_eq!(outcome.unwrap_err().to_string(), "three");
         assert_eq!(started.into_inner(), 4);
+    }
+
+    /// The settled outcome of jobs.
+    fn measured(jobs: &[&str], device: &str, seconds: f64) -> Outcome {
+        let jobs: Vec<String> = jobs.iter().map(|&option| option.to_owned()).collect();
+        let jobs = jobfile::parse_args(&jobs, &SystemEnvironment).unwrap().jobs;
+        let device = DeviceOptions { device: Some(device.to_owned()), ..DeviceOptions::default() };
+        let mut executor = Executor::virtual_time("1000".parse().unwrap());
+        run_settled(jobs, &device, seconds, &mut executor).unwrap()
+    }
+
+    #[test]
+    fn tail_latency_does_not_depend_on_how_long_a_load_is_measured() {
+        // With QD=1 a zone is written until it is full: each job but the first begins a second late, or
+        // several, which the ramp leaves out although these writes complete after it.
+        let jobs = ["--name=w", "--rw=write", "--bs=1m", "--zonemode=zbd", "--iodepth=2"];
+        let each = ["--numjobs=8", "--size=20g", "--offset_increment=20g"];
+        let jobs = [&jobs[..], &each].concat();
+        for seconds in [10.0, 40.0] {
+            let outcome = measured(&jobs, "smr-30t", seconds);
+            let p99 = outcome.latencies.percentiles(&[99.0])[0] / 1_000_000;
+            assert!((10..30).contains(&p99), "{seconds} s: {p99} ms");
+            assert!((240e6..250e6).contains(&outcome.bytes), "{} B/s", outcome.bytes);
+        }
+    }
+
+    #[test]
+    fn load_that_is_steady_is_measured_after_a_tenth() {
+        let device = "null:zones=8,zone_size=1M,latency=100us";
+        let outcome = measured(&["--rw=randread", "--bs=4k", "--name=a"], device, 0.1);
+        let settling = Settling { left_out: 0.1 * RAMP_SHARE, is_steady: true };
+        assert_eq!(outcome.settling, Some(settling));
+    }
+
+    #[test]
+    fn load_that_is_not_steady_after_a_tenth_is_measured_after_half() {
+        // From the rim of the disk inwards.
+        let jobs = ["--name=r", "--rw=read", "--bs=1m", "--iodepth=2"];
+        let slows_down = measured(&jobs, "hdd:size=4G", 20.0);
+        assert_eq!(slows_down.settling, Some(Settling { left_out: 10.0, is_steady: true }));
+        let begins_again = measured(&jobs, "hdd:size=3G", 20.0);
+        assert_eq!(begins_again.settling, Some(Settling { left_out: 10.0, is_steady: false }));
+        let notice = unsteady(vec!["a".to_owned(), "b".to_owned()]).unwrap();
+        assert!(notice.starts_with("not steady, so that the figures depend on --time: a; b ("));
+        assert_eq!(unsteady(Vec::new()), None);
     }
 }

@@ -414,7 +414,8 @@ def _of_file(path: str | os.PathLike[str]) -> tuple[_Plan, Path | None]:
     replace: dict[str, Value] = {}
     if file["time"] is not None:
         ramp, measured = file["time"]
-        replace = {"ramp_time": f"{ramp}us", "runtime": f"{measured}us", "time_based": 1}
+        replace = {"ramp_time": f"{ramp}us", "ramp_submitted": 1}
+        replace |= {"runtime": f"{measured}us", "time_based": 1}
     plan = _Plan(
         jobs=file["text"] if file["path"] is None else Path(file["path"]),
         fixed={name: file[name] for name in (*RUN_OPTIONS, "seed")},

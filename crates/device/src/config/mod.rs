@@ -116,6 +116,17 @@ pub trait DeviceConfig: Options {
         None
     }
 
+    /// The options that this option, which was given, stands for, with their values; they hold unless
+    /// they are given as well.
+    fn implied(&self, _option: &str) -> Option<[(&'static str, &'static str); 2]> {
+        None
+    }
+
+    /// The profile that is better suited for a device of this size than the defaults of its kind.
+    fn profile_of_this_size(&self) -> Option<String> {
+        None
+    }
+
     /// Describes the device in one line, for reports: its parts, of which the first is the kind.
     fn describe(&self) -> Vec<String>;
 

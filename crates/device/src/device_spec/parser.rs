@@ -15,6 +15,8 @@ pub(super) struct Parser {
     given: Vec<(&'static str, Scope)>,
     /// The assumptions about a device that no profile describes as it is.
     assumed: Vec<String>,
+    /// Whether the options that are not given are the defaults of the kind of device.
+    is_bare: bool,
 }
 
 impl Parser {
@@ -31,7 +33,7 @@ impl Parser {
             }
             (None, None, None) => return Err(SpecError::unknown_device(device)),
         };
-        Ok(Parser { config, given: Vec::new(), assumed })
+        Ok(Parser { config, given: Vec::new(), assumed, is_bare: kind(device).is_some() })
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
@@ -40,6 +42,7 @@ impl Parser {
             self.once("profile")?;
             self.config = self.profile(value)?;
             self.given.push(("profile", Scope::Any));
+            self.is_bare = false;
             return Ok(());
         }
         let names = || kind.options.iter().map(|option| option.name);
@@ -98,6 +101,8 @@ impl Parser {
         if is_zoned {
             self.lower_limits();
         }
+        self.apply_implied();
+        self.name_profile_of_this_size();
         let scopes = self.config.kind().scopes;
         let (found, expected) = (scopes[usize::from(!is_zoned)], scopes[usize::from(is_zoned)]);
         let other = if is_zoned { Scope::Regular } else { Scope::Zoned };
@@ -106,6 +111,34 @@ impl Parser {
         }
         self.config.validate()?;
         Ok(DeviceSpec(self.config, self.assumed))
+    }
+
+    /// Sets the options that others stand for.
+    fn apply_implied(&mut self) {
+        let is_given = |name: &str| self.given.iter().any(|(given, _)| *given == name);
+        for implied in self
+            .given
+            .iter()
+            .filter_map(|(given, _)| self.config.implied(given))
+            .collect::<Vec<_>>()
+        {
+            for (option, value) in implied.into_iter().filter(|(option, _)| !is_given(option)) {
+                self.config.set(option, value).expect("an implied value is one of the option");
+            }
+        }
+    }
+
+    /// Says which profile has better values than the defaults, if only the size of a large device was given.
+    fn name_profile_of_this_size(&mut self) {
+        let is_given = |names: [&str; 3]| self.given.iter().any(|(given, _)| names.contains(given));
+        let sized = is_given(["size", "zones", "zone_size"]);
+        let described = is_given(["track_outer", "heads", "seek_average"]);
+        let better = self.config.profile_of_this_size();
+        if let Some(better) = better.filter(|_| self.is_bare && sized && !described) {
+            self.assumed.push(format!(
+                "assumed to have the tracks and seeks of a small disk; {better} has those of a large one"
+            ));
+        }
     }
 
     /// Lowers limits that were not given to what the options that were given allow: a profile's limits

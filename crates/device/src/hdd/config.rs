@@ -27,6 +27,34 @@ option_words! {
 }
 
 option_words! {
+    /// The host adapter, by its driver in Linux.
+    pub enum HostAdapter {
+        /// None that is known.
+        None = "none",
+        /// Broadcom (LSI) SAS2 and SAS3.
+        Mpt3sas = "mpt3sas",
+        /// Broadcom SAS4.
+        Mpi3mr = "mpi3mr",
+        /// Broadcom MegaRAID, for disks that it passes through (JBOD).
+        Megaraid = "megaraid",
+    }
+}
+
+impl HostAdapter {
+    /// What Linux sends to a SATA disk at most, as options of the disk: how many commands at a time,
+    /// and how long they are. Sources are in docs/devices.md.
+    pub(super) fn limits(self) -> Option<[(&'static str, &'static str); 2]> {
+        let max_io = match self {
+            HostAdapter::None => return None,
+            // The driver would take 16 MiB; this is the block layer's limit for file systems.
+            HostAdapter::Mpt3sas => "1280K",
+            HostAdapter::Mpi3mr | HostAdapter::Megaraid => "1M",
+        };
+        Some([("depth", "32"), ("max_io", max_io)])
+    }
+}
+
+option_words! {
     /// The order in which the drive serves reads and writes its buffer.
     pub enum Order {
         /// Oldest first.
@@ -62,6 +90,9 @@ device_options! {
             "one command at a time, or native command queueing";
         Any depth: u16 = Count("32") in 1..=32, "commands in flight with host=ahci";
         Any max_io: Bytes = Size("1M"), "longest command that the host adapter sends";
+        /// Only when a configuration is made: what follows from it is in `depth` and `max_io`.
+        Any hba: HostAdapter = Words("none"),
+            "driver of the host adapter, for depth and max_io unless they are given";
         Any link_rate: u64 = Rate("550MB/s") in 1_000_000..=u64::MAX, "speed of the link";
         Any command: Nanos = Time("20us") in 0..=MAX_TIME,
             "what the controller spends on a command";

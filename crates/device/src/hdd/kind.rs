@@ -15,6 +15,18 @@ impl DeviceConfig for HddConfig {
         self.zone_size
     }
 
+    fn implied(&self, option: &str) -> Option<[(&'static str, &'static str); 2]> {
+        (option == "hba").then(|| self.hba.limits()).flatten()
+    }
+
+    fn profile_of_this_size(&self) -> Option<String> {
+        // A smaller disk may well have the tracks of the default.
+        const LARGE: u64 = 4_000_000_000_000;
+        let capacity = self.capacity().0;
+        (self.is_zoned() && capacity >= LARGE)
+            .then(|| format!("smr-{}t", (capacity as f64 / 1e12).round()))
+    }
+
     fn describe(&self) -> Vec<String> {
         let size = |bytes: Bytes| format_size(bytes.0);
         let mut parts = Vec::new();

@@ -20,6 +20,8 @@ pub struct LimitOptions {
     /// `ramp_size=`: bytes of I/O before measurements start, if `ramp_time` does not end before; 0 for
     /// none. Clones with `group_reporting` count together.
     pub ramp_size: u64,
+    /// `ramp_submitted`: latencies are those of I/Os that were submitted after the ramp.
+    pub ramp_submitted: bool,
     /// The latency that governs the depth.
     pub latency: LatencyOptions,
     /// The steady state.
@@ -103,6 +105,7 @@ impl Default for LimitOptions {
             max_latency: [Nanos(0); 3],
             startdelay_max: Nanos(0),
             ramp_size: 0,
+            ramp_submitted: false,
             latency: LatencyOptions {
                 target: Nanos(0),
                 window: Nanos(0),

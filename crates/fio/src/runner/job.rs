@@ -218,6 +218,7 @@ impl JobRunner {
             self.stats.sample(now);
             self.next_stats_sample += self.stats.sample_period();
         }
+        self.stats.halve(now);
         let counts = self.stats.counts();
         if let Some(logs) = self.logs() {
             logs.sample(now, || counts);
@@ -249,7 +250,8 @@ impl JobRunner {
         let log = self.logs().and_then(|logs| logs.next_sample());
         let limits = self.limits().and_then(|limits| limits.next_sample());
         let other = self.next_stats_sample.min(self.next_status_report);
-        self.next_sample = log.into_iter().chain(limits).fold(other, Nanos::min);
+        let due = log.into_iter().chain(limits).chain(self.stats.halfway());
+        self.next_sample = due.fold(other, Nanos::min);
     }
 
     fn logs(&mut self) -> Option<&mut Logs> {
@@ -351,7 +353,11 @@ impl JobRunner {
                 self.generator.failed(op, zone);
             }
         } else if !matches!(role, IoRole::ZoneMgmt | IoRole::Flush) {
-            self.stats.record(dir, len, issued - start, now - issued, 1);
+            if self.stats.is_early(start) {
+                self.stats.record_early(dir, len, now - issued);
+            } else {
+                self.stats.record(dir, len, issued - start, now - issued, 1);
+            }
             self.pace.completed(now, self.slots.in_use());
             self.done.0 += 1;
             self.done.1 += len;

@@ -3,6 +3,7 @@
 //! Latencies are of successful I/Os only. I/Os often come in [runs](super::runs) of equal size and
 //! latency, which are recorded together.
 use super::counts::{BatchSizes, DepthLevels, Errors};
+use super::halves::{Half, Halves};
 use super::histogram::{Histogram, LatencyBands, bucket_of};
 use super::moments::{LatStat, Samples};
 use super::runs::{PendingRuns, Run};
@@ -45,6 +46,8 @@ pub struct IoCounts {
 #[derive(Clone, Debug, Default)]
 struct DirStats {
     bytes: u64,
+    /// Latencies that do not count.
+    early: LatStat,
     slat: LatStat,
     clat: LatStat,
     lat: LatStat,
@@ -64,13 +67,14 @@ struct OtherHistograms {
 }
 
 impl DirStats {
-    /// Successful I/Os: each has a latency.
+    /// Successful I/Os.
     fn ios(&self) -> u64 {
-        self.clat.count()
+        self.clat.count() + self.early.count()
     }
 
     fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
+        self.early.merge(&other.early);
         self.slat.merge(&other.slat);
         self.clat.merge(&other.clat);
         self.lat.merge(&other.lat);
@@ -132,10 +136,16 @@ pub struct IoStats {
     /// I/Os before the phase that began at `started`.
     ios_before_phase: [u64; 3],
     elapsed: Nanos,
+    /// Latencies of I/Os that were submitted earlier do not count (`ramp_submitted`).
+    latencies_from: Nanos,
+    /// With `ramp_submitted` and a runtime.
+    halves: Option<Box<Halves>>,
     /// For bandwidth and for IOPS.
     samplings: [Sampling; 2],
     /// The measurements that are not shown.
     left_out: LeftOut,
+    /// `ramp_submitted`.
+    by_submission: bool,
 }
 
 /// Shown in place of what is left out.
@@ -185,8 +195,11 @@ impl IoStats {
             started: None,
             ios_before_phase: [0; 3],
             elapsed: Nanos(0),
+            latencies_from: Nanos(0),
+            halves: None,
             samplings: Default::default(),
             left_out: LeftOut::default(),
+            by_submission: false,
         }
     }
 
@@ -198,6 +211,9 @@ impl IoStats {
         if job.report.slat_percentiles || job.report.lat_percentiles {
             stats.keep_all_histograms();
         }
+        stats.by_submission = job.limits.ramp_submitted;
+        let runtime = job.runtime.filter(|_| stats.by_submission);
+        stats.halves = runtime.map(|runtime| Box::new(Halves::of(runtime)));
         stats
     }
 
@@ -213,6 +229,20 @@ impl IoStats {
         if let Some(run) = self.runs.add(Run { dir, bytes, slat, clat, count }) {
             self.record_run(run);
         }
+    }
+
+    /// Whether the latency of an I/O that was submitted at this time does not count.
+    #[inline]
+    pub fn is_early(&self, submitted: Nanos) -> bool {
+        submitted < self.latencies_from
+    }
+
+    /// Records an I/O whose latency does not count.
+    #[cold]
+    pub fn record_early(&mut self, dir: DataDir, bytes: u64, clat: Nanos) {
+        let stats = &mut self.dirs[dir as usize];
+        stats.bytes += bytes;
+        stats.early.record(clat.0, 1);
     }
 
     /// Records the I/Os of a run.
@@ -333,7 +363,12 @@ impl IoStats {
     pub fn reset(&mut self, now: Nanos) {
         let (keeps_all, begun) = (self.dirs[0].others.is_some(), self.begun);
         let periods = self.samplings.map(|sampling| sampling.period);
-        *self = Self { begun, ..Self::new() };
+        let (left_out, by_submission) = (self.left_out, self.by_submission);
+        let halves = self.halves.take();
+        *self = Self { begun, halves, left_out, by_submission, ..Self::new() };
+        if by_submission {
+            self.latencies_from = now;
+        }
         self.set_periods(periods);
         if keeps_all {
             self.keep_all_histograms();
@@ -346,6 +381,38 @@ impl IoStats {
         self.begun.get_or_insert(now);
         self.started = Some(now);
         self.samplings.iter_mut().for_each(|sampling| sampling.at = now);
+        if let Some(halves) = &mut self.halves {
+            halves.start(now);
+        }
+    }
+
+    /// When [`IoStats::halve`] has to be called, unless it has been.
+    pub fn halfway(&self) -> Option<Nanos> {
+        self.halves.as_ref().and_then(|halves| halves.halfway())
+    }
+
+    /// Takes the first half of the measured time, if that has passed.
+    pub fn halve(&mut self, now: Nanos) {
+        if self.halfway().is_some_and(|end| now >= end) {
+            let so_far = self.so_far();
+            self.halves.iter_mut().for_each(|halves| halves.end_first(now, so_far));
+        }
+    }
+
+    /// All since the measurement began, without its time.
+    fn so_far(&mut self) -> Half {
+        self.record_runs();
+        self.dirs.iter().fold(Half::default(), |sum, dir| Half {
+            ios: sum.ios + dir.ios(),
+            latency: sum.latency + dir.clat.sum() + dir.early.sum(),
+            ..sum
+        })
+    }
+
+    /// Whether both halves of the measured time had the same rate and the same mean latency, within
+    /// this share; `None` if they were not kept.
+    pub fn is_steady(&self, share: f64) -> Option<bool> {
+        self.halves.as_ref().map(|halves| halves.are_alike(share))
     }
 
     /// A phase of the job ends at `now` and the next one begins: as in fio, writes and the reads that
@@ -367,6 +434,8 @@ impl IoStats {
 
     /// The job's I/O ends at `now`.
     pub fn finish(&mut self, now: Nanos) {
+        let all = self.so_far();
+        self.halves.iter_mut().for_each(|halves| halves.finish(now, all));
         if self.started.is_some() {
             self.end_phase(now);
         }
@@ -378,6 +447,9 @@ impl IoStats {
     /// are added, the runtime of a direction is the maximum.
     pub fn merge(&mut self, other: &Self) {
         self.left_out = self.left_out.or(other.left_out);
+        if let Some(theirs) = &other.halves {
+            self.halves.get_or_insert_default().merge(theirs);
+        }
         self.record_runs();
         for run in other.runs.iter() {
             self.record_run(run);
@@ -611,6 +683,7 @@ impl IoStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::{LimitOptions, ReportOptions};
 
     const MSEC: u64 = 1_000_000;
 
@@ -710,6 +783,65 @@ mod tests {
         assert_eq!(stats.runtime(DataDir::Write), Nanos(0));
         assert_eq!(stats.ios_per_second(DataDir::Read), 500.0);
         assert_eq!(stats.bytes_per_second(DataDir::Read), 2_048_000);
+    }
+
+    #[test]
+    fn latencies_by_submission_leave_out_what_began_in_the_ramp() {
+        let limits = LimitOptions { ramp_submitted: true, ..LimitOptions::default() };
+        let mut stats = IoStats::of_job(&Job { limits, ..Job::default() });
+        stats.start(Nanos(0));
+        assert!(!stats.is_early(Nanos(0)), "there is no ramp");
+        stats.reset(Nanos(10 * MSEC));
+        assert!(stats.is_early(Nanos(10 * MSEC - 1)) && !stats.is_early(Nanos(10 * MSEC)));
+        stats.record_early(DataDir::Read, 4096, Nanos(9_000));
+        read(&mut stats, 300, 1);
+        stats.finish(Nanos(12 * MSEC));
+        assert_eq!((stats.ios(DataDir::Read), stats.bytes(DataDir::Read)), (2, 8192));
+        assert_eq!((stats.clat(DataDir::Read).count(), stats.clat(DataDir::Read).max()), (1, 300));
+        let mut all = IoStats::new();
+        all.merge(&stats);
+        assert_eq!((all.ios(DataDir::Read), all.clat(DataDir::Read).count()), (2, 1));
+    }
+
+    #[test]
+    fn a_measurement_is_steady_if_its_halves_are_alike() {
+        let limits = LimitOptions { ramp_submitted: true, ..LimitOptions::default() };
+        let runtime = Some(Nanos(20 * MSEC));
+        let job = Job { limits, runtime, ..Job::default() };
+        let of = |first: [u64; 2], second: [u64; 2]| {
+            let mut stats = IoStats::of_job(&job);
+            stats.start(Nanos(0));
+            read(&mut stats, 5, 1000);
+            stats.reset(Nanos(5 * MSEC));
+            assert_eq!(stats.halfway(), Some(Nanos(15 * MSEC)));
+            read(&mut stats, first[0], first[1]);
+            stats.halve(Nanos(14 * MSEC));
+            stats.halve(Nanos(15 * MSEC));
+            assert_eq!(stats.halfway(), None);
+            read(&mut stats, second[0], second[1]);
+            stats.finish(Nanos(25 * MSEC));
+            stats
+        };
+        let is_steady = |first, second| of(first, second).is_steady(0.1);
+        assert_eq!(is_steady([300, 10], [300, 10]), Some(true));
+        assert_eq!(is_steady([300, 10], [300, 12]), Some(false), "the rate");
+        assert_eq!(is_steady([300, 10], [400, 10]), Some(false), "the latency");
+        let mut both = of([300, 10], [300, 12]);
+        both.merge(&of([300, 12], [300, 10]));
+        assert_eq!(both.is_steady(0.1), Some(true), "together they are steady");
+        assert_eq!(started().is_steady(0.1), None, "nobody asked");
+    }
+
+    #[test]
+    fn a_ramp_keeps_what_the_report_leaves_out() {
+        let mut report = ReportOptions::default();
+        report.left_out.clat = true;
+        let mut stats = IoStats::of_job(&Job { report, ..Job::default() });
+        stats.start(Nanos(0));
+        stats.reset(Nanos(MSEC));
+        read(&mut stats, 300, 1);
+        stats.finish(Nanos(2 * MSEC));
+        assert_eq!(stats.clat(DataDir::Read).count(), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!  sample ---(every 500 ms)---------------------------------> Samples
 //! ```
 mod counts;
+mod halves;
 mod histogram;
 mod io_stats;
 mod moments;

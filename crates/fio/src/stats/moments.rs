@@ -60,6 +60,11 @@ impl LatStat {
         self.count
     }
 
+    /// The sum of the values in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// Smallest value in nanoseconds, 0 if there is none.
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }

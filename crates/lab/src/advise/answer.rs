@@ -240,7 +240,7 @@ fn figures(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Outcome, RunLength};
+    use crate::experiment::Outcome;
     use crate::measurements::Kernel;
     use zonal_fio::stats::Histogram;
 
@@ -252,7 +252,13 @@ mod tests {
         let depth = parts.next().and_then(|depth| depth.parse().ok());
         let mut latencies = Histogram::new();
         latencies.record(millis * 1_000_000, 1);
-        let outcome = Outcome { ios: rate, bytes: rate * 1e6, latencies, devices: Vec::new() };
+        let outcome = Outcome {
+            ios: rate,
+            bytes: rate * 1e6,
+            latencies,
+            settling: None,
+            devices: Vec::new(),
+        };
         let configuration = Configuration { scheduler, zone_write, depth };
         Trial { configuration, outcomes: vec![outcome], rank }
     }
@@ -264,7 +270,7 @@ mod tests {
             description: String::new(),
             goal: Goal::Throughput,
             seeds: 1,
-            length: RunLength::of(10.0),
+            seconds: 10.0,
             load: Load { clones: 4, share_zones: true },
             kernel: Kernel::STABLE,
             stock,

@@ -173,7 +173,7 @@ mod tests {
                 open_zones: 0,
             };
             let devices = (0..devices).map(|_| device()).collect();
-            Outcome { ios: 1.0, bytes: 1.0, latencies: Histogram::new(), devices }
+            Outcome { ios: 1.0, bytes: 1.0, latencies: Histogram::new(), settling: None, devices }
         };
         let of = |seeds: usize, devices: usize| {
             let (scheduler, zone_write) = ("none".to_owned(), None);

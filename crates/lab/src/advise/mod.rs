@@ -11,7 +11,7 @@ mod render;
 use crate::devices::DeviceOptions;
 use crate::estimate::Estimate;
 use crate::executor::Executor;
-use crate::experiment::{self, Outcome, PREPARATION, RunLength, available_cpus, parallel_map};
+use crate::experiment::{self, Outcome, PREPARATION, Settling, available_cpus, parallel_map};
 use crate::measurements::Kernel;
 use crate::progress::StepProgress;
 pub use answer::Load;
@@ -96,8 +96,8 @@ pub struct Advice {
     pub goal: Goal,
     /// How often each configuration was measured.
     pub seeds: u32,
-    /// How long each configuration was measured each time.
-    pub length: RunLength,
+    /// Seconds that each configuration ran each time, of which the beginning was left out.
+    pub seconds: f64,
     /// The load of the jobs.
     pub load: Load,
     /// The version of Linux that the advice is compared with.
@@ -153,7 +153,7 @@ pub fn advise(
         description: spec.describe(),
         goal: options.goal,
         seeds: options.seeds,
-        length: RunLength::of(options.seconds),
+        seconds: options.seconds,
         load: load(jobs, model.limits())?,
         kernel: options.kernel,
         stock: stock(jobs, model.limits(), options.kernel),
@@ -203,6 +203,11 @@ impl Trial {
     fn estimate(&self, value: impl Fn(&Outcome) -> f64) -> Estimate {
         let values: Vec<f64> = self.outcomes.iter().map(value).collect();
         Estimate::of(&values).expect("a configuration is measured at least once")
+    }
+
+    /// How the beginnings of its measurements were left out.
+    pub fn settlings(&self) -> impl Iterator<Item = Settling> {
+        self.outcomes.iter().filter_map(|outcome| outcome.settling)
     }
 
     /// Megabytes a second.
@@ -301,5 +306,5 @@ fn measure(
         seed,
         ..DeviceOptions::default()
     };
-    experiment::run_jobs(jobs, &device_options, Some(RunLength::of(options.seconds)), executor)
+    experiment::run_settled(jobs, &device_options, options.seconds, executor)
 }

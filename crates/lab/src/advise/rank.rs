@@ -83,7 +83,13 @@ mod tests {
         let outcome = |rate: &f64| {
             let mut latencies = Histogram::new();
             latencies.record(latency, 1);
-            Outcome { ios: *rate, bytes: rate * 1e6, latencies, devices: Vec::new() }
+            Outcome {
+                ios: *rate,
+                bytes: rate * 1e6,
+                latencies,
+                settling: None,
+                devices: Vec::new(),
+            }
         };
         let (scheduler, zone_write) = ("none".to_owned(), None);
         let configuration = Configuration { scheduler, zone_write, depth: Some(depth) };

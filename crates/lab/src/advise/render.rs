@@ -4,7 +4,7 @@ use super::{Advice, Configuration, Goal, Mechanisms, Trial, differences};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
-use crate::experiment::RunLength;
+use crate::experiment::{self, Settling};
 use crate::page::{self, escaped};
 use crate::table::Table;
 use anyhow::Result;
@@ -71,6 +71,9 @@ fn explanation(advice: &Advice) -> Vec<String> {
             format!("  {rate} MB/s, 99% within {p99:.2} ms: {}", trial.configuration.name())
         }));
     }
+    let is_unsteady = |trial: &&Trial| trial.settlings().any(|settling| !settling.is_steady);
+    let unsteady = advice.trials.iter().filter(is_unsteady);
+    lines.extend(experiment::unsteady(unsteady.map(|trial| trial.configuration.name()).collect()));
     lines.extend(advice.error_of_model());
     lines
 }
@@ -160,7 +163,6 @@ fn rows(advice: &Advice) -> Vec<Vec<String>> {
 
 /// How the figures came about, in two lines.
 fn settings(advice: &Advice) -> [String; 2] {
-    let RunLength { ramp, measured } = advice.length;
     let is_same = |estimate: Estimate| estimate.margin == Some(0.0);
     let all_same = |trial: &Trial| is_same(trial.throughput()) && is_same(trial.p99());
     let seeds = match advice.seeds {
@@ -172,10 +174,9 @@ fn settings(advice: &Advice) -> [String; 2] {
             "{seeds} seeds, ± 95% confidence interval of the mean where they make a difference"
         ),
     };
-    let seconds = |time: f64| (time * 1e6).round() / 1e6;
-    let (measured, ramp) = (seconds(measured), seconds(ramp));
-    let time = format!("each for {measured} s after {ramp} s that are left out, in virtual time");
-    [format!("measured: {}", advice.load.line()), format!("{time}; {seeds}")]
+    let settlings = advice.trials.iter().flat_map(Trial::settlings);
+    let time = Settling::line(advice.seconds, settlings).unwrap_or_default();
+    [format!("measured: {}", advice.load.line()), format!("{time}, in virtual time; {seeds}")]
 }
 
 /// A ranked table and the conclusion as text.
@@ -246,6 +247,8 @@ pub fn json(advice: &Advice) -> String {
             "parked_ms_per_write": mechanisms.parked_ms,
             "merged_percent": mechanisms.merged,
             "open_zones": mechanisms.open_zones,
+            "left_out_seconds": trial.settlings().map(|it| it.left_out).fold(0.0, f64::max),
+            "steady": trial.settlings().all(|settling| settling.is_steady),
         })
     });
     let front = trade_off(&advice.trials);
@@ -262,7 +265,7 @@ pub fn json(advice: &Advice) -> String {
         "today": advice.today().map(|trial| trial.configuration.name()),
         "jobs": advice.load.clones,
         "share_zones": advice.load.share_zones,
-        "seconds": { "left_out": advice.length.ramp, "measured": advice.length.measured },
+        "seconds": advice.seconds,
         "tried": trials.collect::<Vec<_>>(),
         "trade_off": front,
         "conclusion": conclusion(advice),

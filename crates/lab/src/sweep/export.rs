@@ -1,5 +1,5 @@
 //! A sweep as CSV, as JSON, as a page and as plots.
-use super::text::{best, settings, table};
+use super::text::{best, settings, table, unsteady};
 use super::{Axis, Metric, PERCENTILES, Point, Sample, Sweep, SweepOptions};
 use crate::chart::{Axis as ChartAxis, Scale};
 use crate::curves::{self, Curve};
@@ -137,8 +137,8 @@ pub fn html(sweep: &Sweep) -> Result<String> {
     let names: Vec<&str> = sweep.options.axes.iter().map(Axis::name).collect();
     let mut out = page::begin(&format!("Sweep over {}", names.join(", ")));
     writeln!(out, "<p>{}</p>", escaped(&settings(sweep)))?;
-    if let Some(best) = best(sweep) {
-        writeln!(out, "<p>{}</p>", escaped(&best))?;
+    for line in best(sweep).into_iter().chain(unsteady(sweep)) {
+        writeln!(out, "<p>{}</p>", escaped(&line))?;
     }
     if sweep.is_interrupted {
         writeln!(out, "<p>Interrupted: points without figures were not reached.</p>")?;

@@ -83,7 +83,13 @@ mod tests {
     use std::fs;
 
     fn sample(seed: u64) -> Sample {
-        Sample { seed, iops: 1.5, bytes: 390_167_813.953_488_35, latencies: [1, 2, 3] }
+        Sample {
+            seed,
+            iops: 1.5,
+            bytes: 390_167_813.953_488_35,
+            latencies: [1, 2, 3],
+            settling: None,
+        }
     }
 
     #[test]

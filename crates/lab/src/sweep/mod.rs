@@ -25,7 +25,7 @@ pub use text::text;
 use crate::devices::DeviceOptions;
 use crate::estimate::Estimate;
 use crate::executor::{ClockKind, Executor};
-use crate::experiment::{self, LoadError, RunLength, available_cpus, parallel_map};
+use crate::experiment::{self, LoadError, Outcome, Settling, available_cpus, parallel_map};
 use crate::progress::StepProgress;
 use anyhow::{Context, Result, bail, ensure};
 use journal::Journal;
@@ -62,8 +62,8 @@ pub struct SweepOptions {
     pub seeds: u32,
     /// The seed of the first sample; each further one has the next.
     pub seed: u64,
-    /// Seconds of the clock for each sample, the first tenth of which is not measured; `None` to run
-    /// as the jobs say.
+    /// Seconds of the clock for each sample, the beginning of which is left out; `None` to run as the
+    /// jobs say.
     pub seconds: Option<f64>,
     /// The clock.
     pub clock: ClockKind,
@@ -94,6 +94,8 @@ pub struct Sample {
     pub bytes: f64,
     /// [`PERCENTILES`] of the completion latencies in nanoseconds.
     pub latencies: [u64; PERCENTILES.len()],
+    /// How the beginning was left out, if it was.
+    pub settling: Option<Settling>,
 }
 
 /// A sample, or why there is none: an I/O failed, or there was none.
@@ -130,6 +132,8 @@ impl Sample {
             "iops": self.iops,
             "bytes_per_second": self.bytes,
             "clat_ns": self.latencies,
+            "left_out_seconds": self.settling.map(|settling| settling.left_out),
+            "steady": self.settling.map(|settling| settling.is_steady),
         })
     }
 
@@ -151,6 +155,10 @@ impl Sample {
             iops: rate("iops")?,
             bytes: rate("bytes_per_second")?,
             latencies: latencies.try_into().ok()?,
+            settling: value["left_out_seconds"]
+                .as_f64()
+                .zip(value["steady"].as_bool())
+                .map(|(left_out, is_steady)| Settling { left_out, is_steady }),
         })
     }
 }
@@ -341,7 +349,7 @@ fn load(options: &SweepOptions, at: &[usize], name: &str, jobs: Vec<Job>) -> Res
         });
     }
     let identity = format!(
-        "zonal {} {:?} {:?} {specs:?} {:?} {:?} {jobs:?}",
+        "zonal {} settled {:?} {:?} {specs:?} {:?} {:?} {jobs:?}",
         env!("CARGO_PKG_VERSION"),
         options.clock,
         (options.seconds, options.io_cost),
@@ -449,12 +457,17 @@ fn take(
     executor: &mut Executor,
 ) -> Result<Measured> {
     let device_options = DeviceOptions { seed, ..load.device_options.clone() };
-    let length = options.seconds.map(RunLength::of);
-    match experiment::run_jobs(load.jobs.clone(), &device_options, length, executor) {
+    let jobs = load.jobs.clone();
+    let outcome = match options.seconds {
+        Some(seconds) => experiment::run_settled(jobs, &device_options, seconds, executor),
+        None => experiment::run_jobs(jobs, &device_options, None, executor),
+    };
+    match outcome {
         Ok(outcome) => {
             let percentiles = outcome.latencies.percentiles(&PERCENTILES);
             let latencies = std::array::from_fn(|at| percentiles[at]);
-            Ok(Ok(Sample { seed, iops: outcome.ios, bytes: outcome.bytes, latencies }))
+            let Outcome { ios, bytes, settling, .. } = outcome;
+            Ok(Ok(Sample { seed, iops: ios, bytes, latencies, settling }))
         }
         Err(error) if error.is::<LoadError>() => Ok(Err(error.to_string())),
         Err(error) => Err(error),

@@ -2,6 +2,7 @@
 use super::{Metric, PERCENTILES, Point, Sweep, SweepOptions};
 use crate::estimate::Estimate;
 use crate::executor::ClockKind;
+use crate::experiment::{self, Settling};
 use crate::table::Table;
 
 /// The figures of a point as text, with their headings. Two significant decimals suit latencies from
@@ -40,10 +41,10 @@ pub(super) fn settings(sweep: &Sweep) -> String {
         ClockKind::Real => "real clock".to_owned(),
         ClockKind::Virtual => format!("virtual clock, {io_cost}"),
     };
-    let length = match seconds {
-        Some(seconds) => format!("{seconds} s each, the first tenth not measured"),
-        None => "each as long as its jobs say".to_owned(),
-    };
+    let samples = sweep.points.iter().flat_map(|point| &point.samples);
+    let settlings = samples.filter_map(|sample| sample.settling);
+    let length = seconds.and_then(|seconds| Settling::line(seconds, settlings));
+    let length = length.unwrap_or_else(|| "each as long as its jobs say".to_owned());
     let seeds = match seeds {
         1 => format!("seed {seed}"),
         _ if seeds_make_no_difference(sweep) => {
@@ -79,6 +80,16 @@ pub(super) fn best(sweep: &Sweep) -> Option<String> {
     Some(format!("{more} {}: {figure} at {}", metric.name(), sweep.options.name(&point.at)))
 }
 
+/// The points whose figures depend on how long they are measured, in a line; `None` if there are none.
+pub(super) fn unsteady(sweep: &Sweep) -> Option<String> {
+    let is_unsteady = |point: &&Point| {
+        let settlings = point.samples.iter().filter_map(|sample| sample.settling);
+        settlings.into_iter().any(|settling| !settling.is_steady)
+    };
+    let names = sweep.points.iter().filter(is_unsteady).map(|point| sweep.options.name(&point.at));
+    experiment::unsteady(names.collect())
+}
+
 /// All points as a table.
 pub fn text(sweep: &Sweep) -> String {
     let failures = headings(&sweep.options).len() - 1;
@@ -91,6 +102,9 @@ pub fn text(sweep: &Sweep) -> String {
     }
     if let Some(best) = best(sweep) {
         text += &format!("\n{best}\n");
+    }
+    if let Some(notice) = unsteady(sweep) {
+        text += &format!("\n{notice}\n");
     }
     if sweep.is_interrupted {
         text.push_str("\ninterrupted: points without figures were not reached\n");

@@ -135,6 +135,10 @@ options! {
         "0",
         "Amount of I/O to do before measurements start, together for clones with group_reporting; with \
          ramp_time whatever ends first.";
+    "ramp_submitted": ValueKind::Flag(|draft, on| draft.job.limits.ramp_submitted = on),
+        "0",
+        "Latencies are those of I/Os that were submitted after the ramp, not of those that completed \
+         after it. Zonal's own.";
     "startdelay" or "start_delay": ValueKind::SecondsRange(|draft, (min, max)| {
         let most = if max > min { max } else { Nanos(0) };
         (draft.job.startdelay, draft.job.limits.startdelay_max) = (min, most);
