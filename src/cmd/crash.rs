@@ -1,4 +1,6 @@
 //! `zonal crash`: the states that a loss of power may leave, from a recording.
+mod files;
+
 use crate::args::{seconds, sectors};
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, print_error, stdout};
@@ -31,14 +33,18 @@ use zonal_os::output_file::{self, refuse_fifo};
 /// Options of `zonal crash`.
 #[derive(Args, Debug)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     group = ArgGroup::new("mode"),
     group = ArgGroup::new("checked").args(["check", "oracle"]),
     group = ArgGroup::new("image").args(["check", "oracle", "materialise", "diff"]),
 )]
 pub struct CrashArgs {
     /// The log that `zonal run --record-all` or `zonal serve --record` wrote
-    #[arg(value_name = "LOG")]
-    pub log: PathBuf,
+    #[arg(value_name = "LOG", required = true)]
+    pub log: Option<PathBuf>,
+    #[command(subcommand)]
+    pub files: Option<files::FilesCommand>,
     /// List the states, one a line
     #[arg(long, group = "mode")]
     pub list: bool,
@@ -153,6 +159,10 @@ fn atomic(text: &str) -> Result<u64, String> {
 }
 
 impl CrashArgs {
+    fn log(&self) -> &Path {
+        self.log.as_deref().expect("required where there is no command")
+    }
+
     fn options(&self, log: &Log) -> Options {
         let options = Options {
             per_cut: self.per_cut,
@@ -172,14 +182,17 @@ impl CrashArgs {
 /// Runs `zonal crash`.
 ///
 /// # Errors
-/// The log, a state or an image cannot be used.
+/// The log, a state, an image or a workload cannot be used.
 pub fn run(args: &CrashArgs) -> Result<ExitCode> {
-    let name = args.log.display();
+    if let Some(command) = &args.files {
+        return files::run(command);
+    }
+    let name = args.log().display();
     if let (Some(to), Some(size)) = (&args.import, args.size) {
-        return import(&args.log, Sector(size), to).with_context(|| format!("{name}"));
+        return import(args.log(), Sector(size), to).with_context(|| format!("{name}"));
     }
     refuse_fifos(args)?;
-    let log = Log::open(&args.log).with_context(|| format!("{name}"))?;
+    let log = Log::open(args.log()).with_context(|| format!("{name}"))?;
     if let Some(judge) = judge(args, &log)? {
         return check(args, judge, log);
     }
@@ -271,7 +284,7 @@ fn judge(args: &CrashArgs, log: &Log) -> Result<Option<Box<dyn Judge>>> {
         args.job.is_none() || name == OracleName::FioVerify,
         "--job: found another oracle, expected --oracle fio-verify"
     );
-    let failed = |why: String| anyhow!("{}: {why}", args.log.display());
+    let failed = |why: String| anyhow!("{}: {why}", args.log().display());
     Ok(Some(match (name, &args.script) {
         (OracleName::Zonefs, _) => Box::new(ZonefsOracle::new(log).map_err(failed)?),
         (OracleName::FioVerify, _) => {
@@ -320,7 +333,7 @@ fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> 
     bar.start("checks", check.options.clone().count(&check.log));
     let results = check.run(args.resume.as_deref(), &mut |_| bar.advance(1))?;
     bar.finish();
-    let name = args.log.to_string_lossy();
+    let name = args.log().to_string_lossy();
     for (option, file) in reports(args) {
         let text = match option {
             "--json" => report::json(&name, &by, &results),
@@ -348,7 +361,7 @@ fn refuse_fifos(args: &CrashArgs) -> Result<()> {
     for (option, file) in named.chain(reports(args)) {
         refuse_fifo(file).with_context(|| format!("{option} {}", file.display()))?;
     }
-    refuse_fifo(&args.log).with_context(|| args.log.display().to_string())
+    refuse_fifo(args.log()).with_context(|| args.log().display().to_string())
 }
 
 /// The files that the results go to, with their options.
@@ -373,7 +386,7 @@ fn warn_if_truncated(args: &CrashArgs, end: Option<&End>, events: u64) {
         print_error(format_args!(
             "zonal: {}: no intact frame at byte {at}, and no footer: the end of the recording \
              is missing; {events} events can be used",
-            args.log.display()
+            args.log().display()
         ));
     }
 }

@@ -420,3 +420,49 @@ fn a_job_judges_what_it_had_flushed() {
     let ran = crash(&dir, &["--oracle", "zonefs", "--job", "w.fio"]);
     assert!(ran.code == 2 && ran.err.contains("expected --oracle fio-verify"), "{ran:?}");
 }
+
+#[test]
+fn workloads_of_files_are_generated_played_and_judged() {
+    let dir = TestDir::new();
+    dir.zonal(&["crash", "generate", "workloads", "--seed", "7", "--count", "3"]).expect_ok();
+    fs::create_dir(dir.path().join("fs")).expect("space");
+    let mark = "echo \"$ZONAL_MARK\" >>marks";
+    dir.zonal(&["crash", "play", "workloads", "fs", "--mark", mark]).expect_ok();
+    let marks = fs::read_to_string(dir.path().join("marks")).expect("marks");
+    assert!(marks.starts_with("w000007 0\nw000007 "), "{marks}");
+    let judge = ["crash", "judge", "workloads", "fs", "--marks", "marks"];
+    assert_eq!(dir.zonal(&judge).expect_ok(), "");
+    fs::write(dir.path().join("fs/w000008/other"), "").expect("space");
+    let RunOutput { code, out: found, .. } = dir.zonal(&judge);
+    assert!(
+        code == 1
+            && found.starts_with("w000008, after operation ")
+            && found.contains("other: found a file, expected nothing"),
+        "{found}"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_workloads_is_named() {
+    let dir = TestDir::new();
+    for name in ["empty", "full", "broken", "fs"] {
+        fs::create_dir(dir.path().join(name)).expect("space");
+    }
+    fs::write(dir.path().join("full/w"), "create foo\nsync\n").expect("space");
+    fs::write(dir.path().join("broken/w"), "create foo\nsunk\n").expect("space");
+    fs::write(dir.path().join("marks"), "w 0\nw 3\n").expect("space");
+    let play = |workloads| ["crash", "play", workloads, "fs", "--mark", "exit 3"];
+    for (args, expected) in [
+        (&["crash", "generate", "full"][..], "full: found files in it, expected an empty folder"),
+        (&play("empty"), "empty: found no workload, expected one a file"),
+        (&play("broken"), "broken: w, line 2: found `sunk`, expected create, mkdir"),
+        (&play("full"), "mark `w 0`: --mark: found exit status: 3, expected exit code 0"),
+        (
+            &["crash", "judge", "full", "fs", "--marks", "marks"],
+            "marks, line 2: found `w 3`, expected",
+        ),
+    ] {
+        let RunOutput { code, err, .. } = dir.zonal(args);
+        assert!(code == 2 && err.contains(expected), "{args:?}: {code}, {err}");
+    }
+}

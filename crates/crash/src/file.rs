@@ -1,33 +1,9 @@
-//! Files that the user names. None is a FIFO or a socket, whose other end could keep the program waiting;
-//! what was opened is looked at, since a name may come to mean another file.
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+//! Files that the user names. None is a FIFO, whose other end could keep the program waiting.
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file with these options.
-///
-/// # Errors
-/// It cannot be opened, or is a FIFO or a socket.
-pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let refused = || {
-        let text = "found a FIFO, expected a regular file";
-        io::Error::new(io::ErrorKind::InvalidInput, text)
-    };
-    let file = options.clone().custom_flags(flags).open(path).map_err(|error| {
-        // A FIFO that nobody reads cannot be opened to write.
-        let is_fifo = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
-        if is_fifo { refused() } else { error }
-    })?;
-    if file.metadata()?.file_type().is_fifo() {
-        return Err(refused());
-    }
-    // Accesses to a device wait for it.
-    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    Ok(file)
-}
+pub use zonal_os::output_file::{create, open};
 
 /// Opens a file to read it.
 ///
@@ -35,14 +11,6 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
 /// As [`open`].
 pub fn read(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true), path)
-}
-
-/// Creates a file, or empties the one that is there.
-///
-/// # Errors
-/// As [`open`].
-pub fn create(path: &Path) -> io::Result<File> {
-    open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
 
 #[cfg(test)]

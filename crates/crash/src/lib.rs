@@ -19,6 +19,7 @@ pub mod dm_log_writes;
 mod drive;
 mod error;
 mod file;
+pub mod files;
 pub mod image;
 mod journal;
 pub mod judge;
