@@ -22,9 +22,13 @@
 //! are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
 //! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
 //! benchmark in turn with this one, three times for each row, and prints both and the median ratio of
-//! their medians.
+//! their medians. With `--csv` the medians are printed as rows that `cargo bench --bench peers -- --with FILE`
+//! puts beside those of others.
 #[path = "support/median.rs"]
 mod median;
+#[allow(dead_code)]
+#[path = "peers/rows.rs"]
+mod rows;
 #[path = "support/start.rs"]
 mod start;
 
@@ -180,6 +184,7 @@ fn rows() -> Vec<Row> {
         read("randread 4k qd128 1 by 1", 128).single(),
         read("randread 4k qd32 4 queues", 32).queues(4).goal(737.0),
         read("randread 4k qd128 4 queues", 128).queues(4).goal(1080.0),
+        write("write 4k qd1", Op::Write, 1),
         write(WRITE, Op::Write, 32),
         write(APPEND, Op::ZoneAppend, 32),
         write("write 4k qd128", Op::Write, 128).goal(1065.0),
@@ -551,6 +556,7 @@ fn main() {
         assert!(at + 1 < words.len(), "--before: expected the path of a program");
         words.drain(at..at + 2).nth(1).expect("just seen")
     });
+    let csv = words.iter().position(|word| word == "--csv").map(|at| words.remove(at)).is_some();
     let chosen = |row: &Row| words.is_empty() || words.iter().any(|word| row.name.contains(word));
     let rows: Vec<Row> = rows().into_iter().filter(chosen).collect();
     let mut rounds: Vec<Vec<Measured>> = rows.iter().map(|_| Vec::new()).collect();
@@ -568,6 +574,10 @@ fn main() {
     }
     for rounds in &mut rounds {
         rounds.sort_by(|one, other| other.iops.total_cmp(&one.iops));
+    }
+    if csv {
+        print_csv(&rows, &rounds);
+        return;
     }
     println!(
         "{:NAME$} {:>8} {:>8} {:>7} {:>9} {:>8} {:>6} {:>6} {:>6} {:>6} {:>8}",
@@ -596,6 +606,19 @@ fn main() {
         }
     }
     print_shares(&rows, &rounds);
+}
+
+fn print_csv(rows: &[Row], rounds: &[Vec<Measured>]) {
+    println!("{}", rows::HEADER);
+    for (row, rounds) in rows.iter().zip(rounds) {
+        let (scale, unit) =
+            if row.len < 1 << 20 { (1.0, "IOPS") } else { (row.len as f64 / 1e6, "MB/s") };
+        let work = format!("nvme/tcp {}", row.name);
+        println!(
+            "{}",
+            rows::Row::of_rates(work, rounds.iter().map(|round| round.iops * scale), unit)
+        );
+    }
 }
 
 /// How much of their bounds rows reach, and what an append costs.

@@ -11,13 +11,14 @@ fn row(work: &str, tool: &str, value: f64) -> Row {
         version: "1.0".to_owned(),
         value,
         unit: "IOPS".to_owned(),
-        spread: 2.5,
+        spread: Some(2.5),
     }
 }
 
 #[test]
 fn rows_are_read_as_they_were_written() {
-    let rows = vec![row("write 4k qd1", "zonal", 6.1e6), row("write 4k qd1", "spdk", 6.3e6)];
+    let unknown = Row { spread: None, ..row("write 4k qd1", "spdk", 6.3e6) };
+    let rows = vec![row("write 4k qd1", "zonal", 6.1e6), unknown];
     let text = format!("# measured today\n{HEADER}\n\n{}\n{}\n", rows[0], rows[1]);
     assert_eq!(parse("rows.csv", &text), Ok(rows));
 }
@@ -42,6 +43,20 @@ fn a_bad_row_is_an_error_with_its_line() {
     assert_eq!(found, format!("rows.csv, line 1: found `a,b`, expected `{HEADER}`"));
     let found = parse("rows.csv", "").expect_err("nothing");
     assert_eq!(found, format!("rows.csv: found no rows, expected `{HEADER}` first"));
+}
+
+#[test]
+fn a_row_of_rounds_has_their_median_and_quartiles() {
+    let row = Row::of_rates("w".to_owned(), [5.0, 1.0, 4.0, 2.0, 3.0].into_iter(), "MB/s");
+    assert_eq!((row.value, row.spread, row.tool.as_str()), (3.0, Some(200.0 / 3.0), "zonal"));
+}
+
+#[test]
+fn the_kept_rows_of_spdk_are_read() {
+    let name = "spdk-26.09-pre.csv";
+    let rows = parse(name, include_str!("../benches/peers/spdk-26.09-pre.csv")).expect("rows");
+    assert!(rows.iter().any(|row| row.tool == "spdk"), "{rows:?}");
+    compare(&rows).expect("one unit for each work");
 }
 
 #[test]

@@ -1,18 +1,23 @@
-//! Everything that needs a packaged peer, in one run: `zonal run` on a null device against
+//! Everything that is compared with a peer, in one run: the block layer alone, `zonal run` on a null device against
 //! `fio --ioengine=null`, and on a preallocated image against fio on a file of the same file system that
 //! has data.
-//! Both run the same job in turn; a value is the median of the rounds.
+//! Both programs run the same job in turn; a value is the median of the rounds.
 //!
 //! `cargo bench --bench peers` prints rows of CSV (`rows.rs`). `-- --with FILE` reads such rows, for
 //! instance SPDK's measured on the same machine, and prints a comparison of all; it can be repeated, and
 //! rows of `zonal` in a file count like those measured. `--rounds N` sets the rounds (default 7),
 //! `--only WORD` measures the works whose names contain a word; `--only none` measures nothing.
-//! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files). Needs fio.
+//! `ZONAL_BENCH_DIR` sets the directory of the files (default: that for temporary files). Needs fio, but
+//! for the block layer.
+mod layer;
 mod rows;
 #[path = "../support/settle.rs"]
 mod settle;
 #[path = "../support/start.rs"]
 mod start;
+#[allow(dead_code)]
+#[path = "../support/mod.rs"]
+mod support;
 
 use rows::{HEADER, OWN, Row};
 use settle::settle;
@@ -197,10 +202,8 @@ fn fio_rate(work: &Work, place: &Place) -> Result<f64, String> {
 }
 
 /// The row of a tool's rates.
-fn row(work: &Work, tool: &str, version: &str, mut rates: Vec<f64>) -> Row {
-    rates.sort_by(f64::total_cmp);
-    let at = |part: usize| rates[(rates.len() - 1) * part / 4];
-    let median = rates[rates.len() / 2];
+fn row(work: &Work, tool: &str, version: &str, rates: Vec<f64>) -> Row {
+    let (median, spread) = rows::median_and_spread(rates);
     // The terse format has KiB a second.
     let (scale, unit) = if work.on_image { (1024.0 / 1e6, "MB/s") } else { (1.0, "IOPS") };
     Row {
@@ -209,22 +212,22 @@ fn row(work: &Work, tool: &str, version: &str, mut rates: Vec<f64>) -> Row {
         version: version.to_owned(),
         value: median * scale,
         unit: unit.to_owned(),
-        spread: 100.0 * (at(3) - at(1)) / median,
+        spread: Some(spread),
     }
 }
 
 fn measure(options: &Options) -> Result<Vec<Row>, String> {
-    let wanted = |work: &Work| options.only.as_ref().is_none_or(|word| work.name.contains(word));
-    let works: Vec<Work> = works().into_iter().filter(wanted).collect();
+    let wanted = |name: &str| options.only.as_ref().is_none_or(|word| name.contains(word));
+    let mut rows = layer::measure(options.rounds, wanted);
+    let works: Vec<Work> = works().into_iter().filter(|work| wanted(&work.name)).collect();
     if works.is_empty() {
-        return Ok(Vec::new());
+        return Ok(rows);
     }
     let fio = Command::new("fio").arg("--version").output();
     let fio = fio.map_err(|error| format!("fio: {error}; it has to be installed"))?;
     let fio = String::from_utf8_lossy(&fio.stdout).trim().trim_start_matches("fio-").to_owned();
     let base = std::env::var_os("ZONAL_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let place = Place(tempfile::tempdir_in(&base).map_err(|e| format!("{}: {e}", base.display()))?);
-    let mut rows = Vec::new();
     for work in &works {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..options.rounds {

@@ -20,18 +20,26 @@ pub struct Row {
     pub value: f64,
     /// Of what.
     pub unit: String,
-    /// How far apart the quartiles are, in percent of the median.
-    pub spread: f64,
+    /// How far apart the quartiles are, in percent of the median, if that is known.
+    pub spread: Option<f64>,
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Row { work, tool, version, value, unit, spread } = self;
-        write!(f, "{work},{tool},{version},{value:.1},{unit},{spread:.1}")
+        let spread = spread.map_or_else(String::new, |spread| format!("{spread:.1}"));
+        write!(f, "{work},{tool},{version},{value:.1},{unit},{spread}")
     }
 }
 
 impl Row {
+    /// The row of what Zonal did in several rounds.
+    pub fn of_rates(work: String, rates: impl Iterator<Item = f64>, unit: &str) -> Row {
+        let (value, spread) = median_and_spread(rates.collect());
+        let (tool, version) = (OWN.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        Row { work, tool, version, value, unit: unit.to_owned(), spread: Some(spread) }
+    }
+
     fn parse(line: &str) -> Result<Row, String> {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let [work, tool, version, value, unit, spread] = fields[..] else {
@@ -48,13 +56,24 @@ impl Row {
         Ok(Row {
             value: number("value", value, f64::MIN_POSITIVE)
                 .map_err(|_| format!("value: found `{value}`, expected a number above 0"))?,
-            spread: number("spread", spread, 0.0)?,
+            spread: match spread {
+                "" => None,
+                spread => Some(number("spread", spread, 0.0)?),
+            },
             work: work.to_owned(),
             tool: tool.to_owned(),
             version: version.to_owned(),
             unit: unit.to_owned(),
         })
     }
+}
+
+/// The median, and the distance between the quartiles in percent of it.
+pub fn median_and_spread(mut rates: Vec<f64>) -> (f64, f64) {
+    rates.sort_by(f64::total_cmp);
+    let at = |part: usize| rates[(rates.len() - 1) * part / 4];
+    let median = rates[rates.len() / 2];
+    (median, 100.0 * (at(3) - at(1)) / median)
 }
 
 /// The rows of a file. Empty lines and those that begin with `#` do not count.
@@ -103,10 +122,10 @@ pub fn compare(rows: &[Row]) -> Result<String, String> {
                 Some(own) if row.tool != OWN => format!("{:.2} x", own / row.value),
                 _ => String::new(),
             };
-            let Row { value, unit, spread, .. } = row;
-            text += &format!(
-                "{work:<36} {tool:<24} {value:>12.1} {unit:<6} {spread:>6.1} % {times:>8}\n"
-            );
+            let Row { value, unit, .. } = row;
+            let spread = row.spread.map_or_else(String::new, |spread| format!("{spread:.1} %"));
+            text +=
+                &format!("{work:<36} {tool:<24} {value:>12.1} {unit:<6} {spread:>8} {times:>8}\n");
         }
     }
     Ok(text)
