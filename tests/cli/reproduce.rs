@@ -140,7 +140,7 @@ fn text_has_rows_columns_and_remarks() {
 fn commands_are_those_that_measure_the_cells() {
     let commands = run_ok(&["--commands"]);
     let count = commands.lines().filter(|line| line.starts_with("zonal run ")).count();
-    assert_eq!(count, 3 * 24 + 2 * 16 + 10 + 15 + 2 * 6 + 36 + 18 + 18 + 8);
+    assert_eq!(count, 3 * 24 + 2 * 16 + 10 + 15 + 2 * 6 + 36 + 18 + 18 + 8 + 7);
     assert!(commands.contains("--scheduler mq-deadline --zone-write lock"), "{commands}");
     let first = commands.lines().nth(1).expect("a command");
     let args: Vec<&str> = first.split(' ').skip(1).collect();

@@ -190,7 +190,7 @@ impl Settling {
 pub struct DeviceOutcome {
     /// The model's counts.
     pub activity: DeviceStats,
-    /// Statistics of its translation layer, if it has one.
+    /// Statistics of its translation layer, if it has one, without the preparation.
     pub translation: Option<TranslationStats>,
     /// Writes that went through plugs.
     pub plugged: u64,
@@ -266,8 +266,7 @@ pub fn run_jobs(
     length: Option<RunLength>,
     executor: &mut Executor,
 ) -> Result<Outcome> {
-    let (finished, devices) = run_phases(jobs, device_options, length, executor)?;
-    outcome(&finished, &devices)
+    run_phases(jobs, device_options, length, executor)?.outcome()
 }
 
 /// [`run_jobs`] for `seconds`, of which the beginning is left out: a tenth, or half if what follows the
@@ -299,10 +298,11 @@ fn settled(
     executor: &mut Executor,
 ) -> Result<Outcome> {
     let length = RunLength { ramp: seconds * share, measured: seconds * (1.0 - share) };
-    let (finished, devices) = run_phases(jobs, device_options, Some(length), executor)?;
-    let is_steady = merged(&finished, &devices)?.is_steady(STEADY).unwrap_or(true);
+    let measured = run_phases(jobs, device_options, Some(length), executor)?;
+    let stats = merged(&measured.finished, &measured.devices)?;
+    let is_steady = stats.is_steady(STEADY).unwrap_or(true);
     let settling = Some(Settling { left_out: length.ramp, is_steady });
-    Ok(Outcome { settling, ..outcome(&finished, &devices)? })
+    Ok(Outcome { settling, ..measured.outcome()? })
 }
 
 /// The results of clones that have run.
@@ -326,7 +326,8 @@ pub fn stats(
     executor: &mut Executor,
 ) -> Result<IoStats> {
     let jobs = jobfile::parse_args(jobs, &SystemEnvironment)?.jobs;
-    let (finished, devices) = run_phases(jobs, device_options, Some(length), executor)?;
+    let Measured { finished, devices, .. } =
+        run_phases(jobs, device_options, Some(length), executor)?;
     merged(&finished, &devices)
 }
 
@@ -341,7 +342,8 @@ pub fn stats_by_job(
     executor: &mut Executor,
 ) -> Result<BTreeMap<String, IoStats>> {
     let jobs = jobfile::parse_args(jobs, &SystemEnvironment)?.jobs;
-    let (finished, devices) = run_phases(jobs, device_options, Some(length), executor)?;
+    let Measured { finished, devices, .. } =
+        run_phases(jobs, device_options, Some(length), executor)?;
     merged(&finished, &devices)?;
     let mut by_job: BTreeMap<String, IoStats> = BTreeMap::new();
     for FinishedTask { task, outcome, .. } in finished {
@@ -351,17 +353,42 @@ pub fn stats_by_job(
     Ok(by_job)
 }
 
-/// Runs jobs on devices of their own. Returns the clones that are measured, and the devices.
+/// Jobs that have run.
+struct Measured {
+    /// The clones that are measured.
+    finished: Vec<FinishedTask>,
+    devices: Devices,
+    /// By device, statistics of its translation layer before the first of these clones.
+    before: Vec<Option<TranslationStats>>,
+}
+
+impl Measured {
+    fn outcome(&self) -> Result<Outcome> {
+        let mut outcome = outcome(&self.finished, &self.devices)?;
+        for (device, before) in outcome.devices.iter_mut().zip(&self.before) {
+            let stats = device.translation.zip(*before);
+            device.translation = stats.map(|(stats, before)| stats.since(&before));
+        }
+        Ok(outcome)
+    }
+}
+
+/// Runs jobs on devices of their own.
 fn run_phases(
     jobs: Vec<Job>,
     device_options: &DeviceOptions,
     length: Option<RunLength>,
     executor: &mut Executor,
-) -> Result<(Vec<FinishedTask>, Devices)> {
+) -> Result<Measured> {
     let mut run = Run::prepare(&limited(jobs, length), device_options)?;
-    let mut finished = run.execute(executor, device_options.seed)?;
+    let mut before = Vec::new();
+    let mut finished = run.execute_phases(executor, device_options.seed, |phase, devices| {
+        if before.is_empty() && phase.iter().any(|task| task.job.name != PREPARATION) {
+            before = devices.iter().map(|device| device.model.translation()).collect();
+        }
+    })?;
     finished.retain(|finished| finished.task.job.name != PREPARATION);
-    Ok((finished, run.into_devices()))
+    Ok(Measured { finished, devices: run.into_devices(), before })
 }
 
 /// Checks that the jobs whose I/O is counted together run at the same time.
@@ -499,6 +526,7 @@ pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 mod tests {
     use super::*;
     use anyhow::anyhow;
+    use zonal_sim::CostModel;
 
     #[test]
     fn results_are_in_the_order_of_the_items_for_any_number_of_threads() {
@@ -566,5 +594,24 @@ mod tests {
         let notice = unsteady(vec!["a".to_owned(), "b".to_owned()]).unwrap();
         assert!(notice.starts_with("not steady, so that the figures depend on --time: a; b ("));
         assert_eq!(unsteady(Vec::new()), None);
+    }
+
+    #[test]
+    fn what_a_preparation_did_to_the_flash_is_not_counted() {
+        let job = |name: &str, written: &str| {
+            let drive = "ssd:size=16M,dies=4,channels=2,block=48K,overprovision=50%,gc_buffer=1M,\
+                         buffer=3M";
+            format!("--name={name} --filename={drive} --rw=randwrite --bs=4k --io_size={written}")
+        };
+        let jobs = [job(PREPARATION, "40m"), job("measured", "20m"), "--stonewall".to_owned()];
+        let jobs: Vec<String> = jobs.join(" ").split(' ').map(str::to_owned).collect();
+        let mut executor =
+            Executor::interruptible(CostModel::Flat(Nanos(1)), Arc::default(), Box::new(()));
+        let outcome = run(&jobs, &DeviceOptions::default(), None, &mut executor).unwrap();
+        let stats = outcome.devices[0].translation.expect("the drive has a translation layer");
+        // Data in the buffer, 2 MiB at most, are counted when they get their places.
+        let mebibytes = stats.host.0 >> 20;
+        assert!((17..23).contains(&mebibytes), "{stats:?}");
+        assert!(outcome.write_amplification() > 1.2, "{stats:?}");
     }
 }

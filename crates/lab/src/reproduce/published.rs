@@ -21,7 +21,7 @@ pub struct Source {
 }
 
 /// The publications, by the titles in the column `source`.
-const SOURCES: [Source; 8] = [
+const SOURCES: [Source; 9] = [
     Source {
         title: "[PATCH v6 00/28] Zone write plugging",
         place: "linux-block and linux-nvme, 5 April 2024, performance evaluation",
@@ -69,6 +69,11 @@ const SOURCES: [Source; 8] = [
         title: "Analytic Models of SSD Write Performance",
         place: "P. Desnoyers, ACM Transactions on Storage 10(2), 2014; values of its formulas",
         link: None,
+    },
+    Source {
+        title: "Towards Efficient Flash Caches with Emerging NVMe Flexible Data Placement SSDs",
+        place: "EuroSys 2025",
+        link: Some("https://arxiv.org/abs/2503.11665"),
     },
 ];
 

@@ -182,10 +182,24 @@ impl Run {
     /// The recording's file cannot be created, a clone cannot be made ready, or all wait for one
     /// another.
     pub fn execute(&mut self, executor: &mut Executor, seed: u64) -> Result<Vec<FinishedTask>> {
+        self.execute_phases(executor, seed, |_, _| {})
+    }
+
+    /// The same; each phase is shown before it runs, with the devices as they are then.
+    ///
+    /// # Errors
+    /// As [`Run::execute`].
+    pub fn execute_phases(
+        &mut self,
+        executor: &mut Executor,
+        seed: u64,
+        mut begins: impl FnMut(&[Task], &Devices),
+    ) -> Result<Vec<FinishedTask>> {
         self.devices.start_recording()?;
         let is_traced = self.head_trace.is_some() || self.io_trace.is_some();
         let mut finished = Vec::new();
         for phase in std::mem::take(&mut self.phases) {
+            begins(&phase, &self.devices);
             finished.extend(executor.run(phase, &self.devices, seed, is_traced)?);
             if finished.iter().any(ends_run) {
                 break;

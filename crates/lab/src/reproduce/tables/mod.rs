@@ -1,5 +1,6 @@
 //! The published tables that can be measured again.
 mod flash;
+mod flash_cache;
 mod fs;
 mod interference;
 mod scaling;
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Table> {
         zn540::table(),
         interference::table(),
         flash::table(),
+        flash_cache::table(),
         scaling::table(),
     ]
 }
