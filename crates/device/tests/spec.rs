@@ -284,3 +284,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn data_are_where_a_device_says_or_everywhere() {
+    for (text, expected) in [
+        ("zns:zones=8,max_open=4,max_active=4", "zns:zones=8,max_open=4,max_active=4,written=100%"),
+        ("zns:zones=8,max_open=4,max_active=4,written=2", ""),
+        ("ssd", "ssd:prefill=sequential"),
+        ("ssd:prefill=random:1", ""),
+        ("null:zoned=false", ""),
+    ] {
+        let expected = if expected.is_empty() { text } else { expected };
+        let found = parse(text).unwrap().with_data().unwrap();
+        assert_eq!(format!("{found:?}"), format!("{:?}", parse(expected).unwrap()), "{text}");
+    }
+}

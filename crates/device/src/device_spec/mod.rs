@@ -16,6 +16,7 @@ mod parser;
 use crate::config::{ConfigError, DeviceConfig, ZoneStates, rule};
 pub use crate::config::{DeviceKind, OptionInfo, Scope, Unit, WrittenZones};
 use crate::control::DeviceControl;
+use crate::ssd::{Prefill, SsdConfig};
 pub use help::help;
 pub use kinds::{kinds, profile_names, profile_subjects, profile_text, profiles};
 use parser::Parser;
@@ -94,6 +95,21 @@ impl DeviceSpec {
         }
         self.0.set("written", &written.to_string()).expect("zones are read as they are shown");
         self.0.validate()?;
+        Ok(self)
+    }
+
+    /// The same device with something to read everywhere: all zones are written, or each page of a drive
+    /// with a translation layer once. A device that says itself what is written stays as it is.
+    ///
+    /// # Errors
+    /// As [`DeviceSpec::with_written`].
+    pub fn with_data(mut self) -> Result<Self, SpecError> {
+        if self.0.is_zoned() && self.written().is_empty() {
+            return self.with_written(&WrittenZones::all());
+        }
+        if self.config_of::<SsdConfig>().is_some_and(|ssd| ssd.prefill == Prefill::Empty) {
+            self.0.set("prefill", "sequential").expect("it is one of the values");
+        }
         Ok(self)
     }
 

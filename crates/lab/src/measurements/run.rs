@@ -208,10 +208,7 @@ fn run_jobs(
     let length = Pace::of(spec).length(options, in_flight);
     // There has to be something to read.
     let reads = jobs.iter().any(|job| matches!(job.rw, Rw::Read | Rw::Mixed));
-    let spec = match spec.written().is_empty() && reads {
-        true => spec.clone().with_written(&WrittenZones::all())?,
-        false => spec.clone(),
-    };
+    let spec = if reads { spec.clone().with_data()? } else { spec.clone() };
     let device_options = DeviceOptions {
         device: Some(options.device.clone()),
         spec: Some(spec),

@@ -171,6 +171,18 @@ mod tests {
     }
 
     #[test]
+    fn reads_of_a_drive_without_zones_find_data_on_its_flash() {
+        let cells = cells("job,value,unit\nrw=randread bs=4k norandommap,10,KIOPS\n");
+        let mut options = options(None);
+        options.run.device =
+            "ssd:size=64M,dies=4,channels=2,block=48K,overprovision=50%".to_owned();
+        let done = super::validate(cells, &options, &()).unwrap();
+        // Sensing a page takes 65 us.
+        let rate = done.predicted(0);
+        assert!((10_000.0..15_500.0).contains(&rate), "{rate} a second");
+    }
+
+    #[test]
     fn unknown_driver_needs_the_costs_of_a_host() {
         let cells = || cells(&CELLS.replace("spdk", "xnvme"));
         let error = super::validate(cells(), &options(None), &()).err().unwrap();
