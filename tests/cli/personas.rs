@@ -99,6 +99,11 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "engineer",
+        "beside the answer stands how far off the model is there",
+        "error_of_the_model_is_that_of_the_nearest_published_load",
+    ),
+    (
+        "engineer",
         "a load that has not settled is said so",
         "load_that_is_not_steady_after_a_tenth_is_measured_after_half",
     ),

@@ -122,14 +122,29 @@ impl Advice {
         self.trials.iter().filter(alike).collect()
     }
 
-    /// Where the error of the model is known: the published tables that were measured on the drive; `None`
+    /// How far off the model is in a load like that of the answer, and in one like today's; nothing if
+    /// nothing like them was published.
+    pub fn errors_of_model(&self) -> Vec<String> {
+        let [best, today] = &self.known_errors;
+        let today = today.as_ref().filter(|today| best.as_ref() != Some(today));
+        let mut lines = Vec::new();
+        if let Some(best) = best {
+            lines.push(format!("How far off this model is: {}.", best.line()));
+        }
+        if let Some(today) = today {
+            lines.push(format!("How far off it is with what Linux does: {}.", today.line()));
+        }
+        lines
+    }
+
+    /// Where all errors of the model are: the published tables that were measured on the drive; `None`
     /// if there are none.
-    pub fn error_of_model(&self) -> Option<String> {
+    pub fn tables_of_model(&self) -> Option<String> {
         let profile = self.device.split(':').next().unwrap_or_default();
         let tables = reproduce::tables_of(profile);
         (!tables.is_empty()).then(|| {
             format!(
-                "How far off the model of {profile} is, beside published figures: zonal reproduce {}",
+                "The model of {profile} beside all figures that were published: zonal reproduce {}",
                 tables.join(" ")
             )
         })
@@ -240,6 +255,7 @@ fn figures(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advise::KnownError;
     use crate::experiment::Outcome;
     use crate::measurements::Kernel;
     use zonal_fio::stats::Histogram;
@@ -275,6 +291,7 @@ mod tests {
             kernel: Kernel::STABLE,
             stock,
             trials,
+            known_errors: [None, None],
             interrupted: None,
         }
     }
@@ -319,8 +336,30 @@ mod tests {
         let rule = "ATTR{queue/zoned}==\"host-managed\", ATTR{queue/scheduler}=\"none\", \
                     ATTR{queue/zoned_qd1_writes}=\"1\"";
         assert!(apply[3].ends_with(rule), "{apply:?}");
-        let error = some.error_of_model().expect("smr-30t was published");
-        assert!(error.contains("zonal reproduce smr-seq-qd"), "{error}");
+        let tables = some.tables_of_model().expect("smr-30t was published");
+        assert!(tables.contains("zonal reproduce smr-seq-qd"), "{tables}");
+    }
+
+    #[test]
+    fn the_same_error_is_told_once() {
+        let error = |model| KnownError {
+            table: "t",
+            cell: "c".to_owned(),
+            published: 100.0,
+            model,
+            unit: "MB/s",
+            is_fitted: false,
+        };
+        let mut advice = advice(vec![trial("none qd1 1", 1, 100.0, 5)]);
+        advice.known_errors = [Some(error(99.0)), Some(error(135.0))];
+        let [best, today] = &advice.errors_of_model()[..] else { panic!("two lines") };
+        let line = "How far off this model is: -1% where a load like it was published (t, c: 100 MB/s; here 99.0).";
+        assert_eq!(best, line);
+        assert!(today.contains(" with what Linux does: +35% where"), "{today}");
+        advice.known_errors = [Some(error(99.0)), Some(error(99.0))];
+        assert_eq!(advice.errors_of_model().len(), 1);
+        advice.known_errors = [None, Some(error(99.0))];
+        assert_eq!(advice.errors_of_model().len(), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! the same options give the same advice. Configurations that the measurements cannot tell apart share
 //! a rank; among them the lower tail latency goes first.
 mod answer;
+mod known_error;
 mod mechanisms;
 mod rank;
 mod render;
@@ -16,6 +17,7 @@ use crate::measurements::Kernel;
 use crate::progress::StepProgress;
 pub use answer::Load;
 use anyhow::{Context, Result, bail};
+pub use known_error::{KnownError, known_error};
 pub use mechanisms::{Mechanisms, differences};
 pub(crate) use rank::TIE;
 pub use render::{conclusion, csv, html, json, text};
@@ -106,6 +108,9 @@ pub struct Advice {
     pub stock: Configuration,
     /// The configurations that were measured, best first.
     pub trials: Vec<Trial>,
+    /// The error of the model in the load that is nearest to the best configuration, and to what Linux
+    /// does, where they are known.
+    pub known_errors: [Option<KnownError>; 2],
     /// Of interrupted advice, how many configurations there are in all.
     pub interrupted: Option<usize>,
 }
@@ -148,7 +153,7 @@ pub fn advise(
     };
     let trials: Vec<Trial> = configurations.iter().filter_map(trial).collect();
     let is_whole = trials.len() == configurations.len();
-    Ok(Advice {
+    let mut advice = Advice {
         device: options.device.clone(),
         description: spec.describe(),
         goal: options.goal,
@@ -158,8 +163,16 @@ pub fn advise(
         kernel: options.kernel,
         stock: stock(jobs, model.limits(), options.kernel),
         trials: rank::ranked(trials, options.goal),
+        known_errors: [None, None],
         interrupted: (!is_whole).then_some(configurations.len()),
-    })
+    };
+    let shown = [advice.trials.first(), advice.today()].map(|trial| Some(&trial?.configuration));
+    let errors = parallel_map(available_cpus(), &shown, |configuration| match configuration {
+        Some(it) => known_error(&options.device, jobs, it, options.seconds, stop),
+        None => Ok(None),
+    })?;
+    advice.known_errors = errors.try_into().expect("one for each");
+    Ok(advice)
 }
 
 /// How many clones the jobs have, and whether the regions of two of them overlap.

@@ -1,6 +1,6 @@
 //! Advice as text, as JSON and as an HTML page.
 use super::rank::trade_off;
-use super::{Advice, Configuration, Goal, Mechanisms, Trial, differences};
+use super::{Advice, Configuration, Goal, KnownError, Mechanisms, Trial, differences};
 use crate::chart::{Axis, Chart, Marks, Scale, Series};
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
@@ -22,9 +22,10 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
     lines
 }
 
-/// The answer, the one for the queue depth of the jobs, and how it is today.
+/// The answer, the one for the queue depth of the jobs, how it is today, and how far off all that may be.
 fn answers(advice: &Advice) -> impl Iterator<Item = String> {
-    [advice.answer(), advice.at_own_depth(), advice.against_today()].into_iter().flatten()
+    let answers = [advice.answer(), advice.at_own_depth(), advice.against_today()];
+    answers.into_iter().flatten().chain(advice.errors_of_model())
 }
 
 /// Why the best configuration is the best, and what else may be worth having.
@@ -74,7 +75,7 @@ fn explanation(advice: &Advice) -> Vec<String> {
     let is_unsteady = |trial: &&Trial| trial.settlings().any(|settling| !settling.is_steady);
     let unsteady = advice.trials.iter().filter(is_unsteady);
     lines.extend(experiment::unsteady(unsteady.map(|trial| trial.configuration.name()).collect()));
-    lines.extend(advice.error_of_model());
+    lines.extend(advice.tables_of_model());
     lines
 }
 
@@ -218,6 +219,25 @@ pub fn csv(advice: &Advice) -> String {
     table(advice).csv()
 }
 
+/// How far off the model is, as JSON.
+fn known_errors(advice: &Advice) -> Vec<Value> {
+    let known = |(of, error): (&str, &Option<KnownError>)| {
+        let error = error.as_ref()?;
+        Some(json!({
+            "of": of,
+            "table": error.table,
+            "cell": error.cell,
+            "published": error.published,
+            "model": error.model,
+            "unit": error.unit,
+            "fitted": error.is_fitted,
+            "percent": error.percent(),
+        }))
+    };
+    let known_errors = ["answer", "today"].into_iter().zip(&advice.known_errors);
+    known_errors.filter_map(known).collect()
+}
+
 /// All measurements as JSON.
 pub fn json(advice: &Advice) -> String {
     let numbers = |pairs: &[(&'static str, f64)]| -> Map<String, Value> {
@@ -263,6 +283,7 @@ pub fn json(advice: &Advice) -> String {
         "at_own_depth": advice.at_own_depth(),
         "apply": advice.apply(),
         "today": advice.today().map(|trial| trial.configuration.name()),
+        "known_errors": known_errors(advice),
         "jobs": advice.load.clones,
         "share_zones": advice.load.share_zones,
         "seconds": advice.seconds,

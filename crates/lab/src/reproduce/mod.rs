@@ -47,12 +47,7 @@ pub fn list() -> String {
 
 /// The names of the tables that are measured on a device of this profile.
 pub fn tables_of(profile: &str) -> Vec<&'static str> {
-    let is_its = |option: &String| {
-        let device = option.strip_prefix("--filename=");
-        device.and_then(|device| device.split(':').next()) == Some(profile)
-    };
-    let is_on = |table: &&Table| table.cells.iter().any(|cell| cell.setup.jobs.iter().any(is_its));
-    tables().iter().filter(is_on).map(|table| table.name).collect()
+    tables().iter().filter(|table| table.is_on(profile)).map(|table| table.name).collect()
 }
 
 /// The commands that measure each cell by itself, for as long as a round.

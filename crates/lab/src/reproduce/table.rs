@@ -252,6 +252,15 @@ impl Table {
         self
     }
 
+    /// Whether a cell is measured on a device of this profile.
+    pub fn is_on(&self, profile: &str) -> bool {
+        let is_its = |option: &String| {
+            let device = option.strip_prefix("--filename=");
+            device.and_then(|device| device.split(':').next()) == Some(profile)
+        };
+        self.cells.iter().any(|cell| cell.setup.jobs.iter().any(is_its))
+    }
+
     /// The published figures of the table.
     pub fn figures(&self) -> Vec<Figure> {
         published::figures_of(self.name)
