@@ -9,7 +9,7 @@ use zonal_lockstep::draw::{Kernel, draw};
 use zonal_lockstep::kernel::Disk;
 use zonal_lockstep::layer::Layer;
 use zonal_lockstep::observe;
-use zonal_lockstep::script::{DEVICE, Script};
+use zonal_lockstep::script::{Export, Script};
 
 /// The same bios through the kernel of a guest and through the block layer.
 #[derive(Parser, Debug)]
@@ -25,7 +25,7 @@ struct Which {
     #[arg(long)]
     seed: u64,
     /// Number of cases
-    #[arg(long, default_value_t = 13)]
+    #[arg(long, default_value_t = 15)]
     cases: usize,
     /// Submit with QD=1
     #[arg(long)]
@@ -33,12 +33,19 @@ struct Which {
     /// The kernel is older than 6.19
     #[arg(long)]
     old: bool,
+    /// How the guest has the device
+    #[arg(long, default_value = "virtio")]
+    export: Export,
 }
 
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Print the device that the server serves
-    Device,
+    Device {
+        /// How the guest has the device
+        #[arg(long, default_value = "virtio")]
+        export: Export,
+    },
     /// Submit the script to a disk, in a guest
     Submit {
         #[command(flatten)]
@@ -70,7 +77,7 @@ enum Command {
 
 impl Which {
     fn script(&self) -> Script {
-        draw(self.seed, self.cases, Kernel { is_new: !self.old }, self.qd1)
+        draw(self.seed, self.cases, Kernel { is_new: !self.old, export: self.export }, self.qd1)
     }
 }
 
@@ -88,7 +95,7 @@ fn main() -> ExitCode {
 /// Whether nothing differs.
 fn run(command: Command) -> Result<bool> {
     match command {
-        Command::Device => println!("{DEVICE}"),
+        Command::Device { export } => println!("{}", export.device()),
         Command::Submit { which, disk, line, server, results } => {
             let observed = Disk::open(disk, &line, &server)?.run(&which.script())?;
             let text = observe::format(&observed);

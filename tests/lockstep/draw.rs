@@ -1,7 +1,7 @@
 //! Scripts from a seed. What Linux does differently on purpose (`docs/divergence.md`) is not drawn:
 //! bios for a zone after one that was misplaced while nothing was in flight there (A17).
 use crate::script::{
-    BLOCK, CONVENTIONAL, MAX_OPEN, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONE_BLOCKS, ZONES,
+    BLOCK, Export, MAX_OPEN, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONE_BLOCKS, ZONES,
 };
 use zonal_blk::Op;
 use zonal_device::rng::Rng;
@@ -9,6 +9,8 @@ use zonal_device::rng::Rng;
 /// What the kernel has.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
+    /// The device.
+    pub export: Export,
     /// QD=1, and a write pointer that moves when a reset or a finish has completed: Linux 6.19 and newer.
     pub is_new: bool,
 }
@@ -16,22 +18,27 @@ pub struct Kernel {
 /// A script of so many cases.
 pub fn draw(seed: u64, cases: usize, kernel: Kernel, qd1: bool) -> Script {
     let mut draw = Draw {
+        export: kernel.export,
         rng: Rng::new(seed),
         rounds: Vec::new(),
         at: [0; ZONES as usize],
         broken: Vec::new(),
         qd1,
     };
-    let kinds: &[fn(&mut Draw)] = if kernel.is_new { &KINDS } else { &KINDS[..OLD_KINDS] };
+    let kinds = match (kernel.is_new, kernel.export) {
+        (false, _) => &KINDS[..OLD_KINDS],
+        (true, Export::Nvme) => &KINDS[..UNORDERED_KINDS],
+        (true, Export::Virtio) => &KINDS[..],
+    };
     for case in 0..cases {
         draw.begin();
         // Each kind in turn, so that few cases have all.
         kinds[case % kinds.len()](&mut draw);
     }
-    Script { qd1, rounds: draw.rounds }
+    Script { export: kernel.export, qd1, rounds: draw.rounds }
 }
 
-const KINDS: [fn(&mut Draw); 14] = [
+const KINDS: [fn(&mut Draw); 15] = [
     Draw::bursts,
     Draw::failed_write,
     Draw::crossing,
@@ -42,15 +49,19 @@ const KINDS: [fn(&mut Draw); 14] = [
     Draw::open_limit,
     Draw::managed_alone,
     Draw::scheduler_under_load,
-    Draw::managed_under_load,
-    Draw::management_fails,
     Draw::policy_under_load,
     Draw::torn_write,
+    Draw::emptied,
+    Draw::managed_under_load,
+    Draw::management_fails,
 ];
 /// The first of them, for kernels before 6.19.
 const OLD_KINDS: usize = 10;
+/// The first of them, for a device that executes commands to a zone that are pending together in an order of its own.
+const UNORDERED_KINDS: usize = 13;
 
 struct Draw {
+    export: Export,
     rng: Rng,
     rounds: Vec<Round>,
     /// Blocks written of each zone.
@@ -84,7 +95,7 @@ impl Draw {
 
     /// A few sequential zones, none twice.
     fn zones(&mut self, number: usize) -> Vec<u32> {
-        let mut zones: Vec<u32> = (CONVENTIONAL..ZONES).collect();
+        let mut zones: Vec<u32> = (self.export.conventional()..ZONES).collect();
         for at in 0..number {
             let with = at + self.below((zones.len() - at) as u64) as usize;
             zones.swap(at, with);
@@ -101,6 +112,14 @@ impl Draw {
         (blocks > 0).then(|| Step::write(zone, block, blocks))
     }
 
+    /// A conventional zone, if there are any.
+    fn conventional(&mut self) -> Option<u32> {
+        match self.export.conventional() {
+            0 => None,
+            zones => Some(self.below(zones.into()) as u32),
+        }
+    }
+
     /// Writes of these zones in an order drawn, some long or with FUA, with reads and conventional
     /// writes between them.
     fn burst(&mut self, zones: &[u32], number: u64) -> Vec<Step> {
@@ -110,11 +129,7 @@ impl Draw {
             let most = if self.below(8) == 0 { 96 } else { 6 };
             steps.extend(match self.below(12) {
                 0 => Some(Step::read(zone, self.below(ZONE_BLOCKS - 8), 1 + self.below(8))),
-                1 => Some(Step::write(
-                    self.below(CONVENTIONAL.into()) as u32,
-                    step * 8,
-                    1 + self.below(8),
-                )),
+                1 => self.conventional().map(|zone| Step::write(zone, step * 8, 1 + self.below(8))),
                 2 => self.next(zone, most).map(|step| match step {
                     Step::Io { write, at, len, .. } => Step::Io { write, at, len, fua: true },
                     other => other,
@@ -175,7 +190,8 @@ impl Draw {
 
     /// A write across the end of a zone: into an empty zone, and into one that is not.
     fn crossing(&mut self) {
-        let zone = CONVENTIONAL + self.below((ZONES - CONVENTIONAL - 2).into()) as u32;
+        let first = self.export.conventional();
+        let zone = first + self.below((ZONES - first - 2).into()) as u32;
         let left = 1 + self.below(6);
         let fill = ZONE_BLOCKS - left;
         let fill: Vec<Step> =
@@ -216,7 +232,8 @@ impl Draw {
         let zones = self.zones(2);
         self.some_written(&zones);
         let mut steps = vec![self.next(zones[0], 4).expect("there is room")];
-        for zone in [zones[0], zones[1], 0] {
+        let conventional = self.conventional();
+        for zone in zones.iter().copied().chain(conventional) {
             for (shift, cut) in [(512, 0), (0, 512), (2048, 2048)] {
                 let Step::Io { write, at, len, fua } = Step::write(zone, self.at[zone as usize], 1)
                 else {
@@ -239,12 +256,13 @@ impl Draw {
     fn bad_zones(&mut self) {
         let zones = self.zones(3);
         self.some_written(&zones);
-        let conventional = 1 + self.below(3) as u32;
-        let before: Vec<String> =
-            [zones[0], zones[1], conventional].map(|zone| self.breaks(zone)).into();
+        let conventional = self.conventional();
+        let bad = zones[..2].iter().copied().chain(conventional);
+        let before: Vec<String> = bad.map(|zone| self.breaks(zone)).collect();
         let mut steps = self.burst(&zones, 12);
-        steps.push(Step::write(conventional, 250, 1));
-        steps.push(Step::read(conventional, 250, 1));
+        if let Some(zone) = conventional {
+            steps.extend([Step::write(zone, 250, 1), Step::read(zone, 250, 1)]);
+        }
         self.round("zones are read-only or offline", Pace::Held, steps).before = before;
         let ops = [Op::ZoneOpen, Op::ZoneClose, Op::ZoneFinish, Op::ZoneReset];
         let steps = zones[..2].iter().flat_map(|zone| ops.map(|op| Step::Zone(op, *zone)));
@@ -299,6 +317,26 @@ impl Draw {
             steps.push(Step::Zone(op, zone));
         }
         self.round("management", Pace::OneByOne, steps);
+    }
+
+    /// The device empties zones, as a loss of power does with what was never flushed. Nobody tells the layer, whose
+    /// writes are beyond the write pointers then; each zone gets some, so that none stays of which the layer does not
+    /// know it.
+    fn emptied(&mut self) {
+        let zones = self.zones(3);
+        self.some_written(&zones);
+        let writes = |draw: &mut Self, most: u64| {
+            let each = zones.iter().chain(&zones).filter_map(|zone| draw.next(*zone, most));
+            each.collect::<Vec<_>>()
+        };
+        let steps = writes(self, 8);
+        let round = self.round("the device has emptied zones", Pace::Held, steps);
+        for zone in &zones {
+            round.before.extend(["offline", "mend"].map(|to| format!("zone {zone} {to}")));
+        }
+        zones.iter().for_each(|zone| self.at[*zone as usize] = 0);
+        let steps = writes(self, 60);
+        self.round("from the start", Pace::Held, steps);
     }
 
     fn scheduler_under_load(&mut self) {
@@ -362,14 +400,15 @@ mod tests {
 
     #[test]
     fn a_seed_always_draws_the_same_script_and_others_draw_others() {
-        let text = |seed| format!("{:?}", draw(seed, KINDS.len(), Kernel { is_new: true }, false));
+        let kernel = Kernel { is_new: true, export: Export::Virtio };
+        let text = |seed| format!("{:?}", draw(seed, KINDS.len(), kernel, false));
         assert_eq!(text(1), text(1));
         assert_ne!(text(1), text(2));
     }
 
     #[test]
     fn older_kernels_get_nothing_that_they_do_not_have() {
-        let script = draw(1, 100, Kernel { is_new: false }, false);
+        let script = draw(1, 100, Kernel { is_new: false, export: Export::Virtio }, false);
         let steps = script.rounds.iter().flat_map(|round| &round.steps);
         assert!(steps.into_iter().all(|step| !matches!(step, Step::Qd1(_))));
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use zonal_blk::Op;
+use zonal_blk::{Op, Status};
 
 /// No bio takes as long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ALIGNMENT: usize = 4096;
 /// The result of zone management that failed, whatever the error.
 pub const MANAGEMENT_FAILED: i32 = 5;
+/// The errors that are told apart: refused by the kernel itself, and the limits of open and active zones.
+const OWN_ERRORS: [i32; 3] = [22, 109, 75];
 /// In this many looks a thread is in the same system call: it waits there.
 const LOOKS: u32 = 3;
 
@@ -191,7 +193,11 @@ fn errno(result: std::io::Result<bool>) -> i32 {
         Ok(true) => 0,
         // A short write or read.
         Ok(false) => -1,
-        Err(error) => error.raw_os_error().unwrap_or(-1),
+        Err(error) => match error.raw_os_error().unwrap_or(-1) {
+            own if OWN_ERRORS.contains(&own) => own,
+            // Over NVMe several statuses of a device have numbers of their own.
+            _ => Status::IoError.errno(),
+        },
     }
 }
 

@@ -1,9 +1,7 @@
 //! A script through the block layer, in virtual time.
 use crate::kernel::MANAGEMENT_FAILED;
 use crate::observe::Observed;
-use crate::script::{
-    BLOCK, CONVENTIONAL, DEVICE, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONES,
-};
+use crate::script::{BLOCK, Export, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONES};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +21,7 @@ const CHANNELS: usize = 4;
 /// A device with faults and a recorder, and its queue.
 pub struct Layer {
     stack: Stack,
+    export: Export,
     channels: Vec<Channel>,
     now: Nanos,
     next: usize,
@@ -44,10 +43,12 @@ impl Layer {
             share_queues: true,
             ..QueueOptions::default()
         };
-        let stack = Stack::open(DEVICE)?.inject(0, Vec::new()).record(log).attach(options)?;
+        let stack = Stack::open(&script.export.device())?;
+        let stack = stack.inject(0, Vec::new()).record(log).attach(options)?;
         stack.recording.as_ref().context("no recording")?.start()?;
         let channels = (0..CHANNELS).map(|_| stack.queue.channel()).collect::<Result<_, _>>()?;
-        let mut layer = Layer { stack, channels, now: Nanos(0), next: 0, change: None };
+        let export = script.export;
+        let mut layer = Layer { stack, export, channels, now: Nanos(0), next: 0, change: None };
         layer.queue().freeze();
         layer.queue().set_max_sectors(MAX_SECTORS_KB * 2)?;
         layer.queue().unfreeze();
@@ -106,7 +107,7 @@ impl Layer {
             ["fault", "add", rule] => inject.add(rule.parse::<Rule>()?),
             ["zone", zone, to] => {
                 let zone = ZoneNo(zone.parse()?);
-                let conventional = zone.0 < CONVENTIONAL;
+                let conventional = zone.0 < self.export.conventional();
                 let condition = match (to, conventional) {
                     ("read-only", _) => ZoneCondition::ReadOnly,
                     ("offline", _) => ZoneCondition::Offline,
@@ -209,5 +210,31 @@ fn errno(status: Status) -> i32 {
         Status::Ok => 0,
         Status::ZoneOpenResource | Status::ZoneActiveResource | Status::Invalid => status.errno(),
         _ => Status::IoError.errno(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::{Kernel, draw};
+
+    #[test]
+    fn writes_to_zones_that_were_emptied_fail_once_and_go_on_from_the_start() {
+        for (export, qd1) in [(Export::Virtio, true), (Export::Nvme, false)] {
+            let script = draw(3, 30, Kernel { is_new: true, export }, qd1);
+            let directory = tempfile::tempdir().expect("a directory");
+            let layer = Layer::open(&script, &directory.path().join("log"));
+            let observed = layer.and_then(|layer| layer.run(&script)).expect("all bios complete");
+            let of_round = |name: &str| {
+                let rounds = script.rounds.iter().zip(&observed);
+                let results = rounds.filter(|(round, _)| round.name == name);
+                results.flat_map(|(_, observed)| observed.results.clone()).collect::<Vec<_>>()
+            };
+            let (lost, later) =
+                (of_round("the device has emptied zones"), of_round("from the start"));
+            assert_eq!((lost.len(), later.len()), (12, 12), "two cases");
+            assert!(lost.iter().all(|result| *result != 0), "{lost:?}");
+            assert!(later.iter().all(|result| *result == 0), "{later:?}");
+        }
     }
 }

@@ -2,17 +2,43 @@
 use std::fmt;
 use zonal_blk::Op;
 
-/// The device that both have: a few conventional zones, small zones, a limit of open zones. With one queue
-/// it executes commands that are pending together in the same order in both, the newest first.
-pub const DEVICE: &str = "null:zones=16,conventional=4,zone_size=1M,lba=4096,max_open=6,append_max=64K,queues=1,memory=true";
+/// How the guest has the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Export {
+    /// As a virtio disk, over vhost-user.
+    Virtio,
+    /// As an NVMe namespace, over TCP. It has no conventional zones, and executes commands that are pending together in
+    /// an order of its own: of a long write it asks for the data, and goes on with others meanwhile.
+    Nvme,
+}
+
+impl Export {
+    /// The device that both have: small zones, some of them conventional if there can be, and a limit of open
+    /// zones. With one queue it executes commands that are pending together in the same order in both, the
+    /// newest first.
+    pub fn device(self) -> String {
+        let conventional = self.conventional();
+        format!(
+            "null:zones={ZONES},conventional={conventional},zone_size=1M,lba={BLOCK},max_open={MAX_OPEN},\
+             append_max=64K,queues=1,memory=true"
+        )
+    }
+
+    /// Conventional zones, the first of the device.
+    pub fn conventional(self) -> u32 {
+        match self {
+            Export::Virtio => 4,
+            Export::Nvme => 0,
+        }
+    }
+}
+
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
 /// Blocks of a zone.
 pub const ZONE_BLOCKS: u64 = 256;
-/// Zones of the device, of which the first are conventional.
+/// Zones of the device.
 pub const ZONES: u32 = 16;
-/// Conventional zones.
-pub const CONVENTIONAL: u32 = 4;
 /// The device's limit of open zones.
 pub const MAX_OPEN: u32 = 6;
 /// The longest command, in KiB: shorter than what a virtio disk takes, so that splits are seen.
@@ -21,6 +47,8 @@ pub const MAX_SECTORS_KB: u32 = 256;
 /// A script: the rounds, one after the other.
 #[derive(Clone, Debug)]
 pub struct Script {
+    /// How the guest has the device.
+    pub export: Export,
     /// Whether it begins with one write to sequential zones in flight for the whole device (QD=1).
     pub qd1: bool,
     /// The rounds.

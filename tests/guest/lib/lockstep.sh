@@ -2,20 +2,39 @@
 # both sides.
 # shellcheck shell=bash
 
+# build_lockstep: the program, unless it was built.
+build_lockstep() {
+    [[ -z ${lockstep-} ]] || return 0
+    (cd "${here:?}/../.." && cargo build --locked --quiet --package zonal-lockstep)
+    lockstep=$(cd "$here/../.." && realpath "${CARGO_TARGET_DIR:-target}/debug/zonal-lockstep")
+    cp "$lockstep" "${job:?}/lockstep"
+}
+
 # add_lockstep NAME SLOT: a disk with one queue, whose server has no plugs, records what reaches the
-# device, and is controlled by the guest. Needs lib/qemu.sh, and the program `lockstep`, which is built.
+# device, and is controlled by the guest. Needs lib/qemu.sh.
 add_lockstep() {
     local name=$1 slot=$2
-    if [[ -z ${lockstep-} ]]; then
-        (cd "${here:?}/../.." && cargo build --locked --quiet --package zonal-lockstep)
-        lockstep=$(cd "$here/../.." && realpath "${CARGO_TARGET_DIR:-target}/debug/zonal-lockstep")
-        cp "$lockstep" "${job:?}/lockstep"
-    fi
+    build_lockstep
     serve_at --vhost-user "$name" "$("$lockstep" device)" --serial "$name" --zone-write off \
         --record "${out:?}/$name.zlog" --ctl "${work:?}/$name.ctl"
     # shellcheck disable=SC2154
     qemu_options+=(-chardev "socket,id=$name,path=${work:?}/$name.sock"
         -device "${zoned_disk/num_vqs=2/num_vqs=1},chardev=$name,addr=$slot")
+}
+
+# add_lockstep_nvme NAME: the same over NVMe/TCP.
+add_lockstep_nvme() {
+    local name=$1
+    build_lockstep
+    serve "$name" "$("$lockstep" device --export nvme)" --zone-write off \
+        --record "${out:?}/$name.zlog" --ctl "${work:?}/$name.ctl"
+}
+
+# attach_lockstep NAME: with one queue, and without multipath, whose disk is not the one with the plugs. A
+# failed command is not sent again, and none times out while the server is stopped. Needs lib/nvme.sh.
+attach_lockstep() {
+    modprobe nvme-core multipath=N max_retries=0 io_timeout=3600
+    attach "$1" -i 1 --keep-alive-tmo=3600
 }
 
 # ctl NAME COMMAND...: of a server.
@@ -36,14 +55,14 @@ has_qd1() {
     [[ -e /sys/block/$(basename "$(virtio_disk_of lockstep)")/queue/zoned_qd1_writes ]]
 }
 
-# lockstep NAME SEED CASES OPTION...: submits a script to the disk of that name. Kernels before QD=1, whose
-# write pointers move before a reset completes, get one without what they do differently.
+# lockstep NAME DISK SEED CASES OPTION...: submits a script to a disk, which the server NAME serves. Kernels
+# before QD=1, whose write pointers move before a reset completes, get one without what they do differently.
 lockstep() {
-    local name=$1 seed=$2 cases=$3 old=()
+    local name=$1 disk=$2 seed=$3 cases=$4 old=()
     if ! has_qd1; then
         old=(--old)
         touch /out/old
     fi
-    /job/lockstep submit --seed "$seed" --cases "$cases" "${old[@]}" "${@:4}" --server "$name" \
-        --results "/out/$name.results" "$(virtio_disk_of "$name")"
+    /job/lockstep submit --seed "$seed" --cases "$cases" "${old[@]}" "${@:5}" --server "$name" \
+        --results "/out/$name.results" "$disk"
 }

@@ -82,5 +82,5 @@ guest() {
     over_tcp
     over_vfio_user "$(disk_of drive)"
     over_vhost_user "$(virtio_disk_of smr)"
-    check "lockstep: bios submitted" lockstep lockstep 1 10
+    check "lockstep: bios submitted" lockstep lockstep "$(virtio_disk_of lockstep)" 1 10
 }
