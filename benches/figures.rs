@@ -27,7 +27,7 @@ const WRITES: u64 = 1_000_000;
 const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
 
 /// The parts of the benchmark, in the order in which they run.
-const PARTS: [(&str, fn()); 14] = [
+const PARTS: [(&str, fn()); 15] = [
     ("thread", one_thread),
     ("threads", threads),
     ("shared", shared_zones),
@@ -37,6 +37,7 @@ const PARTS: [(&str, fn()); 14] = [
     ("start", start),
     ("virtual", virtual_clock),
     ("jobs", many_jobs),
+    ("flash", overwrites),
     ("filesystem", file_system),
     ("disk", whole_disk),
     ("server", server),
@@ -364,6 +365,25 @@ fn virtual_clock() {
         let figure = format!("virtual clock, {name}, depth {depth}, I/Os a second");
         row(&figure, f64::from(ios) / seconds / 1e6, "M", goal);
     }
+}
+
+/// Random overwrites of an ordinary flash drive in its steady state: more of them less fewer, so that what
+/// was written before is not counted.
+fn overwrites() {
+    let ios = [500_000, 1_500_000];
+    let [fewer, more] = best::<2>(|case| {
+        seconds(&[
+            "--clock=virtual",
+            "--device=ssd:size=4G,block=384K,overprovision=12.5%,prefill=random:2",
+            "--rw=randwrite",
+            "--norandommap",
+            "--iodepth=16",
+            &format!("--number_ios={}", ios[case]),
+        ])
+    });
+    let rate = f64::from(ios[1] - ios[0]) / (more - fewer);
+    let figure = "virtual clock, ssd, random overwrites, depth 16, I/Os a second";
+    row(figure, rate / 1e6, "M", "at least 2");
 }
 
 /// Data writes of the model of btrfs, of which each is an append of the block layer.

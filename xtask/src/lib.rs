@@ -1,6 +1,7 @@
 //! The common parts of `cargo xtask`'s commands and tests.
 #![forbid(unsafe_code)]
 pub mod capi;
+pub mod flash;
 pub mod full;
 pub mod site;
 

@@ -1,11 +1,11 @@
 //! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a release;
 //! `cargo xtask docs`: the commands in the documents; `cargo xtask capi`: the C library;
-//! `cargo xtask site`: the documents as a site.
+//! `cargo xtask picture`: the picture of a document; `cargo xtask site`: the documents as a site.
 #![forbid(unsafe_code)]
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use xtask::{capi, full, root, site};
+use xtask::{capi, flash, full, root, site};
 
 const USAGE: &str = "\
 usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
@@ -14,6 +14,7 @@ usage: cargo xtask fast    format, lints, the house rules, unit tests of the pur
        cargo xtask docs [--update]    the commands in the documents, compared with what a release
                            build prints; or the documents with what it prints now
        cargo xtask capi PREFIX    builds libzonal for C and installs it below PREFIX
+       cargo xtask picture    draws the picture of docs/flash.md from the table that is there
        cargo xtask site DIRECTORY    the documents as a site, by mdBook, with its links checked";
 
 /// What makes a site of the documents.
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         ["docs"] => docs(false),
         ["docs", "--update"] => docs(true),
         ["capi", prefix] => install_capi(Path::new(prefix)),
+        ["picture"] => flash::write_picture().inspect_err(|error| eprintln!("{error}")).is_ok(),
         ["site", directory] => write_site(Path::new(directory)),
         _ => {
             eprintln!("{USAGE}");
