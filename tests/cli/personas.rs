@@ -155,6 +155,9 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "a run can be made to fail as a server can",
         "faults_of_a_run_are_those_of_a_server",
     ),
+    ("operator", "top fits 60 columns", "sixty_columns_have_everything_and_whole_words"),
+    ("operator", "top lists its keys", "question_mark_lists_all_keys_until_the_next_key"),
+    ("operator", "top lists what waits", "plugs_in_which_nothing_waits_are_not_listed"),
     // Someone who builds on the library.
     (
         "developer",

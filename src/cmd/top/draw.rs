@@ -5,15 +5,30 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Sparkline};
-use zonal_device::quantity::format_time;
 use zonal_serve::control::{Cell, MapRange, Plug, View};
 
-const KEYS: &str =
-    "q quit, d device, space freeze, +- zoom, p plugs, s sched, w policy, f c faults";
+/// The line at the bottom, in 60 columns.
+const KEYS: &str = "q quit, ? all keys, d device, space freeze, +- zoom";
+/// All keys.
+const HELP: [&str; 11] = [
+    "q, Esc      leave",
+    "d           the next device",
+    "space       freeze the screen, and go on",
+    "+ -         fewer or more zones in a cell",
+    "arrows      select a zone; PgUp PgDn Home End",
+    "p           waiting writes by zone, or the most first",
+    "s           the scheduler",
+    "w           the policy for writes to zones",
+    "f           add a fault rule",
+    "c           clear the fault rules",
+    "any key     close this list",
+];
 /// Lines of plugs and counters, with the title.
 const DETAILS: u16 = 6;
 /// Columns of a rate beside its curve.
 const RATE_WIDTH: u16 = 36;
+/// Columns from which on the list of plugs has the merged writes, too.
+const WIDE: u16 = 72;
 
 /// Draws the screen, and tells it the size of its map.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
@@ -36,12 +51,17 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     };
     frame.render_widget(Paragraph::new(heading(screen, view)), title);
     draw_rates(frame, rates, screen);
+    if screen.helps {
+        return frame.render_widget(Paragraph::new(HELP.map(Line::from).to_vec()), map);
+    }
     frame.render_widget(Paragraph::new(zones_title(view)), map_title);
     frame.render_widget(Paragraph::new(map_lines(screen, *range, view, map_cells)), map_cells);
     frame.render_widget(Paragraph::new(legend(screen, *range, view)), map_legend);
+    let is_wide = details.width >= WIDE;
+    let columns = if is_wide { 40 } else { 26 };
     let [plugs, counters] =
-        Layout::horizontal([Constraint::Length(40), Constraint::Min(1)]).areas(details);
-    draw_list(frame, plugs, &plugs_title(screen, view), plug_lines(screen, view));
+        Layout::horizontal([Constraint::Length(columns), Constraint::Min(1)]).areas(details);
+    draw_list(frame, plugs, &plugs_title(screen, view), plug_lines(screen, view, is_wide));
     draw_list(frame, counters, "device", device_lines(view, screen.rates()));
 }
 
@@ -68,14 +88,19 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let now = screen.rates();
     let bandwidth = |bytes: f64| format!("{:.1} MiB/s", bytes / f64::from(1 << 20));
     let failures = format!("{:.0} failures/s", now.failures);
-    let a_second = |rate: f64| short(rate) + "/s";
+    let counts = [now.reads, now.writes, now.others];
+    let [reads, writes, others] = in_one_unit(counts, &RATE_UNITS);
+    let [p50, p99] = match now.p99 > 0.0 {
+        true => in_one_unit([now.p50, now.p99], &TIME_UNITS),
+        false => [(); 2].map(|()| "-".to_owned()),
+    };
     let in_flight = screen.view.as_ref().map_or(0, |(_, view)| view.in_flight);
     let rows: [(&str, Rate, String, String); 5] = [
-        ("reads", |rates| rates.reads, a_second(now.reads), bandwidth(now.read_bytes)),
-        ("writes", |rates| rates.writes, a_second(now.writes), bandwidth(now.written_bytes)),
-        ("others", |rates| rates.others, a_second(now.others), failures),
-        ("p50", |rates| rates.p50, time(now.p50), format!("{in_flight} with device")),
-        ("p99", |rates| rates.p99, time(now.p99), String::new()),
+        ("reads", |rates| rates.reads, reads, bandwidth(now.read_bytes)),
+        ("writes", |rates| rates.writes, writes, bandwidth(now.written_bytes)),
+        ("others", |rates| rates.others, others, failures),
+        ("p50", |rates| rates.p50, p50, format!("{in_flight} with device")),
+        ("p99", |rates| rates.p99, p99, String::new()),
     ];
     for (row, (name, rate, value, more)) in rows.into_iter().enumerate() {
         let line = Rect { y: area.y + row as u16, height: 1, ..area }.intersection(area);
@@ -90,24 +115,26 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     }
 }
 
-/// A time with at least three digits; 0 stands for none.
-fn time(nanos: f64) -> String {
-    match nanos {
-        0.0 => "-".to_owned(),
-        nanos if nanos < 1e4 => format!("{nanos:.0} ns"),
-        nanos if nanos < 1e7 => format!("{:.1} us", nanos / 1e3),
-        nanos if nanos < 1e10 => format!("{:.1} ms", nanos / 1e6),
-        nanos => format!("{:.1} s", nanos / 1e9),
-    }
+/// From which value on a unit is used, its size, its name and its decimals; the largest first.
+type UnitOf = (f64, f64, &'static str, usize);
+
+const RATE_UNITS: [UnitOf; 3] =
+    [(999_500.0, 1e6, "M/s", 2), (9_999.5, 1e3, "k/s", 1), (0.0, 1.0, "/s", 0)];
+const TIME_UNITS: [UnitOf; 4] =
+    [(1e10, 1e9, " s", 1), (1e7, 1e6, " ms", 1), (1e4, 1e3, " us", 1), (0.0, 1.0, " ns", 0)];
+
+/// The values of a column in one unit, that of the largest.
+fn in_one_unit<const N: usize>(values: [f64; N], units: &[UnitOf]) -> [String; N] {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let fits = |unit: &&UnitOf| most >= unit.0;
+    let &(_, size, name, decimals) = units.iter().find(fits).expect("the last unit begins at 0");
+    values.map(|value| format!("{:.decimals$}{name}", value / size))
 }
 
 /// A rate with three digits.
 fn short(rate: f64) -> String {
-    match rate {
-        rate if rate >= 999_500.0 => format!("{:.2}M", rate / 1e6),
-        rate if rate >= 9_999.5 => format!("{:.1}k", rate / 1e3),
-        rate => format!("{rate:.0}"),
-    }
+    let [text] = in_one_unit([rate], &RATE_UNITS);
+    text
 }
 
 fn zones_title(view: &View) -> Line<'static> {
@@ -201,34 +228,36 @@ fn legend(screen: &Screen, range: MapRange, view: &View) -> Line<'static> {
 }
 
 fn plugs_title(screen: &Screen, view: &View) -> String {
-    let order = if screen.by_zone { "zone" } else { "waiting" };
+    let order = if screen.by_zone { "by zone" } else { "most first" };
     let plugs = if view.live_plugs == 1 { "plug" } else { "plugs" };
-    format!("{} {plugs} by {order}", view.live_plugs)
+    format!("{} {plugs}, {order}", view.live_plugs)
 }
 
-fn plug_lines(screen: &Screen, view: &View) -> Vec<Line<'static>> {
+/// The plugs in which writes wait.
+fn plug_lines(screen: &Screen, view: &View, is_wide: bool) -> Vec<Line<'static>> {
     let mut plugs: Vec<&Plug> = view.plugs.iter().collect();
     if screen.by_zone {
         plugs.sort_by_key(|plug| plug.zone);
     }
     let line = |plug: &&Plug| {
         let Plug { zone, waiting, merges } = plug;
-        Line::from(
-            format!("zone {zone:6} {waiting:5} wait")
-                + &match merges {
-                    0 => String::new(),
-                    merges => format!(" {merges:6} merged"),
-                },
-        )
+        let merged = match merges {
+            merges if is_wide && *merges > 0 => format!(" {merges:6} merged"),
+            _ => String::new(),
+        };
+        Line::from(format!("zone {zone:6} {waiting:5} wait{merged}"))
     };
-    plugs.iter().map(line).collect()
+    match plugs.is_empty() {
+        true => vec![Line::from("no write waits")],
+        false => plugs.iter().map(line).collect(),
+    }
 }
 
 /// The inside of the device, then its counters.
 fn device_lines(view: &View, now: Rates) -> Vec<Line<'static>> {
     let head = view.head.map(|(radius, _)| {
         let (at, distance) = (radius * 100.0, now.seek_distance * 100.0);
-        format!("head {at:.0} % in, {} seeks/s of {distance:.0} %", short(now.seeks))
+        format!("head {at:.0} % in, seeks {} of {distance:.0} %", short(now.seeks))
     });
     let levels = view.levels.iter().map(|(name, value, of)| match name.strip_suffix(", bytes") {
         Some(name) => {
@@ -240,7 +269,7 @@ fn device_lines(view: &View, now: Rates) -> Vec<Line<'static>> {
     let counts = view.counts.iter().map(|(name, count)| format!("{name} {count}"));
     // The device counts the time in which it was idle when the next command comes.
     let busy = view.busy.iter().filter(|(part, _)| part != "idle");
-    let busy = busy.map(|(part, time)| format!("{part} {}", format_time(*time)));
+    let busy = busy.map(|(part, time)| format!("{part} {:.1} s", *time as f64 / 1e9));
     head.into_iter().chain(levels).chain(counts).chain(busy).map(Line::from).collect()
 }
 
@@ -278,6 +307,7 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::KeyCode;
     use std::time::Duration;
     use zonal_serve::control::ZoneMap;
 
@@ -338,9 +368,9 @@ mod tests {
         let lines = text(&mut Screen::new(false, 1), (80, 24));
         let expected = [
             "none  zone_write plug  1 fault rule  zns-1t",
-            "reads           0/s       0.0 MiB/s",
+            "reads        0.0k/s       0.0 MiB/s",
             "writes      12.3k/s      48.2 MiB/s █",
-            "others          0/s    0 failures/s",
+            "others       0.0k/s    0 failures/s",
             "p50         9216 ns   7 with device █",
             "p99         9216 ns                 █",
             "12 zones: open 2 of 14, active 3 of no limit, full 1",
@@ -351,13 +381,46 @@ mod tests {
         }
         let legend = "zone 0 100 % written  x offline r read-only O explicitly open";
         assert!(lines[16].starts_with(legend), "{lines:#?}");
-        assert!(lines[17].starts_with("2 plugs by waiting"), "{lines:#?}");
+        assert!(lines[17].starts_with("2 plugs, most first"), "{lines:#?}");
         assert!(lines[17].contains("device"), "{lines:#?}");
         assert!(lines[18].starts_with("zone      2    31 wait      7 merged"), "{lines:#?}");
-        assert!(lines[18].contains("head 25 % in, 0 seeks/s of 100 %"), "{lines:#?}");
+        assert!(lines[18].contains("head 25 % in, seeks 0/s of 100 %"), "{lines:#?}");
         assert!(lines[19].contains("write buffer 1.0 of 2.0 MiB"), "{lines:#?}");
         assert!(lines[20].contains("pages_programmed 99"), "{lines:#?}");
         assert!(lines[23].starts_with("q quit"), "{lines:#?}");
+    }
+
+    #[test]
+    fn sixty_columns_have_everything_and_whole_words() {
+        let mut screen = Screen::new(false, 1);
+        let lines = text(&mut screen, (60, 24));
+        assert_eq!(lines[23], KEYS);
+        assert!(lines[18].starts_with("zone      2    31 wait  "), "{lines:#?}");
+        assert!(lines[18].ends_with("head 25 % in, seeks 0/s of 100 %"), "{lines:#?}");
+        assert!(!lines.iter().any(|line| line.contains("merged")), "{lines:#?}");
+    }
+
+    #[test]
+    fn question_mark_lists_all_keys_until_the_next_key() {
+        let mut screen = Screen::new(false, 1);
+        screen.key(KeyCode::Char('?').into());
+        let lines = text(&mut screen, (60, 24));
+        for (row, expected) in HELP.iter().enumerate() {
+            assert_eq!(lines[6 + row], *expected, "{lines:#?}");
+        }
+        screen.key(KeyCode::Char('q').into());
+        let lines = text(&mut screen, (60, 24));
+        assert!(lines[6].starts_with("12 zones: "), "{lines:#?}");
+    }
+
+    #[test]
+    fn values_of_a_column_have_one_unit() {
+        assert_eq!(
+            in_one_unit([0.0, 123.0, 12_345.0], &RATE_UNITS),
+            ["0.0k/s", "0.1k/s", "12.3k/s"]
+        );
+        assert_eq!(in_one_unit([5_000.0, 2e7], &TIME_UNITS), ["0.0 ms", "20.0 ms"]);
+        assert_eq!(in_one_unit([0.0, 0.0], &TIME_UNITS), ["0 ns", "0 ns"]);
     }
 
     #[test]

@@ -127,6 +127,8 @@ pub struct Screen {
     pub history: VecDeque<Rates>,
     /// Views are ignored.
     pub frozen: bool,
+    /// All keys are listed in place of the zones.
+    pub helps: bool,
     /// Plugs are listed by zone, not by waiting writes.
     pub by_zone: bool,
     /// The selected zone.
@@ -216,10 +218,14 @@ impl Screen {
 
     fn command(&mut self, key: KeyCode) -> Action {
         self.message = None;
+        if std::mem::take(&mut self.helps) {
+            return Action::None;
+        }
         let (cell, row) = (i64::from(self.per_cell()), i64::from(self.map.0));
         let page = row * i64::from(self.map.1);
         match key {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
+            KeyCode::Char('?') => self.helps = true,
             KeyCode::Char('d') => self.next_device(),
             KeyCode::Char(' ') => self.frozen = !self.frozen,
             KeyCode::Char('p') => self.by_zone = !self.by_zone,

@@ -41,7 +41,7 @@ pub struct View {
     pub requests: Vec<(String, u64)>,
     /// Plugs in use.
     pub live_plugs: u32,
-    /// Plugs in use with the most waiting writes, and those of the lowest zones among equals.
+    /// Plugs with the most waiting writes, and those of the lowest zones among equals; none without any.
     pub plugs: Vec<Plug>,
     /// Counters of the device itself.
     pub counts: Vec<(String, u64)>,
@@ -288,8 +288,9 @@ impl View {
     }
 }
 
-/// The plugs with the most waiting writes.
+/// The plugs with the most waiting writes, without those in which none waits.
 fn longest(mut plugs: Vec<PlugInfo>) -> Vec<Plug> {
+    plugs.retain(|plug| plug.waiting > 0);
     plugs.sort_by_key(|plug| (std::cmp::Reverse(plug.waiting), plug.zone.0));
     plugs.truncate(MAX_PLUGS);
     let shown = |plug: PlugInfo| Plug {
@@ -303,7 +304,7 @@ fn longest(mut plugs: Vec<PlugInfo>) -> Vec<Plug> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::{Sector, ZoneAttributes, ZoneKind};
+    use zonal_blk::{PlugFlags, Sector, ZoneAttributes, ZoneCounters, ZoneKind, ZonePhase};
 
     fn zone(cond: ZoneCondition, written: u64) -> Zone {
         let kind = match cond {
@@ -340,6 +341,23 @@ mod tests {
             report.extend(&rest[..rest.len().min(max).min(at_once)]);
             Ok(())
         })
+    }
+
+    #[test]
+    fn plugs_in_which_nothing_waits_are_not_listed() {
+        let plug = |zone, waiting| PlugInfo {
+            zone: ZoneNo(zone),
+            flags: PlugFlags::default(),
+            references: 1,
+            phase: ZonePhase::Active,
+            wp_offset: Sector(8),
+            waiting,
+            waiting_since: None,
+            counters: ZoneCounters { merges: zone, ..ZoneCounters::default() },
+        };
+        let listed = longest(vec![plug(1, 0), plug(2, 3), plug(3, 9), plug(4, 3)]);
+        let zones: Vec<(u32, u32)> = listed.iter().map(|plug| (plug.zone, plug.waiting)).collect();
+        assert_eq!(zones, [(3, 9), (2, 3), (4, 3)]);
     }
 
     #[test]
