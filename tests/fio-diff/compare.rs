@@ -19,6 +19,9 @@ use std::fmt::{self, Display};
 /// most about a hundred numbers that chance decides: of 10,000 cases 0.05 are expected to differ by chance.
 pub const FURTHER_SEEDS: u64 = 13;
 
+/// From one seed of a case to the next: in all bits, as the lowest ones decide some of what fio does alone.
+const APART: u64 = (1 << 20) + 1;
+
 /// Runs of fio that may hang or die before a case is one in which it always does.
 const ATTEMPTS: u64 = 3;
 
@@ -130,7 +133,7 @@ pub fn compare_with(
         if suspects.is_empty() || of_fio.len() as u64 > further {
             break;
         }
-        let seed = seed.wrapping_add(attempt << 20);
+        let seed = seed.wrapping_add(attempt * APART);
         let again = programs.run_fio(case, seed)?;
         if says_nothing(again.end) {
             // How it ends is left to chance.

@@ -198,7 +198,7 @@ fn fill(draw: &mut Draw, setting: Setting, section: &mut Section) {
         section.set("rwmixread", draw.one_of(&[10, 30, 70, 90]));
     }
     if rw.starts_with("rand") && !trims {
-        random(draw, setting.unit, section);
+        random(draw, setting, section);
     }
     if draw.in_percent(30) {
         section.set("iodepth", draw.one_of(&[2, 4, 8, 16]));
@@ -347,17 +347,23 @@ fn amounts(draw: &mut Draw, setting: Setting, section: &mut Section) {
 }
 
 /// Options of jobs with random offsets.
-fn random(draw: &mut Draw, unit: u64, section: &mut Section) {
+fn random(draw: &mut Draw, setting: Setting, section: &mut Section) {
+    let unit = setting.unit;
     if draw.in_percent(25) {
         section.set("norandommap", 1);
     }
     if draw.in_percent(20) {
         let kinds = ["zipf:1.2", "pareto:0.3", "normal:40", "zoned:60/10:30/20:10/70", "zoned_abs"];
+        let absolute = [4, 8, 16].map(|units| unit * units);
         let is_part = section.has("size") || section.has("offset");
+        let exceeds = is_part || absolute.iter().sum::<u64>() > setting.geometry.size;
         let kind = match draw.one_of(&kinds) {
-            // fio draws beyond the end if the zones are more than the region.
-            "zoned_abs" if is_part => "zoned:30/10:70/90".to_owned(),
-            "zoned_abs" => format!("zoned_abs:50/{}:30/{}:20/{}", unit * 4, unit * 8, unit * 16),
+            // fio says that the zones exceed the file, and draws beyond its end.
+            "zoned_abs" if exceeds => "zoned:30/10:70/90".to_owned(),
+            "zoned_abs" => {
+                let [first, second, third] = absolute;
+                format!("zoned_abs:50/{first}:30/{second}:20/{third}")
+            }
             kind => kind.to_owned(),
         };
         section.set("random_distribution", kind);
