@@ -100,7 +100,7 @@ impl Section {
         if !self.is_zbd() {
             return at..end;
         }
-        let begins_anywhere = self.get("rw") == Some("read") && self.has("read_beyond_wp");
+        let begins_anywhere = self.get("rw").is_none_or(|rw| rw == "read");
         let start = if begins_anywhere { at } else { at.next_multiple_of(zone) };
         start..if end < size { end / zone * zone } else { end }
     }
@@ -226,15 +226,17 @@ mod tests {
 
     #[test]
     fn regions_of_zones_are_whole_zones() {
-        let case: Case =
-            "; device size=1114112 zone_size=65536\n[a]\nzonemode=zbd\noffset=11%\nsize=196608\n\
-                          [b]\noffset=10%\n[c]\nzonemode=zbd\nsize=2z\noffset_increment=131072\n"
-                .parse()
-                .unwrap();
+        let case: Case = "; device size=1114112 zone_size=65536\n\
+             [a]\nrw=write\nzonemode=zbd\noffset=11%\nsize=196608\n[b]\noffset=10%\n\
+             [c]\nrw=write\nzonemode=zbd\nsize=2z\noffset_increment=131072\n\
+             [d]\nzonemode=zbd\noffset=4096\nsize=2z\n"
+            .parse()
+            .unwrap();
         let region = |at: usize, clone| case.sections[at].region(&case.geometry, clone);
         assert_eq!(region(0, 0), 131_072..262_144);
         assert_eq!(region(1, 0), 111_411..1_114_112);
         assert_eq!(region(2, 1), 131_072..262_144);
+        assert_eq!(region(3, 0), 4096..131_072);
     }
 
     #[test]

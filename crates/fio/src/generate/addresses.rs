@@ -125,7 +125,7 @@ impl Addresses {
         // Blocks may end beyond the zone of a stride.
         let longest = used().map(|dir| job.bs[dir as usize]).max().expect("a direction");
         let mapped = if stride.is_some() { window.saturating_add(longest) } else { window };
-        let in_order = visits_once && job.address.lfsr && stride.is_none();
+        let in_order = visits_once && job.address.lfsr;
         let has_map = visits_once && !job.norandommap && !in_order;
         Addresses {
             region,
@@ -137,7 +137,7 @@ impl Addresses {
             lengths: Lengths::new(job, region.lba, lengths),
             dirs,
             run: 0,
-            order: in_order.then(|| Order::new(map_unit, region, &mut rng)),
+            order: in_order.then(|| Order::new(map_unit, window, &mut rng)),
             map: has_map.then(|| RandomMap::new((mapped / map_unit).max(1))),
             map_unit,
             stride,
@@ -174,6 +174,10 @@ impl Addresses {
             self.dirs.iter_mut().for_each(|dir| dir.position = 0);
             if let Some(map) = &mut self.map {
                 map.clear();
+            }
+            // As in fio, it is the same in all zones.
+            if let Some(order) = &mut self.order {
+                order.repeat();
             }
         }
         let offset = self.region.start + start + at;

@@ -74,8 +74,9 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn new(block: u64, region: Region, rng: &mut Rng) -> Self {
-        let blocks = region.len() / block;
+    /// The order of the whole blocks in this many bytes.
+    pub(super) fn new(block: u64, bytes: u64, rng: &mut Rng) -> Self {
+        let blocks = bytes / block;
         let permutation = Permutation::new(blocks, rng);
         Order { permutation, block, blocks, next: 0, batch: Box::default() }
     }
@@ -85,6 +86,11 @@ impl Order {
         if std::mem::take(&mut self.next) > 0 {
             self.permutation = Permutation::new(self.blocks, rng);
         }
+    }
+
+    /// Visits all blocks in the same order again.
+    pub(super) fn repeat(&mut self) {
+        self.next = 0;
     }
 
     /// The offset of the next block not yet visited; `None` after the last one.
@@ -141,7 +147,7 @@ impl Linear {
             ends: Ends::new(job, region),
             run: 0,
             wraps: runs_wrap(job, region),
-            order: visit_once.then(|| Order::new(block, region, &mut rng)),
+            order: visit_once.then(|| Order::new(block, region.len(), &mut rng)),
             rng,
         }
     }

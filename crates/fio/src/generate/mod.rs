@@ -335,11 +335,11 @@ impl Generator {
         }
     }
 
-    /// After [`NextIo::Verify`]: a read for verification is next, or there is none left.
+    /// After [`NextIo::Verify`]: this read for verification is next, or there is none left.
     #[cold]
-    pub fn verified(&mut self, reads_next: bool) {
+    pub fn verified(&mut self, read: Option<&Io>) {
         if let Pattern::Zbd(zbd) = &mut self.pattern {
-            zbd.verified(reads_next);
+            zbd.verified(read);
         }
     }
 

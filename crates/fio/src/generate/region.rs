@@ -1,7 +1,7 @@
 //! The region of the device that a clone of a job uses, and the amount of I/O. A region lies on the
 //! device and is aligned to its LBA and, with `zonemode=zbd`, to zones.
 use super::layout::Layout;
-use crate::job::{BlockSizes, DataDir, Extent, Job, ZoneMode};
+use crate::job::{BlockSizes, DataDir, Extent, Job, Rw, ZoneMode};
 use zonal_blk::{Bytes, Limits};
 
 /// A clone's region of the device, in bytes.
@@ -112,10 +112,10 @@ fn size(job: &Job, start: u64, device: u64, zone: u64) -> Option<u64> {
     }
 }
 
-/// Whether the region begins with a zone. As in fio, one of sequential reads beyond write pointers need not,
-/// but like all others it ends with a zone.
+/// Whether the region begins with a zone. As in fio, one of sequential reads need not, but like all others it
+/// ends with a zone.
 fn begins_with_a_zone(job: &Job) -> bool {
-    job.zonemode == ZoneMode::Zbd && (job.random || !job.reads_anywhere())
+    job.zonemode == ZoneMode::Zbd && (job.random || job.rw != Rw::Read)
 }
 
 /// Checks that `zonemode=zbd` fits a device with zones of this many bytes.
@@ -263,8 +263,7 @@ impl Region {
             let problem = format!("the region ends at {end}, beyond the device's {device} bytes");
             return fail("size", problem);
         };
-        let in_zones = begins_with_a_zone(job);
-        start = start.next_multiple_of(if in_zones { zone } else { lba });
+        start = start.next_multiple_of(if begins_with_a_zone(job) { zone } else { lba });
         if end < device {
             // The last zone may be shorter than the others: it belongs to the region if all of it
             // does.
@@ -277,6 +276,7 @@ impl Region {
             return fail("size", format!("the region does not hold {what}"));
         }
         // As in fio the amount of I/O is that before the region was rounded to zones.
+        let in_zones = zbd && (job.random || !job.reads_anywhere());
         let whole = size.filter(|_| in_zones).unwrap_or(end - start);
         let amount = amount.unwrap_or(whole);
         let Some(io_size) = job.io_size.map_or(Some(amount), |e| in_bytes(e, amount, zone)) else {
@@ -332,28 +332,31 @@ mod tests {
     }
 
     #[test]
-    fn sequential_reads_beyond_write_pointers_begin_anywhere_and_end_with_a_zone() {
+    fn sequential_reads_begin_anywhere_and_end_with_a_zone() {
         let zones = Limits {
             zone_size: Bytes(64 << 10).to_sectors(),
             nr_zones: 16,
             ..Limits::regular(Bytes(1 << 20).to_sectors())
         };
-        let mut job = Job { zonemode: ZoneMode::Zbd, ..Job::default() };
-        job.zbd.read_beyond_wp = true;
-        (job.offset, job.size) = (Extent::Bytes(4096), Some(Extent::Bytes(135_168)));
         let region = |job: &Job| Region::new(job, 0, &zones).map(|region| region.start..region.end);
-        // As fio 3.41 does in zones of 64 KiB.
-        assert_eq!(region(&job), Ok(4096..131_072));
-        assert_eq!(region(&Job { random: true, ..job.clone() }), Ok(65_536..131_072));
-        job.size = Some(Extent::Bytes(57_344));
-        assert!(region(&job).is_err(), "it ends before the first zone does");
+        for read_beyond_wp in [false, true] {
+            let mut job = Job { zonemode: ZoneMode::Zbd, ..Job::default() };
+            job.zbd.read_beyond_wp = read_beyond_wp;
+            (job.offset, job.size) = (Extent::Bytes(4096), Some(Extent::Bytes(135_168)));
+            // As fio 3.41 does in zones of 64 KiB.
+            assert_eq!(region(&job), Ok(4096..131_072));
+            assert_eq!(region(&Job { random: true, ..job.clone() }), Ok(65_536..131_072));
+            assert_eq!(region(&Job { rw: Rw::Write, ..job.clone() }), Ok(65_536..131_072));
+            job.size = Some(Extent::Bytes(57_344));
+            assert!(region(&job).is_err(), "it ends before the first zone does");
+        }
     }
 
     #[test]
     fn a_region_holds_the_smallest_block_of_a_direction_and_a_part_of_it_one_of_any() {
         let limits = Limits::regular(Bytes(10 << 20).to_sectors());
         let job = |size: u64, io_size| Job {
-            rw: crate::job::Rw::Mixed,
+            rw: Rw::Mixed,
             bs: [4096, 8192, 8192],
             size: Some(Extent::Bytes(size)),
             io_size: Some(io_size),

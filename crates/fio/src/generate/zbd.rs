@@ -453,14 +453,11 @@ impl ZbdTable {
         }
     }
 
-    /// The zone that a write to `zone` goes to if it may open none: that zone if it is being written, else
-    /// the one of `region` whose place among those being written is that of `zone` in the region, as in
-    /// fio. `None` if none of the region is being written.
-    pub fn write_zone_for(&self, region: &Range<u32>, zone: u32) -> Option<u32> {
+    /// The zone that a write to `zone` goes to if it may open none, and that one has no room: the one of `region`
+    /// whose place among those being written is that of `zone` in the region, as in fio. `None` if none of the
+    /// region is being written.
+    pub fn write_zone_at(&self, region: &Range<u32>, zone: u32) -> Option<u32> {
         let write_zones = &self.write_zones.lock().expect("write zones lock").zones;
-        if write_zones.contains(&zone) {
-            return Some(zone);
-        }
         let (place, count) = (u64::from(zone - region.start), u64::from(region.end - region.start));
         let at = place * write_zones.len() as u64 / count;
         let (before, from) = write_zones.split_at(usize::try_from(at).expect("an index"));

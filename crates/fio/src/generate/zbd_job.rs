@@ -38,6 +38,8 @@ pub(super) struct ZbdJob {
     appends: bool,
     /// Bytes of a zone.
     zone_size: u64,
+    /// Bytes from the start of the first zone to that of the region.
+    skew: u64,
     first: u32,
     /// Zones are counted from `first` on.
     owned: OwnedZones,
@@ -68,6 +70,8 @@ pub(super) struct ZbdJob {
     /// The zone of the last write, if the next one follows it: the source then learns where the job is
     /// only when this ends.
     stream: Option<u32>,
+    /// The zone without room that the next write was to go to: once nothing is in flight, it goes to another.
+    choice: Option<u32>,
     /// Zones that are being finished because they have too little room. The next write waits for them, as
     /// they count as open until then.
     finishing: u32,
@@ -122,6 +126,7 @@ impl ZbdJob {
             source: Source::new(job, region, offsets.clone(), lengths),
             appends: job.zone_append,
             zone_size,
+            skew: region.start % zone_size,
             first,
             owned: OwnedZones::new(count),
             purpose: Purpose {
@@ -143,6 +148,7 @@ impl ZbdJob {
             first_resets: verifies.then(|| FirstResets::new(&table, zones, id)).flatten(),
             wanted: None,
             pending: [None; 3],
+            choice: None,
             finishing: 0,
             problem: None,
             recovery: None,
@@ -246,15 +252,18 @@ impl ZbdJob {
         next
     }
 
-    /// Notes that an I/O of the direction ended here, in bytes from the start of its zone.
+    /// Notes that an I/O of the direction ended here, in bytes from the start of its zone. As in fio, one that
+    /// ends before the region does so beyond all of it.
     fn moved(&mut self, dir: DataDir, zone: u32, end: u64) {
-        self.source.moved(dir, u64::from(zone) * self.zone_size + end);
+        let end = u64::from(zone) * self.zone_size + end;
+        let beyond = u64::from(self.count()) * self.zone_size;
+        self.source.moved(dir, end.checked_sub(self.skew).unwrap_or(beyond));
     }
 
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
         self.source.rewind();
-        (self.pending, self.stream) = ([None; 3], None);
+        (self.pending, self.stream, self.choice) = ([None; 3], None, None);
         self.has_data = false;
         self.resets.iter_mut().for_each(|resets| resets.restart());
         if self.purpose.room > 0 {
@@ -375,7 +384,8 @@ impl ZbdJob {
             return Some(Io { dir: DataDir::Trim, len: capacity - wp, ..finish });
         }
         self.releases += 1;
-        if self.keeps && !full && !self.table.is_shared() {
+        // One that was reset before the first write is still to be opened.
+        if self.keeps && !full && !trimmed && !self.table.is_shared() {
             slot.managing = false;
             return None;
         }
@@ -414,13 +424,17 @@ impl ZbdJob {
         self.owned.len() == 0 && self.wanted.or(pending).is_some_and(is_busy)
     }
 
-    /// The job verifies what it has written before the next write resets its zone. As in fio, the next write
-    /// counts anew after each read.
-    pub(super) fn verified(&mut self, reads_next: bool) {
-        self.is_verified = !reads_next;
-        if let Some(resets) = self.resets.as_mut().filter(|_| reads_next) {
+    /// The job verifies what it has written before the next write resets its zone: this is the next read, or there
+    /// is none left. As in fio, the next write counts anew after each read, and reads of the job itself go on
+    /// where that ended.
+    pub(super) fn verified(&mut self, read: Option<&Io>) {
+        self.is_verified = read.is_none();
+        let Some(read) = read else { return };
+        if let Some(resets) = &mut self.resets {
             resets.count_again();
         }
+        let end = read.offset + read.len - u64::from(self.first) * self.zone_size;
+        self.moved(DataDir::Read, 0, end);
     }
 
     /// How often the last I/O in a zone has completed.

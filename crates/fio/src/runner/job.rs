@@ -399,6 +399,10 @@ impl JobRunner {
                 let buf = self.buffers[slot as usize].as_mut();
                 verifier.completed(slot, role, status, landed, buf, &mut self.findings)
             }
+            (IoRole::Watched, Some(verifier)) if op == Op::Read => {
+                verifier.has_read();
+                status
+            }
             _ => status,
         };
         let is_logged = status == Status::Ok && !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);

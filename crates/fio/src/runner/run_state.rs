@@ -138,7 +138,7 @@ impl RunState {
             None => match generator.next_io() {
                 NextIo::Verify => {
                     let read = verifier.as_mut().filter(|_| verifies).and_then(Verifier::next);
-                    generator.verified(read.is_some());
+                    generator.verified(read.as_ref());
                     *has_verified |= read.is_some();
                     read.map_or_else(|| generator.next_io(), NextIo::Manage)
                 }
@@ -279,7 +279,7 @@ impl RunState {
                     NextIo::Manage(io) => io,
                     NextIo::Later(_) => continue,
                     NextIo::Verify => {
-                        generator.verified(false);
+                        generator.verified(None);
                         continue;
                     }
                     NextIo::EndOfPass => {

@@ -34,8 +34,10 @@ pub(crate) struct Verifier {
     nr_writes: u32,
     backlog: u32,
     batch: u32,
-    /// Writes since the last batch of verification.
-    since_batch: u32,
+    /// Writes in flight that are to be verified.
+    nr_in_flight: u32,
+    /// What completed last was a read, or nothing has.
+    has_read: bool,
     /// Reads left of the current batch.
     batch_left: u32,
     dump: bool,
@@ -60,6 +62,8 @@ struct InFlightIo {
     trimmed: bool,
     /// Its blocks were written or reset meanwhile.
     invalidated: bool,
+    /// A write that is to be verified, as nothing was submitted later that changes its blocks.
+    is_counted: bool,
     /// Resets of its zone at submission.
     resets: u32,
 }
@@ -139,6 +143,17 @@ impl Zones {
     }
 }
 
+/// Whether the job is verified in the order of its writes. As in fio, one that may write blocks again before they are
+/// verified is not; nor is one of which nothing may be verified for a long time, so that its log stays small.
+fn verifies_in_order(job: &Job) -> bool {
+    let in_runs = if job.random { job.rw_modifier > 1 } else { job.rw_modifier != 0 };
+    let has_map = !job.norandommap && job.is_uniform() && job.is_aligned_to_blocks();
+    let may_repeat = in_runs || job.norandommap || job.random && !has_map;
+    let options = &job.verify;
+    let is_soon = !job.time_based || options.backlog > 0 || job.verifies_each_pass();
+    options.do_verify && !options.only && !may_repeat && is_soon
+}
+
 /// An I/O on the blocks of a write.
 fn io_on(record: Record, op: Op, dir: DataDir) -> Io {
     let offset = Sector(record.sector).to_bytes().0;
@@ -160,7 +175,7 @@ impl Verifier {
         let batch = options.backlog_batch;
         Some(Verifier {
             format: BlockFormat::new(options, seed, clone)?,
-            log: Log::default(),
+            log: Log::new(verifies_in_order(job)),
             zones: Zones { table, zone_size: zone_size.0, resets: BTreeMap::new() },
             in_flight_ios: vec![InFlightIo::default(); job.iodepth as usize + 1],
             in_flight: BTreeSet::new(),
@@ -170,7 +185,8 @@ impl Verifier {
             nr_writes: 0,
             backlog: if options.do_verify { options.backlog } else { 0 },
             batch: if batch == 0 { options.backlog } else { batch },
-            since_batch: 0,
+            nr_in_flight: 0,
+            has_read: true,
             batch_left: 0,
             dump: options.dump,
             trims: Trims::new(options.trim, rng).map(Box::new),
@@ -208,9 +224,10 @@ impl Verifier {
         !self.log.is_empty()
     }
 
-    /// The job starts over, and so does the count of writes until the next batch of the backlog.
+    /// The job starts over.
     pub fn begin_pass(&mut self) {
-        (self.since_batch, self.batch_left) = (0, 0);
+        self.batch_left = 0;
+        self.log.begin_pass();
     }
 
     /// The next trim, if one is due.
@@ -219,23 +236,35 @@ impl Verifier {
         Some(io_on(record, Op::Discard, DataDir::Trim))
     }
 
-    /// Whether a batch of `verify_backlog` is to begin.
+    /// Whether a batch of `verify_backlog` begins. As in fio, it does whenever the number of writes that are still to be
+    /// verified, those in flight included, is a multiple of the backlog, but not after a read.
     pub fn begins_batch(&self) -> bool {
-        self.batch_left == 0 && self.backlog > 0 && self.since_batch >= self.backlog
+        if self.batch_left > 0 || self.backlog == 0 || self.has_read {
+            return false;
+        }
+        let count = self.log.len() + self.nr_in_flight as usize;
+        count > 0 && count.is_multiple_of(self.backlog as usize)
     }
 
-    /// The next read of a backlog batch, if one is due.
+    /// The next read of a backlog batch, if one is due. As in fio, a batch waits for the write that is next, and the job
+    /// goes on writing meanwhile.
     pub fn next_of_backlog(&mut self) -> Option<Io> {
-        if self.batch_left == 0 {
-            if !self.begins_batch() {
-                return None;
-            }
-            self.since_batch = 0;
+        if self.begins_batch() {
             self.batch_left = self.batch;
         }
+        if self.batch_left == 0 || self.is_next_in_flight() {
+            return None;
+        }
         let next = self.next();
-        self.batch_left = if next.is_some() { self.batch_left - 1 } else { 0 };
+        self.batch_left -= u32::from(next.is_some());
         next
+    }
+
+    /// Whether a write in flight is to be verified before those that have completed.
+    fn is_next_in_flight(&self) -> bool {
+        let is_counted = |slot: u32| self.in_flight_ios[slot as usize].is_counted;
+        let Some(lowest) = self.log.lowest() else { return false };
+        self.in_flight.range(..(lowest, 0)).any(|&(_, slot)| is_counted(slot))
     }
 
     /// The read of the next block to verify.
@@ -284,12 +313,12 @@ impl Verifier {
                     self.track(slot, io);
                     IoRole::Verify
                 }
+                None if self.backlog > 0 && role == IoRole::Plain => IoRole::Watched,
                 None => role,
             },
             Op::Write | Op::ZoneAppend => {
                 let number = self.nr_writes;
                 self.nr_writes = self.nr_writes.wrapping_add(1);
-                self.since_batch = self.since_batch.saturating_add(1);
                 if let Some(tracker) = &mut self.tracker {
                     tracker.wrote(number);
                 }
@@ -299,7 +328,10 @@ impl Verifier {
                 let appended = bio.op == Op::ZoneAppend;
                 // An append lands where nothing was.
                 let invalidated = !appended && self.invalidate(range);
-                self.track(slot, InFlightIo { number: Some(number), appended, invalidated, ..io });
+                let number = Some(number);
+                self.nr_in_flight += 1;
+                let io = InFlightIo { number, appended, invalidated, is_counted: true, ..io };
+                self.track(slot, io);
                 IoRole::Write
             }
 
@@ -339,10 +371,16 @@ impl Verifier {
             let flight = &mut self.in_flight_ios[slot as usize];
             if sector + flight.nr_sectors > range.start {
                 flight.invalidated = true;
+                self.nr_in_flight -= u32::from(std::mem::take(&mut flight.is_counted));
                 overlaps = true;
             }
         }
         overlaps
+    }
+
+    /// A read of the job that is not verified has completed.
+    pub fn has_read(&mut self) {
+        self.has_read = true;
     }
 
     /// A write or a verified read has completed. Returns its status after verification.
@@ -357,6 +395,8 @@ impl Verifier {
     ) -> Status {
         let flight = std::mem::take(&mut self.in_flight_ios[slot as usize]);
         self.in_flight.remove(&(flight.sector, slot));
+        self.nr_in_flight -= u32::from(flight.is_counted);
+        self.has_read = role == IoRole::Verify;
         if let (Some(tracker), Some(number)) = (&mut self.tracker, flight.number)
             && (role, status) == (IoRole::Write, Status::Ok)
         {
@@ -532,5 +572,64 @@ mod tests {
         verifier.trims.as_mut().expect("it trims").options.percentage = 0;
         io(&mut verifier, Op::Write, 1);
         assert!(verifier.next_trim().is_none(), "the write to trim is gone");
+    }
+
+    /// A job at a depth of 4 that may write blocks again, with a backlog.
+    fn with_backlog(backlog: u32) -> Verifier {
+        let method = Some(VerifyMethod::Checksum(Checksum::Crc32c));
+        let verify = VerifyOptions { method, backlog, ..VerifyOptions::default() };
+        let (rw, norandommap) = (Rw::Write, true);
+        let job = Job { rw, verify, norandommap, iodepth: 4, ..Job::default() };
+        let seeds = (1, Rng::new(1, [0; 4]));
+        Verifier::new(&job, 0, seeds, None, Sector(0)).expect("it verifies")
+    }
+
+    fn submit(verifier: &mut Verifier, slot: u32, op: Op, block: u64) -> IoRole {
+        let mut bio = Bio::new(op, Sector(block * u64::from(SECTORS)), SECTORS, 0);
+        verifier.submit(Nanos(0), slot, &mut bio, IoRole::Plain)
+    }
+
+    fn complete(verifier: &mut Verifier, slot: u32, role: IoRole, block: u64) {
+        let (landed, findings) = (Sector(block * u64::from(SECTORS)), &mut Findings::default());
+        verifier.completed(slot, role, Status::Ok, landed, None, findings);
+    }
+
+    #[test]
+    fn a_batch_begins_when_what_is_to_be_verified_is_a_multiple_of_the_backlog() {
+        // fio 3.41 with --iodepth=16 --verify_backlog=11, which begins with 22 writes.
+        let mut verifier = with_backlog(2);
+        for slot in 0..2 {
+            submit(&mut verifier, slot, Op::Write, slot.into());
+        }
+        assert!(!verifier.begins_batch(), "nothing has completed");
+        complete(&mut verifier, 1, IoRole::Write, 1);
+        assert!(verifier.begins_batch(), "those in flight count");
+        assert_eq!(verifier.next_of_backlog(), None, "block 0 is next, and in flight");
+        submit(&mut verifier, 1, Op::Write, 2);
+        complete(&mut verifier, 0, IoRole::Write, 0);
+        let first = verifier.next_of_backlog().expect("block 0 has completed");
+        assert_eq!((first.op, first.offset), (Op::Read, 0));
+        let role = submit(&mut verifier, 0, Op::Read, 0);
+        assert_eq!(verifier.next_of_backlog().map(|io| io.offset), Some(4096));
+        submit(&mut verifier, 2, Op::Read, 1);
+        complete(&mut verifier, 0, role, 0);
+        submit(&mut verifier, 0, Op::Write, 3);
+        assert!(!verifier.begins_batch(), "two again, but after a read");
+        complete(&mut verifier, 1, IoRole::Write, 2);
+        assert!(verifier.begins_batch());
+    }
+
+    #[test]
+    fn a_block_that_is_written_again_counts_once_for_the_backlog() {
+        // fio 3.41 with --norandommap --verify_backlog=8, which writes nine blocks if one comes twice.
+        let mut verifier = with_backlog(3);
+        for block in [4, 4, 5, 5, 4] {
+            submit(&mut verifier, 0, Op::Write, block);
+            complete(&mut verifier, 0, IoRole::Write, block);
+            assert!(!verifier.begins_batch());
+        }
+        submit(&mut verifier, 0, Op::Write, 6);
+        complete(&mut verifier, 0, IoRole::Write, 6);
+        assert!(verifier.begins_batch());
     }
 }

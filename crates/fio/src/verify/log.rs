@@ -1,9 +1,11 @@
 //! Which blocks of a device hold which write of a clone.
 //!
-//! Completed writes are inserted, and popped for verification in order of their sectors. Records do
-//! not overlap: as in fio, a block that is partly overwritten is removed. A record takes 16 bytes in
-//! an ordered map.
-use std::collections::BTreeMap;
+//! Completed writes are inserted, and popped for verification. Records do not overlap: as in fio, a block that
+//! is partly overwritten is removed. A record takes 16 bytes in an ordered map.
+//!
+//! They are popped in order of sectors, each block once, or in the order of the writes, which takes 16 bytes more:
+//! then a block that has been written again is read as often as it was written, as in fio.
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// A completed write.
@@ -21,9 +23,11 @@ pub(crate) struct Record {
     pub trimmed: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Log {
     by_sector: BTreeMap<u64, Entry>,
+    /// Sector, length and number of the writes to verify, in their order; `None` for that of sectors.
+    in_order: Option<VecDeque<(u64, u32, u32)>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +57,13 @@ impl Entry {
 }
 
 impl Log {
-    /// Inserts a write and removes those that it overlaps.
+    /// An empty log, of which writes are popped in their order, or in that of sectors.
+    pub fn new(in_order: bool) -> Self {
+        let in_order = in_order.then(VecDeque::new);
+        Log { by_sector: BTreeMap::new(), in_order }
+    }
+
+    /// Inserts a write, or the trim of one, and removes those that it overlaps.
     pub fn insert(&mut self, record: Record) {
         let Record { sector, nr_sectors, number, appended, trimmed } = record;
         self.remove(sector..sector + u64::from(nr_sectors));
@@ -61,6 +71,9 @@ impl Log {
         let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag));
         let nr_sectors = flags.fold(nr_sectors, |sectors, flag| sectors | flag);
         self.by_sector.insert(sector, Entry { number, nr_sectors });
+        if let Some(order) = self.in_order.as_mut().filter(|_| !trimmed) {
+            order.push_back((sector, record.nr_sectors, number));
+        }
     }
 
     /// Removes all writes that overlap the range.
@@ -73,10 +86,39 @@ impl Log {
         }
     }
 
-    /// Removes and returns the write with the lowest sector.
+    /// Removes and returns the next write to verify.
     pub fn pop(&mut self) -> Option<Record> {
-        let (sector, entry) = self.by_sector.pop_first()?;
-        Some(entry.record(sector))
+        let Some(order) = &mut self.in_order else {
+            let (sector, entry) = self.by_sector.pop_first()?;
+            return Some(entry.record(sector));
+        };
+        loop {
+            let (sector, nr_sectors, number) = order.pop_front()?;
+            // What overwrites a block in part leaves nothing to verify.
+            let entry = self.by_sector.get(&sector).copied();
+            let Some(entry) = entry.filter(|entry| entry.nr_sectors() == nr_sectors) else {
+                continue;
+            };
+            if entry.number == number {
+                self.by_sector.remove(&sector);
+            }
+            return Some(entry.record(sector));
+        }
+    }
+
+    /// The first sector of the next write to verify, if that is the lowest one.
+    pub fn lowest(&self) -> Option<u64> {
+        match self.in_order {
+            Some(_) => None,
+            None => self.by_sector.first_key_value().map(|(sector, _)| *sector),
+        }
+    }
+
+    /// Forgets what was overwritten or reset.
+    pub fn begin_pass(&mut self) {
+        if let Some(order) = self.in_order.as_mut().filter(|_| self.by_sector.is_empty()) {
+            order.clear();
+        }
     }
 
     /// The write that begins at a sector.
@@ -90,8 +132,7 @@ impl Log {
     }
 
     /// Number of writes.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.by_sector.len()
+        self.in_order.as_ref().map_or(self.by_sector.len(), VecDeque::len)
     }
 }

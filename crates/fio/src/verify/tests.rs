@@ -208,7 +208,7 @@ proptest! {
     fn log_removes_overlapped_writes_and_nothing_else(
         steps in prop::collection::vec((0_u64..64, 1_u32..8, any::<bool>()), 1..80),
     ) {
-        let mut log = Log::default();
+        let mut log = Log::new(false);
         // By sector, the write that is there.
         let mut model: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         for (number, (sector, nr_sectors, is_write)) in (0..).zip(steps) {
@@ -234,4 +234,28 @@ proptest! {
             .collect();
         prop_assert_eq!(popped, expected);
     }
+}
+
+#[test]
+fn writes_are_popped_in_order_of_sectors_or_in_their_own_and_then_as_often_as_they_were_written() {
+    let written = [(16, 8), (0, 8), (16, 8), (32, 8), (36, 8), (48, 8)];
+    let log_of = |in_order: bool| {
+        let mut log = Log::new(in_order);
+        for (number, (sector, nr_sectors)) in (0..).zip(written) {
+            log.insert(Record { sector, nr_sectors, number, appended: false, trimmed: false });
+        }
+        log
+    };
+    let popped = |mut log: Log| {
+        std::iter::from_fn(move || log.pop().map(|it| (it.sector, it.number))).collect::<Vec<_>>()
+    };
+    assert_eq!(log_of(false).len(), 4);
+    assert_eq!(popped(log_of(false)), [(0, 1), (16, 2), (36, 4), (48, 5)]);
+    // Each is expected to hold the last write; of one that was overwritten in part nothing is known.
+    assert_eq!(popped(log_of(true)), [(16, 2), (0, 1), (16, 2), (36, 4), (48, 5)]);
+    let mut log = log_of(true);
+    log.remove(0..64);
+    assert!(log.is_empty());
+    log.begin_pass();
+    assert_eq!(log.len(), 0, "what was reset is forgotten");
 }

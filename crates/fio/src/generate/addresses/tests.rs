@@ -173,6 +173,21 @@ fn strides_longer_than_their_zones_go_through_them_again() {
 }
 
 #[test]
+fn lfsr_has_the_same_order_in_each_zone_of_a_stride() {
+    // fio 3.41 with --random_generator=lfsr --zonemode=strided --zonesize=20k --zonerange=32k --zoneskip=4k.
+    let mut job = strided(true, 5 * 65536, 8 * 65536, 65536);
+    job.address.lfsr = true;
+    let mut addresses = addresses(&job, 10 * MIB);
+    let seen: Vec<u64> = offsets(&mut addresses, 20).into_iter().map(|at| at / 65536).collect();
+    assert_eq!(seen[..5].iter().collect::<BTreeSet<_>>().len(), 5, "{seen:?}");
+    for (zone, blocks) in (0..).zip(seen.chunks(5)) {
+        assert!(
+            blocks.iter().eq(seen[..5].iter().map(|at| at + zone * 9).collect::<Vec<_>>().iter())
+        );
+    }
+}
+
+#[test]
 fn random_strides_stay_in_their_zone() {
     let mut addresses = addresses(&strided(true, MIB / 4, MIB, MIB), 10 * MIB);
     for (io, at) in offsets(&mut addresses, 400).into_iter().enumerate() {

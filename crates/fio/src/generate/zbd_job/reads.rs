@@ -82,7 +82,7 @@ impl ZbdJob {
         found.min_by_key(|other| (other.abs_diff(zone), *other < zone))
     }
 
-    fn read_at(offset: u64, len: u64) -> Io {
+    pub(super) fn read_at(offset: u64, len: u64) -> Io {
         let (op, dir, flags) = (Op::Read, DataDir::Read, BioFlags::NONE);
         Io { op, dir, offset, len, zone: None, flags }
     }

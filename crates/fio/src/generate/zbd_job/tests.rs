@@ -378,10 +378,10 @@ fn what_is_written_is_verified_before_an_early_reset_and_each_read_counts() {
     trail(&mut job, 4);
     for _read in 0..4 {
         assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Verify);
-        job.verified(true);
+        job.verified(Some(&ZbdJob::read_at(0, BLOCK)));
     }
     assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Verify);
-    job.verified(false);
+    job.verified(None);
     let (write, reset) = ((Op::Write, 0), (Op::ZoneReset, 0));
     assert_eq!(trail(&mut job, 1), [reset, write]);
     assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Verify, "the fifth after four reads");
@@ -509,4 +509,93 @@ fn writes_that_follow_each_other_are_those_that_the_source_would_give() {
             assert_eq!(sequence(&spec, true, seed), sequence(&spec, false, seed), "{spec} {seed}");
         }
     }
+}
+
+#[test]
+fn a_sequential_reader_starts_within_a_zone() {
+    // fio 3.41 with --rw=read --offset=4k --size=2z.
+    let table = table("null:zones=4,zone_size=64k,written=100%,max_open=0", 0);
+    let read = Job { zonemode: ZoneMode::Zbd, ..Job::default() };
+    let limit = 2 * ZONE;
+    let (start, size) = (3 * BLOCK, limit - 3 * BLOCK);
+    let region = Region { start, end: limit, size, io_size: 0, lba: 512, limit };
+    let streams = (Rng::new(1, [0; 4]), Rng::new(1, [1; 4]));
+    let mut job = ZbdJob::new(&read, region, table, ZONE, 0, streams);
+    for _pass in 0..2 {
+        for block in 3..2 * ZONE / BLOCK {
+            assert_eq!(io(job.next(DataDir::Read, BLOCK)).offset, block * BLOCK);
+        }
+        assert_eq!(job.next(DataDir::Read, BLOCK), NextIo::EndOfPass);
+        job.rewind();
+    }
+}
+
+#[test]
+fn a_zone_that_writes_in_flight_fill_counts_as_one_without_room_where_zones_are_limited() {
+    // fio 3.41 with --iodepth=16 and --random_distribution=zoned, of which all I/O is in the first zone.
+    let blocks = ZONE / BLOCK;
+    let aim = |job: &mut ZbdJob| {
+        let target = Target { zone: 0, at: 0, len: BLOCK };
+        job.pending[DataDir::Write as usize] = Some(target);
+        job.next(DataDir::Write, BLOCK)
+    };
+    for (max_open, next_zone) in [(0, None), (3, Some(1)), (1, None)] {
+        let table = table("null:zones=4,zone_size=64k,max_open=0", max_open);
+        let mut job = job(&table, 0, true, 0..4);
+        let filling: Vec<Io> = (0..blocks).map(|_| io(aim(&mut job))).collect();
+        assert!(filling.iter().all(|io| io.zone == Some(0)));
+        match next_zone {
+            Some(zone) => assert_eq!(io(aim(&mut job)).zone, Some(zone)),
+            None if max_open == 0 => assert_eq!(aim(&mut job), NextIo::Wait),
+            None => {
+                assert_eq!(aim(&mut job), NextIo::Contended, "until nothing is in flight");
+                filling.into_iter().for_each(|io| complete(&mut job, io));
+                assert_eq!(io(aim(&mut job)).zone, Some(1), "the next one, not the full one");
+            }
+        }
+    }
+}
+
+#[test]
+fn zones_that_a_verifying_job_resets_first_are_still_to_be_opened() {
+    // fio 3.41 with --verify=null --size=2z --max_open_zones=1 after a job that left another zone open.
+    let table = table("null:zones=4,zone_size=64k,written=0-1,max_open=0", 1);
+    let other = Purpose { job: 1, max_opened: u32::MAX, room: 0, least: BLOCK };
+    assert!(matches!(table.acquire(3, other), crate::generate::zbd::Acquire::Granted(_)));
+    let method = Some(crate::job::VerifyMethod::Null);
+    let verify = crate::job::VerifyOptions { method, ..Default::default() };
+    let mut job = job_of(&table, 0, Job { rw: Rw::Write, verify, ..Job::default() }, 0..2);
+    for _zone in 0..2 {
+        let NextIo::Manage(reset) = job.next(DataDir::Write, BLOCK) else { panic!("a reset") };
+        complete(&mut job, reset);
+    }
+    assert_eq!(job.next(DataDir::Write, BLOCK), NextIo::Contended);
+}
+
+#[test]
+fn the_reset_of_an_open_zone_takes_all_of_it_from_the_data() {
+    // fio 3.41, which finishes the zone first: what it counts is then below zero, and it resets early from there on.
+    let spec = "null:zones=4,zone_size=64k,zone_capacity=6k,max_open=0";
+    let device = device_spec::build(&device_spec::parse(spec).expect("a spec")).expect("a device");
+    let table = Arc::new(ZbdTable::new(&*device, 1).expect("a report").counting_data());
+    let mut job = job(&table, 0, true, 0..4);
+    let aim = |job: &mut ZbdJob, zone| {
+        job.pending[DataDir::Write as usize] = Some(Target { zone, at: 0, len: BLOCK });
+    };
+    aim(&mut job, 0);
+    trail(&mut job, 1);
+    assert_eq!(table.data(), BLOCK);
+    aim(&mut job, 2);
+    assert_eq!(trail(&mut job, 1), [(Op::ZoneReset, 0), (Op::Write, 0)]);
+    assert_eq!(table.data(), (2 * BLOCK).wrapping_sub(ZONE));
+}
+
+#[test]
+fn reads_go_on_where_verification_before_an_early_reset_ended() {
+    // fio 3.41 with --rw=rw --verify=null --zone_reset_threshold=0.6 --zone_reset_frequency=0.1.
+    let table = table("null:zones=4,zone_size=64k,written=100%,max_open=0", 0);
+    let mut job = job_of(&table, 0, Job::default(), 0..4);
+    assert_eq!(io(job.next(DataDir::Read, BLOCK)).offset, 0);
+    job.verified(Some(&ZbdJob::read_at(ZONE + 5 * BLOCK, BLOCK)));
+    assert_eq!(io(job.next(DataDir::Read, BLOCK)).offset, ZONE + 6 * BLOCK);
 }

@@ -4,8 +4,10 @@
 //! As in fio, a zone with less room than a block stays open until a write falls in it: the zone is then
 //! finished, and the write goes to the next one. A write to a zone that may not be opened goes to the zone
 //! being written whose place in their list corresponds to that of the offset in the region; if it has no
-//! room, to the first one that has. If none has, a random job resets the first choice, and a job that
-//! verifies ends its pass and verifies first.
+//! room, to the first zone after it that may be opened, once nothing is in flight if that makes room; else to
+//! the first one that has room. If none has, a random job resets the first choice, and a job that verifies ends
+//! its pass and verifies first. Where zones are limited, one that the writes in flight of a random job fill is
+//! treated in the same way.
 use super::{Io, NextIo, Source, Target, ZbdJob};
 use crate::generate::zbd::{Acquire, OwnedZone};
 use crate::job::DataDir;
@@ -19,7 +21,7 @@ enum Attempt {
     Unusable,
     /// Less than a block is left of the zone: this I/O finishes it, then the next one is to be tried.
     Finish(Io),
-    /// The zone may not be opened.
+    /// The zone may not be opened, or the writes in flight fill it.
     TooMany,
 }
 
@@ -61,7 +63,8 @@ impl ZbdJob {
     #[inline(never)]
     fn write_elsewhere(&mut self, zone: u32, len: u64) -> NextIo {
         if self.table.is_at_limit()
-            && let Some(open) = self.table.write_zone_for(&self.region(), self.first + zone)
+            && !self.table.is_write_zone(self.first + zone)
+            && let Some(open) = self.table.write_zone_at(&self.region(), self.first + zone)
             && let Some(io) = self.write_to(open - self.first, len)
         {
             return NextIo::Io(io);
@@ -113,6 +116,7 @@ impl ZbdJob {
             return self.defer(dir, drawn, NextIo::Wait);
         }
         let (mut target, mut unusable) = (drawn, 0);
+        let mut choice = self.choice.take();
         loop {
             if target.zone == self.count() {
                 if !self.random {
@@ -120,9 +124,12 @@ impl ZbdJob {
                 }
                 target.zone = 0;
             }
-            let attempt = match self.attempt(target) {
-                Attempt::TooMany => self.attempt_open(&mut target),
-                attempt => attempt,
+            let attempt = match choice.take() {
+                Some(first) => self.attempt_another(first, &mut target),
+                None => match self.attempt(target) {
+                    Attempt::TooMany => self.attempt_open(&mut target),
+                    attempt => attempt,
+                },
             };
             match attempt {
                 Attempt::Next(NextIo::Io(io)) => {
@@ -136,8 +143,8 @@ impl ZbdJob {
                 Attempt::Next(NextIo::Verify) => return self.defer(dir, target, NextIo::Verify),
                 Attempt::Next(next) => {
                     self.wanted = Some(target.zone);
-                    let kept = if self.random { drawn } else { target };
-                    return self.defer(dir, kept, next);
+                    let stays = !self.random || matches!(next, NextIo::Manage(_));
+                    return self.defer(dir, if stays { target } else { drawn }, next);
                 }
                 Attempt::Finish(io) => {
                     self.finishing += 1;
@@ -170,46 +177,77 @@ impl ZbdJob {
     #[inline(never)]
     fn attempt_open(&mut self, target: &mut Target) -> Attempt {
         let region = self.region();
-        let Some(first) = self.table.write_zone_for(&region, self.first + target.zone) else {
+        let Some(first) = self.table.write_zone_at(&region, self.first + target.zone) else {
             return Attempt::TooMany;
         };
-        let block = self.least_room;
-        let mut has_room = |zone: u32| match self.owned.find(zone - self.first) {
-            Some(slot) => slot.has_room(block),
-            None => self.table.has_room(zone, block),
-        };
-        let found = match has_room(first) {
-            true => Some(first),
-            false if !self.random => None,
-            false => self.table.write_zones_of(&region).into_iter().find(|zone| has_room(*zone)),
-        };
-        if let Some(zone) = found {
-            target.zone = zone - self.first;
+        let first = first - self.first;
+        if self.has_room(first) {
+            target.zone = first;
             return self.attempt(*target);
+        }
+        if self.random {
+            return self.attempt_another(first, target);
         }
         // A zone that becomes full makes room for another.
         if self.owned.any_busy() {
-            if !self.random {
-                let zone = (first - self.first + 1) % self.count();
-                *target = Target { zone, at: 0, ..*target };
-            }
+            *target = Target { zone: (first + 1) % self.count(), at: 0, ..*target };
             return Attempt::Next(NextIo::Wait);
+        }
+        match self.purpose.room > 0 {
+            true => Attempt::Next(NextIo::EndOfPass),
+            false => Attempt::TooMany,
+        }
+    }
+
+    /// Whether a block fits in a zone, after the writes in flight.
+    fn has_room(&mut self, zone: u32) -> bool {
+        match self.owned.find(zone) {
+            Some(slot) => slot.has_room(self.least_room),
+            None => self.table.has_room(self.first + zone, self.least_room),
+        }
+    }
+
+    /// Attempts a write of a random job whose first choice has no room.
+    #[cold]
+    fn attempt_another(&mut self, first: u32, target: &mut Target) -> Attempt {
+        for zone in (first + 1..self.count()).chain(0..first) {
+            if self.table.is_write_zone(self.first + zone) {
+                continue;
+            }
+            let other = Target { zone, at: 0, ..*target };
+            match self.attempt(other) {
+                Attempt::TooMany => break,
+                Attempt::Unusable => {}
+                attempt => {
+                    *target = other;
+                    return attempt;
+                }
+            }
+        }
+        // A zone that becomes full makes room for another.
+        if self.owned.any_busy() {
+            self.choice = Some(first);
+            return Attempt::Next(NextIo::Contended);
+        }
+        for open in self.table.write_zones_of(&self.region()) {
+            if self.has_room(open - self.first) {
+                target.zone = open - self.first;
+                return self.attempt(*target);
+            }
         }
         if self.purpose.room > 0 {
             return Attempt::Next(NextIo::EndOfPass);
         }
-        if !self.random {
-            return Attempt::TooMany;
-        }
-        target.zone = first - self.first;
-        let capacity = self.table.capacity_of(first);
+        target.zone = first;
+        let capacity = self.table.capacity_of(self.first + first);
         match capacity < self.least_room {
-            true => Attempt::Next(self.too_small(capacity, target.zone)),
-            false => self.reset_open(target.zone),
+            true => Attempt::Next(self.too_small(capacity, first)),
+            false => self.reset_open(first),
         }
     }
 
-    /// Resets a zone that is being written and in which the job has no I/O.
+    /// Resets a zone that is being written and in which the job has no I/O. As in fio, which finishes it first,
+    /// that takes as much away from the data as a zone has bytes.
     #[cold]
     fn reset_open(&mut self, zone: u32) -> Attempt {
         if !self.owned.contains(zone) {
@@ -218,6 +256,7 @@ impl ZbdJob {
                 _ => return Attempt::Next(NextIo::Contended),
             }
         }
+        self.owned.get(zone).owned.wp = self.table.extent(self.first + zone).1;
         Attempt::Next(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
     }
 
@@ -259,6 +298,11 @@ impl ZbdJob {
             return attempt;
         }
         let slot = self.owned.get(zone);
+        let is_filled =
+            slot.in_flight > 0 && !slot.managing && slot.owned.wp >= slot.owned.capacity;
+        if is_filled && self.random && self.table.is_limited() {
+            return Attempt::TooMany;
+        }
         if !slot.has_room(self.least_room) && slot.in_flight == 0 {
             let owned = slot.owned;
             if owned.wp >= owned.capacity {
