@@ -130,16 +130,16 @@ fn writes_below_the_granularity_of_sequential_zones_fail_without_reaching_the_de
 #[test]
 fn splits_end_where_writes_to_sequential_zones_may() {
     let mut rig = emulated_blocks()
-        .limits(|limits| (limits.max_sectors, limits.max_write_zeroes_sectors) = (21, 12))
+        .limits(|limits| (limits.max_sectors, limits.max_write_zeroes_sectors) = (45, 12))
         .build();
-    assert_eq!(rig.queue.limits().max_sectors, 16);
+    assert_eq!(rig.queue.limits().max_sectors, 40);
     // Split at zones and at the longest command, which is a multiple of the granularity.
     let long = [rig.write(0, 120), rig.submit(Op::WriteZeroes, 120, 16)];
     assert_eq!(rig.drain(), long.map(|id| (id, Status::Ok)));
     let sent: Vec<_> = rig.started().into_iter().map(|(_, at, len)| (at, len)).collect();
     let of_zone = |zone: u64| sent.iter().filter(move |(at, _)| at / 64 == zone).copied();
-    assert!(of_zone(0).eq([(0, 16), (16, 16), (32, 16), (48, 16)]), "{sent:?}");
-    assert!(of_zone(1).eq([(64, 16), (80, 16), (96, 16), (112, 8), (120, 8)]), "{sent:?}");
+    assert!(of_zone(0).eq([(0, 40), (40, 24)]), "{sent:?}");
+    assert!(of_zone(1).eq([(64, 40), (104, 16), (120, 8)]), "{sent:?}");
     assert!(of_zone(2).eq([(128, 8)]), "{sent:?}");
     assert_eq!((rig.known(0).0, rig.known(1).0), (ZonePhase::Full, ZonePhase::Full));
     assert_eq!(rig.known(2), (ZonePhase::Active, 8));
@@ -147,12 +147,12 @@ fn splits_end_where_writes_to_sequential_zones_may() {
 
 #[test]
 fn first_part_of_a_write_that_is_split_three_times_aborts_those_behind_it() {
-    let mut rig = emulated_blocks().limits(|limits| limits.max_sectors = 21).build();
+    let mut rig = emulated_blocks().limits(|limits| limits.max_sectors = 45).build();
     let write = rig.write(0, 120);
-    assert_eq!(rig.writes(), [(0, 16), (64, 16)]);
+    assert_eq!(rig.writes(), [(0, 40), (64, 40)]);
     rig.fail();
     assert_eq!(rig.drain(), [(write, Status::IoError)]);
-    assert_eq!(rig.writes(), [(80, 16), (96, 16), (112, 8)], "of the other zone only");
+    assert_eq!(rig.writes(), [(104, 16)], "of the other zone only");
     let again = rig.write(0, 8);
     assert_eq!(rig.drain(), [(again, Status::Ok)]);
 }
