@@ -30,6 +30,8 @@ struct Answers {
     levels: Vec<Level>,
     has_head: bool,
     lateness: Option<Lateness>,
+    heads: u32,
+    format_without_head: Result<u32, Status>,
     set_condition: Result<(), Status>,
     scrubs: bool,
     has_superblock: bool,
@@ -67,6 +69,8 @@ impl Answers {
             levels: device.levels(),
             has_head: device.head().is_some(),
             lateness: device.lateness(),
+            heads: device.heads(),
+            format_without_head: device.format_without_head(u32::MAX),
             set_condition: device.set_condition(ZoneNo(u32::MAX), zonal_blk::ZoneCondition::Empty),
             scrubs: device.scrub(Sector(0)).is_ok(),
             has_superblock: device.superblock().is_some(),
@@ -77,12 +81,12 @@ impl Answers {
     /// The answers expected of a wrapper around a device that gives these.
     fn inside(self, wrapper: Wrapper) -> Self {
         let limits = Limits { zrwa: ZrwaLimits::NONE, ..self.limits.clone() };
+        let format_without_head = Err(Status::NotSupported);
+        let both = |inner| Answers { limits, extension: None, format_without_head, ..inner };
         match wrapper {
             Wrapper::Inject => self,
-            Wrapper::Power => Answers { limits, extension: None, ..self },
-            Wrapper::Record => {
-                Answers { limits, extension: None, external_buf_alignment: None, ..self }
-            }
+            Wrapper::Power => both(self),
+            Wrapper::Record => Answers { external_buf_alignment: None, ..both(self) },
         }
     }
 }
@@ -124,7 +128,7 @@ fn wrappers_answer_as_the_device_inside_except_for_what_they_change() {
 fn some_kind_of_device_answers_each_question() {
     let all: Vec<Answers> = kinds().iter().map(|kind| Answers::of(&(kind.open)())).collect();
     type Question = (&'static str, fn(&Answers) -> bool);
-    let asked: [Question; 19] = [
+    let asked: [Question; 21] = [
         ("zrwa", |a| a.limits.zrwa != ZrwaLimits::NONE),
         ("report", |a| !a.report.1.is_empty()),
         ("as_new", |a| a.as_new > 0),
@@ -140,6 +144,8 @@ fn some_kind_of_device_answers_each_question() {
         ("characteristics", |a| !a.characteristics.is_empty()),
         ("levels", |a| !a.levels.is_empty()),
         ("head", |a| a.has_head),
+        ("heads", |a| a.heads > 0),
+        ("format_without_head", |a| a.format_without_head == Err(Status::Invalid)),
         ("lateness", |a| a.lateness.is_some()),
         ("stats", |a| a.stats != DeviceStats::default()),
         ("superblock", |a| a.has_superblock),
