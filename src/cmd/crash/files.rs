@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{self, ExitCode};
 use zonal_crash::files::{Workload, generate, judge_all, play};
+use zonal_serve::control::ControlClient;
 
 /// The commands.
 #[derive(Subcommand, Debug)]
@@ -44,9 +45,12 @@ pub struct PlayArgs {
     /// A folder of the file system. Each workload has a new one in it
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
+    /// Put marks into the recording of the server with this control socket
+    #[arg(long, value_name = "SOCKET", required_unless_present = "mark", conflicts_with = "mark")]
+    pub ctl: Option<PathBuf>,
     /// Put marks with this command, with sh. It gets the text in the variable ZONAL_MARK
     #[arg(long, value_name = "COMMAND")]
-    pub mark: String,
+    pub mark: Option<String>,
 }
 
 /// Options of `zonal crash judge`.
@@ -114,15 +118,7 @@ fn read_workloads(folder: &Path) -> Result<Vec<Workload>> {
 
 fn play_all(args: &PlayArgs) -> Result<ExitCode> {
     let workloads = read_workloads(&args.workloads)?;
-    let mut mark = |text: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", &args.mark]).env("ZONAL_MARK", text);
-        match command.status() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("--mark: found {status}, expected exit code 0")),
-            Err(error) => Err(format!("sh: {error}")),
-        }
-    };
+    let mut mark = marker(args)?;
     for workload in &workloads {
         let played = play(workload, &args.folder, &mut mark)?;
         if played != *workload {
@@ -132,6 +128,31 @@ fn play_all(args: &PlayArgs) -> Result<ExitCode> {
     }
     writeln!(stdout(), "{}: {} workloads played", args.folder.display(), workloads.len())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts a mark with a text, or says why not.
+type Marker = Box<dyn FnMut(&str) -> Result<(), String>>;
+
+fn marker(args: &PlayArgs) -> Result<Marker> {
+    if let Some(socket) = &args.ctl {
+        let named = socket.display().to_string();
+        let mut client = ControlClient::connect(socket).with_context(|| named.clone())?;
+        return Ok(Box::new(move |text| {
+            let words = ["mark", text].map(str::to_owned);
+            let answer = client.send(1, &words).map_err(|error| format!("{named}: {error}"))?;
+            answer.map(drop).map_err(|error| format!("{named}: {error}"))
+        }));
+    }
+    let by = args.mark.clone().expect("required without --ctl");
+    Ok(Box::new(move |text| {
+        let mut command = process::Command::new("sh");
+        command.args(["-c", &by]).env("ZONAL_MARK", text);
+        match command.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("--mark: found {status}, expected exit code 0")),
+            Err(error) => Err(format!("sh: {error}")),
+        }
+    }))
 }
 
 fn compare(args: &JudgeArgs) -> Result<ExitCode> {

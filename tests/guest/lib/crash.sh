@@ -8,6 +8,8 @@
 # shellcheck shell=bash
 
 place=/mnt/crash
+# Where workloads of `zonal crash generate` are, if they are played instead.
+workloads=/tmp/workloads
 reference=/tmp/reference
 database_blocks=16
 
@@ -167,8 +169,8 @@ keep_files() {
     cp -r "$place" "/tmp/losses/${1#synced }"
 }
 
-# record_ublk TYPE OPERATIONS SPEC MKFS...: records the workload on a file system on a ublk device, with
-# the kernel's own trace of its I/O in /out. MKFS is a command that gets the device. Needs lib/ublk.sh.
+# record_ublk TYPE OPERATIONS SPEC MKFS...: records the workload, or those in $workloads, on a file system on a ublk
+# device, with the kernel's own trace of its I/O in /out. MKFS is a command that gets the device. Needs lib/ublk.sh.
 record_ublk() {
     local type=$1 operations=$2 spec=$3
     shift 3
@@ -178,7 +180,11 @@ record_ublk() {
     mkdir -p "$place"
     mount -t "$type" /dev/ublkb0 "$place"
     trace_io /dev/ublkb0
-    workload "$operations" mark_ublk
+    if [[ -d $workloads ]]; then
+        /job/zonal crash play "$workloads" "$place" --ctl /tmp/ctl
+    else
+        workload "$operations" mark_ublk
+    fi
     cp "${tracing:?}/trace" "/out/$type.trace"
     umount "$place"
     stop_ublk 0
@@ -216,16 +222,24 @@ check_state() {
         kill -0 "$server" 2>/dev/null || { cat /tmp/state.log && return 1; }
         sleep 0.05
     done
+    dmesg -c >/tmp/before
     mount -t "$type" "$disk" "$place"
-    verify "$marks"
+    if [[ -d $workloads ]]; then
+        /job/zonal crash judge "$workloads" "$place" --marks "$marks"
+    else
+        verify "$marks"
+    fi
     # It is not only there to be read.
     text 1 20000 >"$place/later"
     sync --file-system "$place"
     umount "$place"
     case $type in
     btrfs) check_btrfs "$disk" "$state" ;;
+    f2fs) fsck.f2fs --dry-run "$disk" ;;
     xfs) newer xfsprogs xfs_repair -n "$disk" ;;
     esac
+    dmesg >/tmp/said
+    ! grep -E 'WARNING:|BUG:|Oops|Call Trace|(BTRFS|F2FS-fs|XFS).*([Cc]orrupt|error|critical)' /tmp/said
 }
 
 # check_btrfs DISK STATE: `btrfs check`, but for one complaint. Where a torn write of nodes has ended, btrfs
@@ -248,7 +262,7 @@ check_btrfs() {
 
 # first_cut LOG: the number of the event with the first mark. What comes before is mkfs.
 first_cut() {
-    /job/zonal crash "$1" --events | sed -n 's/^\([0-9]*\) mark synced 0$/\1/p'
+    /job/zonal crash "$1" --events | busybox awk '$2 == "mark" { print $1; exit }'
 }
 
 # check_states NAME TYPE LOG STATES OPTION...: with options of `zonal crash`. The results are /out/NAME.*.

@@ -220,7 +220,6 @@ impl Device for Many {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a hundred thousand zones are too many")]
 fn zones_as_new_are_not_reported_one_by_one_but_for_the_first_and_the_last() {
     assert_eq!(Many::attach(u32::MAX, None), (None, Many::ZONES as usize));
     let (error, reported) = Many::attach(0, None);

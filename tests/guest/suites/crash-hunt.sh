@@ -1,0 +1,58 @@
+# Workloads of file operations, drawn from seeds, on a file system on a recorded ublk device, and each state that a loss
+# of power may leave: --fs, --states, --workloads and --seed of tests/guest/run.
+# shellcheck shell=bash
+
+fs=${hunt_fs:-btrfs}
+states=${hunt_states:-1000}
+
+before() {
+    case $fs in
+    btrfs | f2fs) ;;
+    xfs)
+        [[ ${kernel:?} == 7 ]] || unusable "--kernel: found \`$kernel\`, expected 7, for XFS on zones"
+        local library
+        for library in packages programs; do
+            # shellcheck source=/dev/null
+            source "${here:?}/lib/$library.sh"
+        done
+        fetch_programs xfsprogs sid xfsprogs libblkid1 libc6 libinih1 liburcu8t64 libuuid1
+        ((${memory:?} >= 2048)) || memory=2048
+        ;;
+    *) unusable "--fs: found \`$fs\`, expected btrfs, f2fs or xfs" ;;
+    esac
+    cp "${zonal:?}" "${job:?}/zonal"
+    give hunt_fs "$fs"
+    give hunt_states "$states"
+    give hunt_workloads "${hunt_workloads:-50}"
+    give hunt_seed "${hunt_seed:-1}"
+    ((${limit:?} >= 86400)) || limit=86400
+}
+
+# Small zones and few open ones: that is where zoned file systems have to move data and wait.
+record() {
+    local zoned=zone_size=8M,lba=4096,memory=true
+    case $fs in
+    btrfs) record_ublk btrfs 0 "null:zones=40,max_open=8,max_active=16,$zoned" \
+        mkfs.btrfs --force --metadata single --data single ;;
+    f2fs) record_ublk f2fs 0 "null:zones=64,conventional=8,$zoned" mkfs.f2fs -f -m ;;
+    # The data section, in conventional zones, has at least 300 MiB.
+    xfs) record_ublk xfs 0 "null:zones=96,conventional=48,$zoned" \
+        newer xfsprogs mkfs.xfs -f -r zoned=1 ;;
+    esac
+    cp -r "${workloads:?}" /out
+}
+
+guest() {
+    local library
+    for library in ublk programs crash; do
+        # shellcheck source=/dev/null
+        source "/job/lib/$library.sh"
+    done
+    modprobe ublk_drv
+    : >/out/misplaced
+    /job/zonal crash generate "$workloads" --seed "${hunt_seed:?}" --count "${hunt_workloads:?}"
+    check "$hunt_workloads workloads are played on $fs" record
+    check "what was made durable is there in each of $states states" \
+        check_states states "$fs" "/tmp/$fs.zlog" "$states"
+    report "# $(tail -n 1 /out/states.txt)"
+}
