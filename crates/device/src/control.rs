@@ -310,7 +310,7 @@ impl Lateness {
         if by > LATE_AFTER {
             self.late += completions;
         }
-        self.total += Nanos(by.0.saturating_mul(completions));
+        self.total = self.total.saturating_add(Nanos(by.0.saturating_mul(completions)));
         self.largest = self.largest.max(by);
     }
 }
@@ -358,4 +358,19 @@ pub trait CommandObserver: Send + Sync {
     /// A command took effect or failed, as `status` says. `queue` is its hardware queue; `None`
     /// stands for the one opened last, if the device does not distinguish them.
     fn after(&self, queue: Option<u16>, request: &Request, status: Status);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_are_centuries_late_are_counted_like_others() {
+        let mut lateness = Lateness::default();
+        for _ in 0..3 {
+            lateness.count(1, Nanos(0), Nanos(u64::MAX / 2));
+        }
+        assert_eq!((lateness.late, lateness.largest), (3, Nanos(u64::MAX / 2)));
+        assert_eq!(lateness.total, Nanos(u64::MAX));
+    }
 }

@@ -13,6 +13,8 @@ pub enum DriveConfig {
     Hdd(HddParams),
     /// A ZNS drive.
     Zns(ZnsParams),
+    /// An ordinary flash drive.
+    Ssd(SsdParams),
 }
 
 /// Parameters of a rotating disk.
@@ -55,6 +57,30 @@ pub struct ZnsParams {
     pub suspend: bool,
 }
 
+/// Parameters of an ordinary flash drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdParams {
+    /// Dies, of which each superblock has a block.
+    pub dies: u32,
+    /// Pages of 4 KiB that are programmed together.
+    pub cell_pages: u32,
+    /// Programs that fill a block.
+    pub block_units: u32,
+    /// Superblocks beyond those without which it could not collect.
+    pub spare: u32,
+    /// Free superblocks with which a collection ends, beyond those with which it begins.
+    pub ahead: u32,
+    /// Which superblock is collected next: 0 for the one with the fewest valid pages, 1 by age, 2 by both.
+    pub policy: u8,
+    /// Collected data have superblocks of their own.
+    pub separate: bool,
+    /// Program time in microseconds.
+    pub program: u32,
+    /// Reads suspend programs.
+    pub suspend: bool,
+}
+
 impl DriveConfig {
     pub(super) fn draw(random: &mut Random, zoned: bool) -> Self {
         match random.below(100) {
@@ -77,7 +103,17 @@ impl DriveConfig {
                 power_safe: random.percent(50),
                 suspend: random.percent(50),
             }),
-            _ => DriveConfig::Null,
+            _ => DriveConfig::Ssd(SsdParams {
+                dies: random.range(1, 2),
+                cell_pages: random.range(1, 2),
+                block_units: random.range(2, 3),
+                spare: random.range(0, 4),
+                ahead: random.range(0, 2),
+                policy: random.range(0, 2) as u8,
+                separate: random.percent(70),
+                program: random.skewed(4, 60),
+                suspend: random.percent(50),
+            }),
         }
     }
 
@@ -87,6 +123,23 @@ impl DriveConfig {
             DriveConfig::Null => "null",
             DriveConfig::Hdd(_) => "hdd",
             DriveConfig::Zns(_) => "zns",
+            DriveConfig::Ssd(_) => "ssd",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DriveConfig;
+    use crate::{History, Profile};
+
+    #[test]
+    fn ordinary_flash_drives_are_drawn_that_can_collect() {
+        let configs = (0..400).map(|seed| History::draw(seed, Profile::Regular).config);
+        let drives = configs.filter(|config| matches!(config.drive, DriveConfig::Ssd(_)));
+        let made = drives.inspect(|config| {
+            config.device().unwrap_or_else(|error| panic!("{error}: {config:?}"));
+        });
+        assert!(made.count() > 20);
     }
 }

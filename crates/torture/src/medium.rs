@@ -1,11 +1,19 @@
 //! The device that a run drives: that of its drive, with the shape of its configuration.
 use crate::config::Config;
-use crate::drive::{DriveConfig, HddParams, ZnsParams};
+use crate::drive::{DriveConfig, HddParams, SsdParams, ZnsParams};
 use std::sync::Arc;
 use zonal_blk::{Bytes, Nanos};
 use zonal_device::control::FaultHooks;
 use zonal_device::hdd::{HostInterface, Order, Recording};
-use zonal_device::{HddConfig, HddDevice, NullConfig, NullDevice, ZnsConfig, ZnsDevice};
+use zonal_device::ssd::translation::Policy;
+use zonal_device::{
+    HddConfig, HddDevice, NullConfig, NullDevice, SsdConfig, SsdDevice, ZnsConfig, ZnsDevice,
+};
+
+/// The size of an ordinary flash drive is a multiple of this, in bytes.
+const SSD_STEP: u64 = 64 << 10;
+/// A page of the map of such a drive.
+const PAGE: u64 = 4096;
 
 impl DriveConfig {
     /// Removes features that devices of the kind do not have.
@@ -28,6 +36,14 @@ impl DriveConfig {
                     config.max_open = config.max_open.max(1);
                 }
             }
+            DriveConfig::Ssd(_) => {
+                // Whole pages, and some of them, so that over-provisioning has a limit.
+                let lbas =
+                    u32::try_from(SSD_STEP / u64::from(config.lba)).expect("a step is short");
+                config.zone_lbas = config.zone_lbas.next_multiple_of(lbas);
+                config.capacity_lbas = config.zone_lbas;
+                config.last_lbas = config.zone_lbas;
+            }
         }
     }
 
@@ -38,6 +54,9 @@ impl DriveConfig {
             DriveConfig::Hdd(disk) => Arc::new(HddDevice::new(&hdd(config, disk)).map_err(error)?),
             DriveConfig::Zns(flash) => {
                 Arc::new(ZnsDevice::new(&zns(config, flash)).map_err(error)?)
+            }
+            DriveConfig::Ssd(flash) => {
+                Arc::new(SsdDevice::new(&ssd(config, flash)).map_err(error)?)
             }
         })
     }
@@ -144,4 +163,49 @@ fn zns(config: &Config, flash: &ZnsParams) -> ZnsConfig {
     };
     let buffer = drive.min_buffer().0 + u64::from(flash.units) * unit;
     ZnsConfig { buffer: Bytes(buffer), ..drive }
+}
+
+/// A drive with few and small superblocks, which soon has to collect.
+fn ssd(config: &Config, flash: &SsdParams) -> SsdConfig {
+    let size = config.bytes(config.zone_lbas);
+    let unit = u64::from(flash.cell_pages) * PAGE;
+    let superblock = unit * u64::from(flash.block_units) * u64::from(flash.dies);
+    let gc_low = 2;
+    let gc_high = gc_low + flash.ahead;
+    // Beside the data two are filled, gc_high are free, and one has room to collect.
+    let beside = 2 + gc_high + 1 + flash.spare;
+    let superblocks = size.0.div_ceil(superblock) + u64::from(beside);
+    let beyond = (superblocks * superblock).saturating_sub(size.0) * 100_000;
+    let max_io = config.bytes(config.max_io_lbas);
+    let units = Bytes(4 * unit);
+    SsdConfig {
+        size,
+        overprovision: u32::try_from(beyond.div_ceil(size.0.max(1))).unwrap_or(u32::MAX),
+        gc: [Policy::Greedy, Policy::Fifo, Policy::CostBenefit][usize::from(flash.policy % 3)],
+        separate: flash.separate,
+        gc_low,
+        gc_high,
+        gc_buffer: units,
+        lba: config.lba,
+        queues: config.queues,
+        depth: config.depth,
+        max_io,
+        write_time: Nanos(1000),
+        read_time: Nanos(800),
+        manage_time: Nanos(2000),
+        buffer: Bytes(2 * units.0 + max_io.0),
+        channels: 1,
+        dies: flash.dies,
+        planes: 1,
+        page: Bytes(PAGE),
+        cell_pages: flash.cell_pages,
+        block: Bytes(u64::from(flash.block_units) * unit),
+        page_read: Nanos(5000),
+        program: Nanos(u64::from(flash.program) * 1000),
+        erase: Nanos(100_000),
+        suspend: flash.suspend,
+        suspend_time: Nanos(1000),
+        memory: config.data,
+        ..SsdConfig::default()
+    }
 }
