@@ -82,8 +82,8 @@ def test_advice_ranks_configurations() -> None:
     )
     assert len(advice.tried) == 4
     assert [trial["rank"] for trial in advice.tried] == sorted(t["rank"] for t in advice.tried)
-    assert advice.best["bytes_per_second"] == max(t["bytes_per_second"] for t in advice.tried)
-    assert advice.conclusion[0].startswith("Best: none, ")
+    assert advice.best.bandwidth == max(t["bytes_per_second"] for t in advice.tried)
+    assert advice.conclusion[0] == advice.answer
     assert list(advice.to_pandas()["rank"]) == [trial["rank"] for trial in advice.tried]
 
 

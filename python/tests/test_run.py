@@ -122,7 +122,7 @@ def test_job_without_io_raises() -> None:
 
 
 def test_options_without_effect_are_warnings(null: str) -> None:
-    job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", size="1m", gtod_reduce=1, thread=1)
+    job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", size="1m", iomem="malloc", thread=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         zonal.run(job, device=null)

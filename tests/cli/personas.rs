@@ -170,6 +170,11 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "a recorded run replays to the same bytes",
         "recorded_run_replays_to_the_same_bytes",
     ),
+    (
+        "C programmer",
+        "header and manual pages are those of a C library",
+        "header_and_manual_pages_are_for_c_programmers",
+    ),
     // Someone who sees it for the first time.
     (
         "newcomer",

@@ -1,4 +1,5 @@
-//! Installs the C library: header, static and shared library, pkg-config file.
+//! Installs the C library: header, static and shared library, pkg-config file, manual pages.
+use crate::man3;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -27,7 +28,9 @@ pub fn install(library: &Path, prefix: &Path, tls: bool) -> io::Result<()> {
     let (include, lib) = (prefix.join("include"), prefix.join("lib"));
     fs::create_dir_all(&include)?;
     fs::create_dir_all(lib.join("pkgconfig"))?;
-    header(&package, &include.join("zonal.h"))?;
+    let header = header(&package)?;
+    fs::write(include.join("zonal.h"), &header)?;
+    man3::write(&header, &prefix.join("share/man/man3"), env!("CARGO_PKG_VERSION"))?;
     fs::copy(library, lib.join("libzonal.a"))?;
     let version = env!("CARGO_PKG_VERSION");
     let shared = format!("libzonal.so.{version}");
@@ -43,7 +46,8 @@ pub fn install(library: &Path, prefix: &Path, tls: bool) -> io::Result<()> {
     fs::write(lib.join("pkgconfig/zonal.pc"), pkg_config)
 }
 
-fn header(package: &Path, path: &Path) -> io::Result<()> {
+/// The header, with headings as C programmers write them.
+fn header(package: &Path) -> io::Result<String> {
     let config = cbindgen::Config::from_file(package.join("cbindgen.toml"));
     let mut config = config.map_err(io::Error::other)?;
     // As `zonal_version` counts.
@@ -59,8 +63,10 @@ fn header(package: &Path, path: &Path) -> io::Result<()> {
         builder = builder.with_src(package.join(format!("src/{source}.rs")));
     }
     let bindings = builder.generate().map_err(io::Error::other)?;
-    bindings.write_to_file(path);
-    Ok(())
+    let mut header = Vec::new();
+    bindings.write(&mut header);
+    let header = String::from_utf8(header).map_err(io::Error::other)?;
+    Ok(man3::HEADINGS.iter().fold(header, |header, (rust, c)| header.replace(rust, c)))
 }
 
 /// A shared library out of the static one: so its symbols can have versions, which those that rustc links

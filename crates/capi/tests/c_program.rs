@@ -176,3 +176,19 @@ fn only_the_functions_of_the_header_are_exported_with_a_version() {
         assert!(header.contains(&format!("{plain}(")), "{name} is not in the header");
     }
 }
+
+#[test]
+fn header_and_manual_pages_are_for_c_programmers() {
+    let header = std::fs::read_to_string(prefix().join("include/zonal.h")).expect("the header");
+    for word in ["# Safety", "# Errors", "[`", "::"] {
+        assert!(!header.contains(word), "zonal.h: {word}");
+    }
+    let functions = xtask::man3::functions(&header);
+    assert!(functions.len() > 20, "{functions:?}");
+    for xtask::man3::Function { name, .. } in functions {
+        let page = prefix().join(format!("share/man/man3/{name}.3"));
+        let page = std::fs::read_to_string(&page).expect("a page");
+        assert!(page.contains(&format!(".SH NAME\n{name} \\- ")), "{page}");
+        assert!(page.contains("#include <zonal.h>") && page.contains(".SH DESCRIPTION"), "{page}");
+    }
+}

@@ -22,6 +22,7 @@ from zonal.analysis import (
     AdjustedOption,
     Advice,
     Fit,
+    Trial,
     Validation,
     advise,
     fit,
@@ -32,7 +33,7 @@ from zonal.jobs import Job, JobOption, Jobs
 from zonal.progress import Progress, ProgressLine, Report
 from zonal.results import DeviceState, Direction, JobResult, Latency, Result, zones_to_pandas
 from zonal.runs import run
-from zonal.sweep import Range, Sweep, repeat, sweep
+from zonal.sweep import Range, Row, Sweep, repeat, sweep
 from zonal.torture import Torture, torture
 
 os.register_at_fork(after_in_child=_zonal.in_child)
@@ -58,9 +59,11 @@ __all__ = [
     "Range",
     "Report",
     "Result",
+    "Row",
     "Server",
     "Sweep",
     "Torture",
+    "Trial",
     "Validation",
     "ZonalWarning",
     "Zone",

@@ -7,18 +7,28 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from zonal import _zonal
 from zonal.errors import ZonalWarning
 from zonal.jobs import Jobs, raw
 from zonal.progress import Report, reporting
-from zonal.results import frame
+from zonal.results import frame, html_table
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["AdjustedOption", "Advice", "Fit", "Validation", "advise", "fit", "validate"]
+__all__ = [
+    "AdjustedOption",
+    "Advice",
+    "Fit",
+    "Trial",
+    "Validation",
+    "advise",
+    "fit",
+    "validate",
+]
 
 Path = str | os.PathLike[str]
 Clock = Literal["virtual", "real"]
@@ -208,6 +218,27 @@ def fit(
     return Fit(fitted, text, [AdjustedOption(*option) for option in options])
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A configuration that was measured."""
+
+    #: From 1; configurations that cannot be told apart share one.
+    rank: int
+    scheduler: str
+    #: None on a device without zones.
+    zone_write: ZoneWrite | None
+    #: None for that of the jobs.
+    iodepth: int | None
+    #: Bytes a second.
+    bandwidth: float
+    iops: float
+    #: Completion latencies in nanoseconds.
+    p50: int
+    p99: int
+    #: Whether the figures do not depend on how long it was measured.
+    steady: bool
+
+
 class Advice:
     """Configurations that were measured, best first. ``print`` shows the table and the reasons."""
 
@@ -226,9 +257,30 @@ class Advice:
         self._html = html
 
     @property
-    def best(self) -> dict[str, Any]:
+    def best(self) -> Trial:
         """The best configuration."""
-        return self.tried[0]
+        best = self.tried[0]
+        names = ("rank", "scheduler", "zone_write", "iodepth", "iops", "steady")
+        return Trial(
+            bandwidth=best["bytes_per_second"],
+            p50=best["latency_ns"]["p50"],
+            p99=best["latency_ns"]["p99"],
+            **{name: best[name] for name in names},
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {
+                "rank": trial["rank"],
+                "scheduler": trial["scheduler"],
+                "zone_write": trial["zone_write"] or "",
+                "depth": trial["iodepth"] or "",
+                "MB/s": f"{trial['bytes_per_second'] / 1e6:,.1f}",
+                "99%, ms": f"{trial['latency_ns']['p99'] / 1e6:.2f}",
+            }
+            for trial in self.tried
+        ]
+        return f"<p>{escape(self.answer or '')}</p>{html_table(rows)}"
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each configuration. Latencies are in microseconds."""
@@ -267,6 +319,11 @@ def advise(
     progress: Report = None,
 ) -> Advice:
     """Which scheduler, zone-write policy and queue depth suit jobs on a model, as ``zonal advise``.
+
+    >>> from zonal import Job
+    >>> job = Job("w", rw="write", bs="1m", zonemode="zbd", iodepth=8)
+    >>> advise(job, "smr-30t", depths=[8], time=2, seeds=1).best.zone_write
+    'qd1'
 
     Each configuration runs for ``time`` virtual seconds with each of ``seeds`` seeds. ``kernel`` is the
     version of Linux whose defaults the advice is compared with.

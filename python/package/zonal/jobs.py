@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from zonal.errors import InputError
+
 __all__ = ["Job", "JobOption", "Jobs"]
 
 JobOption = str | int | float | bool
@@ -16,6 +18,10 @@ class Job:
 
     Options before the first job apply to all: ``Job("global", runtime=10)``. What an option means, and
     whether its value is right, is found out when the job is used.
+
+    >>> job = Job("w", rw="write", bs="1m")
+    >>> job.replace(bs="4k")
+    Job('w', rw='write', bs='4k')
     """
 
     def __init__(self, name: str, **options: JobOption) -> None:
@@ -54,11 +60,20 @@ def _text(value: JobOption) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
+def _check_no_path(text: str) -> None:
+    """Raises InputError if the text of a job file is the name of one."""
+    is_line = "\n" not in text and "[" not in text
+    if is_line and (text.endswith(".fio") or os.path.isfile(text)):
+        expected = f"the text of a job file; for a file, pathlib.Path({text!r})"
+        raise InputError(f"jobs: found {text!r}, the name of a file, expected {expected}")
+
+
 def raw(jobs: Jobs, replace: Mapping[str, JobOption] | None = None) -> dict[str, Any]:
     """Jobs for the compiled half, with options that replace those of every job."""
     args: list[str] = []
     text = None
     if isinstance(jobs, str):
+        _check_no_path(jobs)
         text = jobs
     elif isinstance(jobs, os.PathLike):
         path = os.fspath(jobs)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -199,8 +200,36 @@ class Result:
     def __str__(self) -> str:
         return self._text
 
+    def _repr_html_(self) -> str:
+        rows = [
+            {
+                "job": job.name,
+                "direction": each.name,
+                "I/Os": f"{each.ios:,}",
+                "IOPS": f"{each.iops:,.0f}",
+                "MB/s": f"{each.bandwidth / 1e6:,.1f}",
+                "median, ms": f"{each.clat.percentile(50) / 1e6:.3f}",
+                "99%, ms": f"{each.clat.percentile(99) / 1e6:.3f}",
+            }
+            for job in self.jobs
+            for each in job.directions
+        ]
+        return html_table(rows)
+
     def __repr__(self) -> str:
         return f"Result({', '.join(map(repr, self.jobs))})"
+
+
+def html_table(rows: list[dict[str, Any]]) -> str:
+    """Rows of the same columns, for a notebook."""
+
+    def line(cell: str, values: Iterable[Any]) -> str:
+        return "".join(f"<{cell}>{escape(str(value))}</{cell}>" for value in values)
+
+    if not rows:
+        return "<p>nothing was done</p>"
+    body = "".join(f"<tr>{line('td', row.values())}</tr>" for row in rows)
+    return f"<table><thead><tr>{line('th', rows[0])}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _merged(parts: list[Latency]) -> Latency:

@@ -9,11 +9,11 @@ from typing import Any
 from zonal import _zonal
 from zonal.analysis import Clock, ZoneWrite, cost, notify
 from zonal.errors import JobFailed
-from zonal.jobs import Jobs, raw
+from zonal.jobs import Job, Jobs, raw
 from zonal.progress import Raw, Report, reporting
 from zonal.results import DeviceState, Result
 
-__all__ = ["run"]
+__all__ = ["Job", "run"]
 
 DEFAULTS: dict[str, Any] = {
     "device": None,
@@ -32,8 +32,8 @@ DEFAULTS: dict[str, Any] = {
 
 def run(
     jobs: Jobs,
-    *,
     device: str | None = None,
+    *,
     clock: Clock = "virtual",
     seed: int = 0,
     scheduler: str | None = None,
@@ -58,6 +58,10 @@ def run(
     ``scheduler``, ``sched_opts``, ``zone_write`` and ``merge`` configure the block layer, ``io_cost``
     is the virtual time in nanoseconds that an I/O costs its thread, ``faults`` are rules such as
     ``"fail=write,zone=3"``. ``record_all`` and ``trace`` are files to write.
+
+    >>> job = Job("w", rw="write", bs="1m", zonemode="zbd", io_size="64m")
+    >>> run(job, "smr-30t").jobs[0].write.ios
+    64
 
     Ctrl-C ends the run. Raises :class:`JobFailed` if a job failed or did no I/O, unless ``check`` is
     False, and :class:`InputError` if anything is wrong with the jobs, the device or an option.

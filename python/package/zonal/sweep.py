@@ -28,13 +28,13 @@ from zonal.analysis import ZoneWrite
 from zonal.errors import Error, InputError, JobFailed
 from zonal.jobs import JobOption, Jobs, raw
 from zonal.progress import Raw, Report, reporting
-from zonal.results import Result, frame
+from zonal.results import Result, frame, html_table
 from zonal.runs import execute, run_options
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Range", "Sweep", "repeat", "sweep"]
+__all__ = ["Range", "Row", "Sweep", "repeat", "sweep"]
 
 #: Axes that are no job options.
 RUN_OPTIONS = ("device", "scheduler", "zone_write", "io_cost")
@@ -282,6 +282,26 @@ def _bayesian(space: Space, seed: int, maximize: bool) -> Iterator[tuple[Point, 
         yield point, teller(trial)
 
 
+class Row(dict[str, Any]):
+    """A point of a sweep: a row of its table, with the main figures by their names."""
+
+    @property
+    def point(self) -> Point:
+        """The values by the names of the axes."""
+        point: Point = json.loads(self["point"])
+        return point
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second."""
+        return float(self["bandwidth"])
+
+    @property
+    def iops(self) -> float:
+        """I/Os a second."""
+        return float(self["iops"])
+
+
 @dataclass(frozen=True)
 class Sweep:
     """What a sweep came to."""
@@ -296,7 +316,7 @@ class Sweep:
     measured: int
 
     @property
-    def best(self) -> dict[str, Any]:
+    def best(self) -> Row:
         """The best point; of repetitions, the first row of that with the best mean."""
         points: dict[str, list[dict[str, Any]]] = {}
         for row in self.rows:
@@ -308,12 +328,19 @@ class Sweep:
         def mean(rows: list[dict[str, Any]]) -> float:
             return math.fsum(row[self.metric] for row in rows) / len(rows)
 
-        return (max if self.maximize else min)(good, key=mean)[0]
+        return Row((max if self.maximize else min)(good, key=mean)[0])
 
     @property
     def failed(self) -> list[dict[str, Any]]:
         """The points that are impossible or failed."""
         return [row for row in self.rows if row["error"] is not None]
+
+    def _repr_html_(self) -> str:
+        def shown(row: dict[str, Any]) -> dict[str, Any]:
+            figure = row[self.metric] if row["error"] is None else row["error"]
+            return {**json.loads(row["point"]), self.metric: figure}
+
+        return html_table([shown(row) for row in self.rows])
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each point, with a column for each axis."""
