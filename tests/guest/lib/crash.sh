@@ -262,7 +262,7 @@ check_btrfs() {
 
 # first_cut LOG: the number of the event with the first mark. What comes before is mkfs.
 first_cut() {
-    /job/zonal crash "$1" --events | busybox awk '$2 == "mark" { print $1; exit }'
+    /job/zonal crash "$1" --events | busybox awk '$2 == "mark" && !first { first = $1 } END { print first }'
 }
 
 # check_states NAME TYPE LOG STATES OPTION...: with options of `zonal crash`. The results are /out/NAME.*.
