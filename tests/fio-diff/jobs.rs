@@ -72,8 +72,8 @@ pub fn for_zonal(case: &Case) -> String {
     sections(case, 0, |_, _| String::new())
 }
 
-/// The device of a case as Zonal names it. Its commands take so long that jobs at a depth have all of it in flight,
-/// as in fio, which looks for completions when its queue is full.
+/// The device of a case as Zonal names it. Its commands take a while, so that jobs at a depth have I/O in
+/// flight.
 pub fn device(case: &Case) -> String {
     let size = case.geometry.size;
     let shape = match case.geometry.zones {
@@ -86,5 +86,5 @@ pub fn device(case: &Case) -> String {
             zones.max_open
         ),
     };
-    format!("null:{shape},lba=512,memory=true,latency=40us")
+    format!("null:{shape},lba=512,memory=true,latency=10us")
 }
