@@ -187,13 +187,14 @@ fn every_option_of_fio_is_known() {
 }
 
 /// Options that fio does not have, besides those whose names start with `fs_`.
-const OUR_OWN: [&str; 16] = [
+const OUR_OWN: [&str; 17] = [
     "zone_finish",
     "cycles_per_usec",
     "zone_append",
     "filesystem",
     "weight",
     "sched_opt",
+    "ramp_submitted",
     "replay_devices",
     "replay_action",
     "write_iolog_format",
