@@ -2,7 +2,7 @@
 use clap::Command;
 
 /// Command lines, by command.
-const EXAMPLES: [(&str, &[&str]); 35] = [
+const EXAMPLES: [(&str, &[&str]); 38] = [
     (
         "run",
         &[
@@ -53,6 +53,9 @@ const EXAMPLES: [(&str, &[&str]); 35] = [
     ("top", &["zonal top zonal.sock"]),
     ("view", &["zonal view run.view", "zonal view plug.view qd1.view"]),
     ("crash", &["zonal crash run.zlog --list", "zonal crash run.zlog --check 'fsck.mine {image}'"]),
+    ("crash generate", &["zonal crash generate workloads --count 50"]),
+    ("crash play", &["zonal crash play workloads /mnt/test --ctl zonal.sock"]),
+    ("crash judge", &["zonal crash judge workloads /mnt/test --marks marks.txt"]),
     ("create", &["zonal create disk.img --profile zns-1t --zones 64"]),
     ("check", &["zonal check disk.img --data"]),
     ("image info", &["zonal image info disk.img --json"]),
@@ -103,9 +106,9 @@ mod tests {
     use super::*;
     use std::ffi::OsString;
 
-    /// The commands that have none below them.
+    /// The commands that have none below them, or need none.
     fn leaves(words: &str, command: &Command, to: &mut Vec<String>) {
-        if !command.has_subcommands() {
+        if !command.has_subcommands() || command.is_args_conflicts_with_subcommands_set() {
             to.push(words.to_owned());
         }
         for below in command.get_subcommands() {

@@ -265,11 +265,14 @@ first_cut() {
     /job/zonal crash "$1" --events | busybox awk '$2 == "mark" && !first { first = $1 } END { print first }'
 }
 
-# check_states NAME TYPE LOG STATES OPTION...: with options of `zonal crash`. The results are /out/NAME.*.
+# check_states NAME TYPE LOG STATES OPTION...: with options of `zonal crash`; all states, if there are fewer. The results
+# are /out/NAME.*.
 check_states() {
-    local results=/out/$1 type=$2 log=$3 states=$4 first checked code=0
+    local results=/out/$1 type=$2 log=$3 states=$4 first there checked code=0
     shift 4
     first=$(first_cut "$log")
+    there=$(/job/zonal crash "$log" --cuts "$first-99999999" "$@" | sed -n 's/.* events, \([0-9]*\) states$/\1/p')
+    ((states <= there)) || states=$there
     mkdir -p "$place"
     [[ -e /bin/sh ]] || ln -s bash /bin/sh
     /job/zonal crash "$log" --cuts "$first-99999999" --sample "$states" --jobs 1 --timeout 120 \

@@ -197,9 +197,10 @@ pub fn fit(
 ) -> Result<Fitted> {
     let parts = Parts::of(cells, options)?;
     let n = profile.names().len();
-    let (more, less) = (parts.folds as u64 + u64::from(options.starts) - 1, options.steps / SHARE);
+    let less = options.steps / SHARE;
+    let attempt = options.steps + n as u64 + 1 + less * (u64::from(options.starts) - 1);
     let rungs = profile.rungs_in_all() as u64;
-    progress.start("", 2 * (options.steps + n as u64 + 1) + less * more + rungs);
+    progress.start("", 2 * attempt + less * parts.folds as u64 + rungs);
     let runner = Loads::new(profile, cells, &options.run);
     let start = vec![0.0; n];
     // Finds a bad load before long runs.
@@ -208,10 +209,12 @@ pub fn fit(
     let residuals = model.residuals_of(&before);
     let plain =
         Attempt::from(profile, &model, start.clone(), residuals.clone(), options, progress)?;
-    let (point, residuals) =
-        rungs::climb(profile, &model, start.clone(), residuals, &|| progress.advance(1))?;
+    let (point, residuals) = rungs::climb(profile, &model, start.clone(), residuals, progress)?;
     let Attempt { off, first, verdicts, free, best } = match point == start {
-        true => plain,
+        true => {
+            progress.advance(attempt);
+            plain
+        }
         false => {
             plain.or_better(Attempt::from(profile, &model, point, residuals, options, progress)?)
         }

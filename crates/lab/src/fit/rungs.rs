@@ -3,6 +3,7 @@
 //! about it; and an option that is off has no derivative, only the effect of turning it on.
 use super::Profile;
 use super::search::{Model, cost};
+use crate::progress::StepProgress;
 use anyhow::Result;
 
 /// How much worse than the best a step may be for the next one to be tried: figures have noise.
@@ -10,15 +11,16 @@ const PLATEAU: f64 = 1.02;
 /// How much better than the beginning a step has to be.
 const BETTER: f64 = 0.98;
 
-/// The point after the large steps that reduce the cost, and its residuals. `seen` is called after each
-/// run of the model.
+/// The point after the large steps that reduce the cost, and its residuals. `progress` advances by all steps, also
+/// those that are not taken.
 pub(super) fn climb(
     profile: &Profile,
     model: &impl Model,
     mut point: Vec<f64>,
     mut residuals: Vec<f64>,
-    seen: &dyn Fn(),
+    progress: &dyn StepProgress,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
+    let mut left = profile.rungs_in_all() as u64;
     for option in 0..point.len() {
         let before = cost(&residuals);
         let mut best = (before * BETTER, None);
@@ -27,7 +29,8 @@ pub(super) fn climb(
                 let mut there = point.clone();
                 there[option] = x;
                 let found = model.residuals(&there)?;
-                seen();
+                progress.advance(1);
+                left = left.saturating_sub(1);
                 // The value contradicts others; the next one may not.
                 let Some(found) = found else { continue };
                 let cost = cost(&found);
@@ -43,5 +46,6 @@ pub(super) fn climb(
             (point, residuals) = found;
         }
     }
+    progress.advance(left);
     Ok((point, residuals))
 }

@@ -4,6 +4,7 @@ use crate::measurements::{self, Assume};
 use crate::validate::Errors;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Loads of a ZNS drive, without figures.
 const LOADS: [&str; 10] = [
@@ -102,6 +103,27 @@ fn parameters_that_move_nothing_are_named_and_stay() {
     assert!(text(&fitted, &cells).contains("cannot determine it: it moves nothing"));
 }
 
+/// Counts the steps.
+#[derive(Default)]
+struct Steps {
+    total: AtomicU64,
+    done: AtomicU64,
+}
+
+impl StepProgress for Steps {
+    fn start(&self, _title: &str, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    fn message(&self, _text: &str) {}
+
+    fn advance(&self, steps: u64) {
+        self.done.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    fn finish(&self) {}
+}
+
 #[test]
 fn few_loads_free_few_parameters_and_folds_predict_each_load_once() {
     let mut cells = measured("zn540");
@@ -109,7 +131,10 @@ fn few_loads_free_few_parameters_and_folds_predict_each_load_once() {
     cells.cells.retain(|cell| cell.load < 4);
     let profile = Profile::load("zn540").unwrap().adjusting(&[]).unwrap();
     let folds = FitOptions { folds: Some(2), ..options("zn540") };
-    let fitted = fit(&profile, &cells, &folds, &()).unwrap();
+    let steps = Steps::default();
+    let fitted = fit(&profile, &cells, &folds, &steps).unwrap();
+    let [total, done] = [&steps.total, &steps.done].map(|steps| steps.load(Ordering::Relaxed));
+    assert_eq!(done, total, "progress ends where it said it would");
     let adjusted = fitted.options.iter().filter(|option| option.verdict == Verdict::Adjusted);
     assert!((1..=2).contains(&adjusted.count()), "{:?}", fitted.options);
     assert!(fitted.held_out.iter().all(Option::is_some));
