@@ -40,7 +40,7 @@ fn a_workload_is_read_as_it_was_written() {
         let text = workload.to_string();
         assert_eq!(Workload::parse(workload.name(), &text).as_ref(), Ok(&workload), "{text}");
         let persists = workload.ops().iter().filter(|op| op.persists()).count();
-        assert!(persists >= 2, "{text}");
+        assert!(persists >= 1, "{text}");
     }
 }
 
