@@ -199,8 +199,7 @@ pub fn fit(
     let n = profile.names().len();
     let less = options.steps / SHARE;
     let attempt = options.steps + n as u64 + 1 + less * (u64::from(options.starts) - 1);
-    let rungs = profile.rungs_in_all() as u64;
-    progress.start("", 2 * attempt + less * parts.folds as u64 + rungs);
+    progress.start("", 2 * attempt + less * parts.folds as u64 + profile.rungs_in_all() as u64);
     let runner = Loads::new(profile, cells, &options.run);
     let start = vec![0.0; n];
     // Finds a bad load before long runs.
