@@ -74,17 +74,17 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order of the whole blocks in this many bytes.
+    /// The order of the whole blocks in this many bytes, which may have room for none.
     pub(super) fn new(block: u64, bytes: u64, rng: &mut Rng) -> Self {
         let blocks = bytes / block;
-        let permutation = Permutation::new(blocks, rng);
+        let permutation = Permutation::new(blocks.max(1), rng);
         Order { permutation, block, blocks, next: 0, batch: Box::default() }
     }
 
     /// Starts a new permutation if blocks have been visited.
     pub(super) fn restart(&mut self, rng: &mut Rng) {
         if std::mem::take(&mut self.next) > 0 {
-            self.permutation = Permutation::new(self.blocks, rng);
+            self.permutation = Permutation::new(self.blocks.max(1), rng);
         }
     }
 

@@ -188,6 +188,13 @@ fn lfsr_has_the_same_order_in_each_zone_of_a_stride() {
 }
 
 #[test]
+fn lfsr_has_nothing_to_do_in_zones_that_are_shorter_than_a_block() {
+    let mut job = strided(true, 32768, 32768, MIB);
+    job.address.lfsr = true;
+    assert_eq!(addresses(&job, 10 * MIB).next(DataDir::Write), None);
+}
+
+#[test]
 fn random_strides_stay_in_their_zone() {
     let mut addresses = addresses(&strided(true, MIB / 4, MIB, MIB), 10 * MIB);
     for (io, at) in offsets(&mut addresses, 400).into_iter().enumerate() {
