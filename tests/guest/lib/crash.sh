@@ -191,6 +191,16 @@ record_ublk() {
     cp "/tmp/$type.zlog" /out
 }
 
+record_f2fs() {
+    record_ublk f2fs "$1" null:zones=64,conventional=8,zone_size=8M,lba=4096,memory=true mkfs.f2fs -f -m
+}
+
+# The data section, in conventional zones, has at least 300 MiB.
+record_xfs() {
+    record_ublk xfs "$1" null:zones=96,conventional=48,zone_size=8M,lba=4096,memory=true \
+        newer xfsprogs mkfs.xfs -f -r zoned=1
+}
+
 # A mark in the log and in the trace.
 mark_ublk() {
     /job/zonal ctl /tmp/ctl mark "$1"

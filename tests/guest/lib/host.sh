@@ -135,3 +135,16 @@ serve_questions() {
         line=
     done
 }
+
+# For XFS on zones, which newer kernels have: gives the guest the xfsprogs of Debian's sid, whose mkfs.xfs makes such
+# file systems, and memory.
+needs_zoned_xfs() {
+    local library
+    [[ ${kernel:?} == 7 ]] || unusable "--kernel: found \`$kernel\`, expected 7, for XFS on zones"
+    for library in packages programs; do
+        # shellcheck source=/dev/null
+        source "${here:?}/lib/$library.sh"
+    done
+    fetch_programs xfsprogs sid xfsprogs libblkid1 libc6 libinih1 liburcu8t64 libuuid1
+    ((${memory:?} >= 2048)) || memory=2048
+}

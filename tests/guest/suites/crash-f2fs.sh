@@ -26,8 +26,7 @@ guest() {
         source "/job/lib/$library.sh"
     done
     modprobe ublk_drv
-    check "f2fs is recorded, with a mark after each fsync" record_ublk f2fs "$operations" \
-        null:zones=64,conventional=8,zone_size=8M,lba=4096,memory=true mkfs.f2fs -f -m
+    check "f2fs is recorded, with a mark after each fsync" record_f2fs "$operations"
     check "losses are seen" losses_are_seen
     check "what was synced is there in each of $((states / 2)) states of a drive without a cache" \
         check_states no-cache f2fs /tmp/f2fs.zlog $((states / 2)) --cache 0

@@ -8,16 +8,7 @@ states=${hunt_states:-1000}
 before() {
     case $fs in
     btrfs | f2fs) ;;
-    xfs)
-        [[ ${kernel:?} == 7 ]] || unusable "--kernel: found \`$kernel\`, expected 7, for XFS on zones"
-        local library
-        for library in packages programs; do
-            # shellcheck source=/dev/null
-            source "${here:?}/lib/$library.sh"
-        done
-        fetch_programs xfsprogs sid xfsprogs libblkid1 libc6 libinih1 liburcu8t64 libuuid1
-        ((${memory:?} >= 2048)) || memory=2048
-        ;;
+    xfs) needs_zoned_xfs ;;
     *) unusable "--fs: found \`$fs\`, expected btrfs, f2fs or xfs" ;;
     esac
     cp "${zonal:?}" "${job:?}/zonal"
@@ -28,16 +19,13 @@ before() {
     ((${limit:?} >= 86400)) || limit=86400
 }
 
-# Small zones and few open ones: that is where zoned file systems have to move data and wait.
+# Small zones, and few open ones for btrfs: that is where zoned file systems have to move data and wait.
 record() {
-    local zoned=zone_size=8M,lba=4096,memory=true
     case $fs in
-    btrfs) record_ublk btrfs 0 "null:zones=40,max_open=8,max_active=16,$zoned" \
+    btrfs) record_ublk btrfs 0 null:zones=40,max_open=8,max_active=16,zone_size=8M,lba=4096,memory=true \
         mkfs.btrfs --force --metadata single --data single ;;
-    f2fs) record_ublk f2fs 0 "null:zones=64,conventional=8,$zoned" mkfs.f2fs -f -m ;;
-    # The data section, in conventional zones, has at least 300 MiB.
-    xfs) record_ublk xfs 0 "null:zones=96,conventional=48,$zoned" \
-        newer xfsprogs mkfs.xfs -f -r zoned=1 ;;
+    f2fs) record_f2fs 0 ;;
+    xfs) record_xfs 0 ;;
     esac
     cp -r "${workloads:?}" /out
 }

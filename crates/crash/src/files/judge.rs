@@ -216,10 +216,9 @@ impl Allowed<'_> {
             return Err(format!("found {} bytes, expected {}", data.len(), in_words(&sizes)));
         }
         for (offset, &byte) in data.iter().enumerate() {
-            let mut may_be = versions.iter().map(|bytes| bytes.get(offset).copied().unwrap_or(0));
-            if !may_be.any(|writer| self.workload.byte(writer, offset) == byte) {
-                let of: BTreeSet<u8> =
-                    versions.iter().map(|bytes| bytes.get(offset).copied().unwrap_or(0)).collect();
+            let writers = versions.iter().map(|bytes| bytes.get(offset).copied().unwrap_or(0));
+            if !writers.clone().any(|writer| self.workload.byte(writer, offset) == byte) {
+                let of: BTreeSet<u8> = writers.collect();
                 let expected: Vec<String> = of.into_iter().map(writer).collect();
                 return Err(format!(
                     "byte {offset}: found {}, expected {}",
