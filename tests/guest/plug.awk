@@ -6,7 +6,9 @@ NR == FNR {
     x = $5
     sub(/.*qd=/, "", x)
     if ($1 == "smr-rnd-zones") { x = $5; sub(/.* to /, "", x); sub(/ .*/, "", x) }
-    key = $1 "," ($3 == "qd1-writes") "," x
+    # Sequential writes of 1 MiB; the table has those of zone write locking, too.
+    if ($1 == "zwp-zns") { if ($3 != "ZWP" || !sub(/seqw1M/, "", x)) next }
+    key = $1 "," $4 "," ($3 == "qd1-writes") "," x
     published[key] = $8
     ours[key] = $10
     next
@@ -28,10 +30,11 @@ END {
     print "|---|---|---|---|---|---|---|---|---|---|---|"
     for (i = 1; i <= count; i++) {
         split(order[i], k, ",")
-        same = k[1] "," k[3] "," k[5]
-        load = k[1] == "smr-seq-qd" ? "sequential, depth " k[5] : k[5] " random zones"
+        same = k[1] "," k[2] "," k[3] "," k[5]
+        load = k[1] == "smr-rnd-zones" ? k[5] " random zones" : (k[1] == "zwp-zns" ? "ZNS, " : "") "sequential, depth " k[5]
         spread = low[order[i]] == high[order[i]] ? low[order[i]] : low[order[i]] " to " high[order[i]]
-        plain = k[2] == "none" && k[4] == 1280
+        # Those of other command lengths were not published.
+        plain = k[4] <= 1280
         printf "| %s | %s | %s | %s KiB | %s | %s | %s | %s | %s %% | %s us | %.1f %% |\n", load, k[3] == 1 ? "QD=1" : "plugging",
             k[2], k[4], plain ? published[same] : "", plain ? ours[same] : "", spread, kib[order[i]], late[order[i]], us[order[i]], lost[order[i]]
     }

@@ -5,11 +5,10 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zonal_lockstep::compare::{Arrived, Done, compare};
-use zonal_lockstep::draw::{Kernel, draw};
+use zonal_lockstep::draw::draw;
 use zonal_lockstep::kernel::Disk;
-use zonal_lockstep::layer::Layer;
 use zonal_lockstep::observe;
-use zonal_lockstep::script::{Export, Script};
+use zonal_lockstep::script::{Export, Script, Setup};
 
 /// The same bios through the kernel of a guest and through the block layer.
 #[derive(Parser, Debug)]
@@ -36,6 +35,9 @@ struct Which {
     /// How the guest has the device
     #[arg(long, default_value = "virtio")]
     export: Export,
+    /// The device has a volatile write cache, and loses its power
+    #[arg(long)]
+    power: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -69,15 +71,16 @@ enum Command {
         /// Results of `submit`
         #[arg(long)]
         results: PathBuf,
-        /// The recording of the server
-        #[arg(long)]
-        log: PathBuf,
+        /// The recording of the server; a device that loses its power has none
+        #[arg(long, required_unless_present = "power", conflicts_with = "power")]
+        log: Option<PathBuf>,
     },
 }
 
 impl Which {
     fn script(&self) -> Script {
-        draw(self.seed, self.cases, Kernel { is_new: !self.old, export: self.export }, self.qd1)
+        let Which { export, qd1, power, .. } = *self;
+        draw(self.seed, self.cases, Setup { export, is_new: !self.old, qd1, power })
     }
 }
 
@@ -106,12 +109,9 @@ fn run(command: Command) -> Result<bool> {
             let rounds = script.rounds.len();
             let text =
                 std::fs::read_to_string(&results).with_context(|| results.display().to_string())?;
-            let kernel =
-                Done { observed: observe::parse(&text)?, arrived: Arrived::read(&log, rounds)? };
-            let directory = tempfile::tempdir()?;
-            let log = directory.path().join("layer.zlog");
-            let observed = Layer::open(&script, &log)?.run(&script)?;
-            let layer = Done { observed, arrived: Arrived::read(&log, rounds)? };
+            let arrived = log.map(|log| Arrived::read(&log, rounds)).transpose()?;
+            let kernel = Done { observed: observe::parse(&text)?, arrived };
+            let layer = Done::by_layer(&script)?;
             anyhow::ensure!(
                 kernel.observed.len() == rounds,
                 "found {} rounds of {rounds}",

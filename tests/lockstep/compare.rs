@@ -1,4 +1,5 @@
 //! What the kernel and the layer did with the same script, compared.
+use crate::layer::Layer;
 use crate::observe::Observed;
 use crate::script::{Export, Round, Script, ZONE_BLOCKS};
 use anyhow::{Context, Result, bail};
@@ -60,13 +61,12 @@ impl Arrived {
     }
 
     /// The commands of a round as lines: of each sequential zone in order, of conventional zones sorted; with
-    /// QD=1 also the order of all writes to sequential zones. Over NVMe the reads are left out, which
-    /// may overtake writes.
+    /// QD=1 also the order of all writes to sequential zones. Reads that may overtake writes are left out.
     fn lines(&self, at: usize, round: &Round, export: Export) -> Vec<String> {
         let conventional = u64::from(export.conventional());
         let mut zones: BTreeMap<u64, Vec<Executed>> = BTreeMap::new();
         let mut order = String::new();
-        let ordered = |command: &&Executed| export == Export::Virtio || command.op != Op::Read;
+        let ordered = |command: &&Executed| export.keeps_order() || command.op != Op::Read;
         for &command in self.0[at].iter().filter(ordered) {
             let zone = command.sector / (ZONE_BLOCKS * 8);
             zones.entry(zone).or_default().push(command);
@@ -120,8 +120,23 @@ fn joined(commands: &[Executed]) -> Vec<Executed> {
 pub struct Done {
     /// Results and zones.
     pub observed: Vec<Observed>,
-    /// What the device executed.
-    pub arrived: Arrived,
+    /// What the device executed, if it was recorded.
+    pub arrived: Option<Arrived>,
+}
+
+impl Done {
+    /// What the layer does with a script.
+    ///
+    /// # Errors
+    /// As for [`Layer::run`].
+    pub fn by_layer(script: &Script) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let log = directory.path().join("layer.zlog");
+        let observed = Layer::open(script, &log)?.run(script)?;
+        let is_recorded = !script.setup.power;
+        let arrived = is_recorded.then(|| Arrived::read(&log, script.rounds.len())).transpose()?;
+        Ok(Done { observed, arrived })
+    }
 }
 
 /// The rounds in which both differ, each with what differs.
@@ -149,8 +164,10 @@ pub fn compare(script: &Script, kernel: &Done, layer: &Done) -> Vec<String> {
                 ));
             }
         }
-        let [theirs, ours] =
-            [kernel, layer].map(|done| done.arrived.lines(at, round, script.export));
+        let [theirs, ours] = [kernel, layer].map(|done| match &done.arrived {
+            Some(arrived) => arrived.lines(at, round, script.setup.export),
+            None => Vec::new(),
+        });
         if theirs != ours {
             found.extend(
                 theirs
@@ -186,23 +203,23 @@ fn shown(result: Option<i32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::{Kernel, draw};
-    use crate::layer::Layer;
+    use crate::draw::draw;
+    use crate::script::Setup;
 
-    /// What the layer does with a script.
     fn done(script: &Script) -> Done {
-        let directory = tempfile::tempdir().expect("a directory");
-        let log = directory.path().join("log");
-        let observed = Layer::open(script, &log).and_then(|layer| layer.run(script));
-        let arrived = Arrived::read(&log, script.rounds.len());
-        Done { observed: observed.expect("all bios complete"), arrived: arrived.expect("a log") }
+        Done::by_layer(script).expect("all bios complete, and the log is whole")
+    }
+
+    /// What a recording has of a round.
+    fn arrived(done: &mut Done) -> &mut Vec<Executed> {
+        &mut done.arrived.as_mut().expect("it was recorded").0[1]
     }
 
     #[test]
     fn what_the_layer_does_twice_is_the_same_and_each_change_is_found() {
-        let exports = [Export::Virtio, Export::Nvme].into_iter();
+        let exports = [Export::Virtio, Export::NvmeTcp, Export::NvmePci].into_iter();
         for (export, qd1) in exports.flat_map(|export| [(export, false), (export, true)]) {
-            let script = draw(1, 15, Kernel { is_new: true, export }, qd1);
+            let script = draw(1, 15, Setup { export, is_new: true, qd1, power: false });
             let layer = done(&script);
             let differing = |change: &dyn Fn(&mut Done)| {
                 let mut changed = done(&script);
@@ -212,9 +229,9 @@ mod tests {
             assert_eq!(differing(&|_| {}), 0);
             assert_eq!(differing(&|done| done.observed[1].results[0] = 5), 1);
             assert_eq!(differing(&|done| done.observed[1].zones[7].1 += 1), 1);
-            assert_eq!(differing(&|done| done.arrived.0[1].truncate(1)), 1);
-            assert_eq!(differing(&|done| done.arrived.0[1][0].sectors += 8), 1);
-            let swaps = |done: &mut Done| done.arrived.0[1].reverse();
+            assert_eq!(differing(&|done| arrived(done).truncate(1)), 1);
+            assert_eq!(differing(&|done| arrived(done)[0].sectors += 8), 1);
+            let swaps = |done: &mut Done| arrived(done).reverse();
             assert_eq!(differing(&swaps), 1, "the order in a zone");
         }
     }

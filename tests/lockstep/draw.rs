@@ -1,41 +1,33 @@
 //! Scripts from a seed. What Linux does differently on purpose (`docs/divergence.md`) is not drawn:
 //! bios for a zone after one that was misplaced while nothing was in flight there (A17).
 use crate::script::{
-    BLOCK, Export, MAX_OPEN, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONE_BLOCKS, ZONES,
+    BLOCK, MAX_OPEN, MAX_SECTORS_KB, Pace, Round, Script, Setup, Step, ZONE_BLOCKS, ZONES,
 };
 use zonal_blk::Op;
 use zonal_device::rng::Rng;
 
-/// What the kernel has.
-#[derive(Clone, Copy, Debug)]
-pub struct Kernel {
-    /// The device.
-    pub export: Export,
-    /// QD=1, and a write pointer that moves when a reset or a finish has completed: Linux 6.19 and newer.
-    pub is_new: bool,
-}
-
 /// A script of so many cases.
-pub fn draw(seed: u64, cases: usize, kernel: Kernel, qd1: bool) -> Script {
+pub fn draw(seed: u64, cases: usize, setup: Setup) -> Script {
     let mut draw = Draw {
-        export: kernel.export,
+        setup,
         rng: Rng::new(seed),
         rounds: Vec::new(),
         at: [0; ZONES as usize],
         broken: Vec::new(),
-        qd1,
+        qd1: setup.qd1,
     };
-    let kinds = match (kernel.is_new, kernel.export) {
-        (false, _) => &KINDS[..OLD_KINDS],
-        (true, Export::Nvme) => &KINDS[..UNORDERED_KINDS],
-        (true, Export::Virtio) => &KINDS[..],
+    let kinds = match setup {
+        Setup { power: true, .. } => &POWER_KINDS[..],
+        Setup { is_new: false, .. } => &KINDS[..OLD_KINDS],
+        Setup { export, .. } if !export.keeps_order() => &KINDS[..UNORDERED_KINDS],
+        _ => &KINDS[..],
     };
     for case in 0..cases {
         draw.begin();
         // Each kind in turn, so that few cases have all.
         kinds[case % kinds.len()](&mut draw);
     }
-    Script { export: kernel.export, qd1, rounds: draw.rounds }
+    Script { setup, rounds: draw.rounds }
 }
 
 const KINDS: [fn(&mut Draw); 15] = [
@@ -59,9 +51,11 @@ const KINDS: [fn(&mut Draw); 15] = [
 const OLD_KINDS: usize = 10;
 /// The first of them, for a device that executes commands to a zone that are pending together in an order of its own.
 const UNORDERED_KINDS: usize = 13;
+/// For a device that loses its power.
+const POWER_KINDS: [fn(&mut Draw); 1] = [Draw::power_fails];
 
 struct Draw {
-    export: Export,
+    setup: Setup,
     rng: Rng,
     rounds: Vec<Round>,
     /// Blocks written of each zone.
@@ -95,7 +89,7 @@ impl Draw {
 
     /// A few sequential zones, none twice.
     fn zones(&mut self, number: usize) -> Vec<u32> {
-        let mut zones: Vec<u32> = (self.export.conventional()..ZONES).collect();
+        let mut zones: Vec<u32> = (self.setup.export.conventional()..ZONES).collect();
         for at in 0..number {
             let with = at + self.below((zones.len() - at) as u64) as usize;
             zones.swap(at, with);
@@ -114,7 +108,7 @@ impl Draw {
 
     /// A conventional zone, if there are any.
     fn conventional(&mut self) -> Option<u32> {
-        match self.export.conventional() {
+        match self.setup.export.conventional() {
             0 => None,
             zones => Some(self.below(zones.into()) as u32),
         }
@@ -190,7 +184,7 @@ impl Draw {
 
     /// A write across the end of a zone: into an empty zone, and into one that is not.
     fn crossing(&mut self) {
-        let first = self.export.conventional();
+        let first = self.setup.export.conventional();
         let zone = first + self.below((ZONES - first - 2).into()) as u32;
         let left = 1 + self.below(6);
         let fill = ZONE_BLOCKS - left;
@@ -339,6 +333,30 @@ impl Draw {
         self.round("from the start", Pace::Held, steps);
     }
 
+    /// The power fails with writes in flight and others waiting, and is back immediately. Of each zone a part is
+    /// durable, which is where its next writes go; each gets writes that reach the device after the loss, so that none
+    /// stays of which the layer does not know it.
+    fn power_fails(&mut self) {
+        let zones = self.zones(3);
+        let durable = zones.iter().filter_map(|zone| match self.next(*zone, 60)? {
+            Step::Io { write, at, len, .. } => Some(Step::Io { write, at, len, fua: true }),
+            other => Some(other),
+        });
+        let durable: Vec<Step> = durable.collect();
+        self.round("a part is durable", Pace::OneByOne, durable);
+        let kept = self.at;
+        self.some_written(&zones);
+        // With QD=1 one write is in flight: the others of its zone are to fail.
+        let writes = 1 + if self.qd1 { 0 } else { self.below(zones.len() as u64) };
+        let each = [&zones[..]; 3].concat();
+        let steps = each.iter().filter_map(|zone| self.next(*zone, 8)).collect();
+        let round = self.round("the power fails, others wait", Pace::Held, steps);
+        round.before.push(format!("power-cut --after {writes}"));
+        self.at = kept;
+        let steps = self.burst(&zones, 12);
+        self.round("after the loss of power", Pace::Held, steps);
+    }
+
     fn scheduler_under_load(&mut self) {
         self.change_under_load(Step::Deadline);
     }
@@ -397,18 +415,22 @@ impl Draw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::Export;
+
+    fn setup(is_new: bool) -> Setup {
+        Setup { export: Export::Virtio, is_new, qd1: false, power: false }
+    }
 
     #[test]
     fn a_seed_always_draws_the_same_script_and_others_draw_others() {
-        let kernel = Kernel { is_new: true, export: Export::Virtio };
-        let text = |seed| format!("{:?}", draw(seed, KINDS.len(), kernel, false));
+        let text = |seed| format!("{:?}", draw(seed, KINDS.len(), setup(true)));
         assert_eq!(text(1), text(1));
         assert_ne!(text(1), text(2));
     }
 
     #[test]
     fn older_kernels_get_nothing_that_they_do_not_have() {
-        let script = draw(1, 100, Kernel { is_new: false, export: Export::Virtio }, false);
+        let script = draw(1, 100, setup(false));
         let steps = script.rounds.iter().flat_map(|round| &round.steps);
         assert!(steps.into_iter().all(|step| !matches!(step, Step::Qd1(_))));
     }

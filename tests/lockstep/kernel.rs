@@ -98,8 +98,8 @@ impl Disk {
     /// The host does not answer, or a bio does not complete.
     pub fn run(&mut self, script: &Script) -> Result<Vec<Observed>> {
         // A virtio disk counts as rotating, for which QD=1 is the default.
-        if script.qd1 || self.attribute("zoned_qd1_writes").exists() {
-            self.set("zoned_qd1_writes", if script.qd1 { "1" } else { "0" })?;
+        if script.setup.qd1 || self.attribute("zoned_qd1_writes").exists() {
+            self.set("zoned_qd1_writes", if script.setup.qd1 { "1" } else { "0" })?;
         }
         let rounds = script.rounds.iter().enumerate();
         rounds.map(|(at, round)| self.round(at, round)).collect()

@@ -1,7 +1,7 @@
 //! A script through the block layer, in virtual time.
 use crate::kernel::MANAGEMENT_FAILED;
 use crate::observe::Observed;
-use crate::script::{BLOCK, Export, MAX_SECTORS_KB, Pace, Round, Script, Step, ZONES};
+use crate::script::{BLOCK, Export, MAX_SECTORS_KB, Pace, Round, Script, Step, WRITE_CACHE, ZONES};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use zonal_blk::{
 use zonal_blk::{WpRecovery, ZoneWrite};
 use zonal_device::DeviceControl;
 use zonal_device::inject::Rule;
+use zonal_device::power::{CutPlan, Keep, When};
 
 /// Threads that submit, in turn.
 const CHANNELS: usize = 4;
@@ -30,12 +31,12 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Opens the device; what reaches it goes to `log`.
+    /// Opens the device; what reaches it goes to `log`, unless it loses its power.
     ///
     /// # Errors
     /// The log cannot be written.
     pub fn open(script: &Script, log: &Path) -> Result<Self> {
-        let policy = if script.qd1 { ZoneWrite::Qd1 } else { ZoneWrite::Plug };
+        let policy = if script.setup.qd1 { ZoneWrite::Qd1 } else { ZoneWrite::Plug };
         let options = QueueOptions {
             zone_write: Some(policy),
             // As the kernel, which does not report a zone after a failed write.
@@ -43,11 +44,17 @@ impl Layer {
             share_queues: true,
             ..QueueOptions::default()
         };
-        let stack = Stack::open(&script.export.device())?;
-        let stack = stack.inject(0, Vec::new()).record(log).attach(options)?;
-        stack.recording.as_ref().context("no recording")?.start()?;
+        let export = script.setup.export;
+        let stack = Stack::open(&export.device())?.inject(0, Vec::new());
+        let stack = match script.setup.power {
+            true => stack.write_cache(WRITE_CACHE / 512),
+            false => stack.record(log),
+        };
+        let stack = stack.attach(options)?;
+        if let Some(recording) = &stack.recording {
+            recording.start()?;
+        }
         let channels = (0..CHANNELS).map(|_| stack.queue.channel()).collect::<Result<_, _>>()?;
-        let export = script.export;
         let mut layer = Layer { stack, export, channels, now: Nanos(0), next: 0, change: None };
         layer.queue().freeze();
         layer.queue().set_max_sectors(MAX_SECTORS_KB * 2)?;
@@ -67,13 +74,16 @@ impl Layer {
     pub fn run(mut self, script: &Script) -> Result<Vec<Observed>> {
         let rounds = script.rounds.iter().enumerate();
         let observed = rounds.map(|(at, round)| self.round(at, round)).collect::<Result<_>>()?;
-        self.stack.recording.as_ref().context("no recording")?.finish()?;
+        if let Some(recording) = &self.stack.recording {
+            recording.finish()?;
+        }
         Ok(observed)
     }
 
     fn round(&mut self, at: usize, round: &Round) -> Result<Observed> {
-        let recording = self.stack.recording.as_ref().context("no recording")?;
-        recording.recorder.mark(&format!("round {at}"));
+        if let Some(recording) = &self.stack.recording {
+            recording.recorder.mark(&format!("round {at}"));
+        }
         for command in &round.before {
             self.ctl(command)?;
         }
@@ -118,7 +128,11 @@ impl Layer {
                 let set = inject.set_condition(zone, condition);
                 set.ok().with_context(|| command.to_owned())?;
             }
-            _ => bail!("found `{command}`, expected fault or zone"),
+            ["power-cut", "--after", writes] => {
+                let power = self.stack.power.as_ref().context("no write cache")?;
+                power.cut(CutPlan::new(When::After(writes.parse()?), Keep::None, 0), None)?;
+            }
+            _ => bail!("found `{command}`, expected fault, power-cut or zone"),
         }
         Ok(())
     }
@@ -216,22 +230,52 @@ fn errno(status: Status) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::{Kernel, draw};
+    use crate::draw::draw;
+    use crate::script::Setup;
+
+    /// What came of the rounds of this name.
+    fn results(script: &Script, observed: &[Observed], name: &str) -> Vec<i32> {
+        let rounds = script.rounds.iter().zip(observed).filter(|(round, _)| round.name == name);
+        rounds.flat_map(|(_, observed)| observed.results.clone()).collect()
+    }
+
+    /// What the layer does with a script of this setup.
+    fn drawn(seed: u64, setup: Setup) -> (Script, Vec<Observed>) {
+        let script = draw(seed, 30, setup);
+        let directory = tempfile::tempdir().expect("a directory");
+        let layer = Layer::open(&script, &directory.path().join("log"));
+        let observed = layer.and_then(|layer| layer.run(&script)).expect("all bios complete");
+        (script, observed)
+    }
+
+    #[test]
+    fn power_fails_after_as_many_writes_as_drawn_and_zones_go_on_where_they_are_durable() {
+        for qd1 in [false, true] {
+            let setup = Setup { export: Export::Virtio, is_new: true, qd1, power: true };
+            let (script, observed) = drawn(5, setup);
+            for (round, observed) in script.rounds.iter().zip(&observed) {
+                let Some(plan) = round.before.iter().find(|line| line.starts_with("power-cut"))
+                else {
+                    continue;
+                };
+                let writes: usize =
+                    plan.rsplit(' ').next().expect("words").parse().expect("writes");
+                let done = observed.results.iter().filter(|result| **result == 0).count();
+                assert_eq!(done, writes, "{:?}", observed.results);
+            }
+            let later = results(&script, &observed, "after the loss of power");
+            assert!(later.len() > 100 && later.iter().all(|result| *result == 0), "{later:?}");
+        }
+    }
 
     #[test]
     fn writes_to_zones_that_were_emptied_fail_once_and_go_on_from_the_start() {
-        for (export, qd1) in [(Export::Virtio, true), (Export::Nvme, false)] {
-            let script = draw(3, 30, Kernel { is_new: true, export }, qd1);
-            let directory = tempfile::tempdir().expect("a directory");
-            let layer = Layer::open(&script, &directory.path().join("log"));
-            let observed = layer.and_then(|layer| layer.run(&script)).expect("all bios complete");
-            let of_round = |name: &str| {
-                let rounds = script.rounds.iter().zip(&observed);
-                let results = rounds.filter(|(round, _)| round.name == name);
-                results.flat_map(|(_, observed)| observed.results.clone()).collect::<Vec<_>>()
-            };
-            let (lost, later) =
-                (of_round("the device has emptied zones"), of_round("from the start"));
+        for (export, qd1) in [(Export::Virtio, true), (Export::NvmeTcp, false)] {
+            let (script, observed) = drawn(3, Setup { export, is_new: true, qd1, power: false });
+            let (lost, later) = (
+                results(&script, &observed, "the device has emptied zones"),
+                results(&script, &observed, "from the start"),
+            );
             assert_eq!((lost.len(), later.len()), (12, 12), "two cases");
             assert!(lost.iter().all(|result| *result != 0), "{lost:?}");
             assert!(later.iter().all(|result| *result == 0), "{later:?}");

@@ -9,7 +9,9 @@ pub enum Export {
     Virtio,
     /// As an NVMe namespace, over TCP. It has no conventional zones, and executes commands that are pending together in
     /// an order of its own: of a long write it asks for the data, and goes on with others meanwhile.
-    Nvme,
+    NvmeTcp,
+    /// As an NVMe namespace on the guest's PCIe bus, by vfio-user.
+    NvmePci,
 }
 
 impl Export {
@@ -28,8 +30,13 @@ impl Export {
     pub fn conventional(self) -> u32 {
         match self {
             Export::Virtio => 4,
-            Export::Nvme => 0,
+            Export::NvmeTcp | Export::NvmePci => 0,
         }
+    }
+
+    /// Whether commands that are pending together arrive at the device in the order in which they were submitted.
+    pub fn keeps_order(self) -> bool {
+        self != Export::NvmeTcp
     }
 }
 
@@ -44,13 +51,28 @@ pub const MAX_OPEN: u32 = 6;
 /// The longest command, in KiB: shorter than what a virtio disk takes, so that splits are seen.
 pub const MAX_SECTORS_KB: u32 = 256;
 
+/// Bytes of the volatile write cache of a device that loses its power: all of the device.
+pub const WRITE_CACHE: u64 = ZONES as u64 * ZONE_BLOCKS * BLOCK;
+
+/// What a script is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// How the guest has the device.
+    pub export: Export,
+    /// Whether the kernel has QD=1, and a write pointer that moves when a reset or a finish has completed: Linux 6.19
+    /// and newer.
+    pub is_new: bool,
+    /// Whether the script begins with one write to sequential zones in flight for the whole device (QD=1).
+    pub qd1: bool,
+    /// Whether the device has a volatile write cache, and loses its power. It cannot be recorded then.
+    pub power: bool,
+}
+
 /// A script: the rounds, one after the other.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// How the guest has the device.
-    pub export: Export,
-    /// Whether it begins with one write to sequential zones in flight for the whole device (QD=1).
-    pub qd1: bool,
+    /// What it is for.
+    pub setup: Setup,
     /// The rounds.
     pub rounds: Vec<Round>,
 }

@@ -1,8 +1,7 @@
 # Three columns: a published figure, ours in virtual time, and the guest's kernel on our disk in real time
-# (docs/linux-as-judge.md); and how long one zone keeps the writes of another waiting.
-# Results stay in the cache, a line a cell, and another run goes on where one ended; PLUG_FRESH=1 begins
-# anew, PLUG_SECONDS=N measures each cell for that long. On a busy machine, with priority:
-# `chrt -r 1 tests/guest/run --kernel 7 plug`.
+# (docs/linux-as-judge.md), of an SMR disk and of a ZNS drive; and how long one zone keeps the writes of another
+# waiting. Results stay in the cache, a line a cell, and another run goes on where one ended; PLUG_FRESH=1 begins
+# anew, PLUG_SECONDS=N measures each cell for that long.
 # shellcheck shell=bash
 
 before() {
@@ -24,18 +23,21 @@ before() {
     give done_waits "$(cut -d , -f 1 "$waits")"
     give done_cells "$(cut -d , -f 1-5 "$cells")"
     give seconds "${PLUG_SECONDS:-24}"
-    serve_at --vhost-user plug smr-30t --serial plug --zone-write plug --ctl "${work:?}/plug.ctl"
+    add_drive zns zns-1t --zone-write plug --ctl "${work:?}/zns.ctl"
+    serve_at --vhost-user plug smr-30t --serial plug --zone-write plug --ctl "$work/plug.ctl"
     qemu_options+=(-chardev "socket,id=plug,path=$work/plug.sock"
         -device "${zoned_disk/num_vqs=2/num_vqs=1},chardev=plug,addr=0x10")
 }
 
-# stat NAME: a count of the disk's model.
+# stat_of NAME: a count of the model that is measured.
 stat_of() {
-    "${zonal:?}" ctl "${work:?}/plug.ctl" stat | sed -n "s/^$1: //p"
+    "${zonal:?}" ctl "${work:?}/$measured.ctl" stat | sed -n "s/^$1: //p"
 }
 
-# begin: a cell begins now. cell KEY MBS KIB: it has ended, with this bandwidth and length of requests.
+# begin SERVER: a cell of its model begins now. cell KEY MBS KIB: it has ended, with this bandwidth and length of
+# requests.
 on_begin() {
+    measured=$1
     begun=$(stat_of model_completions) late_before=$(stat_of model_late_completions)
     sum_before=$(stat_of model_lateness_ns)
 }
@@ -56,7 +58,7 @@ on_wait() {
 after() {
     local virtual=${cache:?}/plug-virtual.csv
     [[ -s $virtual && $virtual -nt ${zonal:?} ]] ||
-        "$zonal" reproduce smr-seq-qd smr-rnd-zones --format csv >"$virtual"
+        "$zonal" reproduce smr-seq-qd smr-rnd-zones zwp-zns --format csv >"$virtual"
     check_after "table" awk -f "${here:?}/plug.awk" "$virtual" "$cells"
     cat "${out:?}/after-table.log"
     check_after "waits" longest_waits
@@ -98,14 +100,14 @@ cell() {
 queue_is() {
     local queue=/sys/block/${disk##*/}/queue
     echo "$1" >"$queue/scheduler"
-    echo "$2" >"$queue/zoned_qd1_writes"
+    [[ ! -e $queue/zoned_qd1_writes ]] || echo "$2" >"$queue/zoned_qd1_writes"
     echo "$3" >"$queue/max_sectors_kb"
     blkzone reset "$disk"
 }
 
 measure() {
     queue_is "$scheduler" "$qd1" "$kb"
-    ask begin
+    ask begin "$server"
     read -r -a before < <(disk_stat)
     fio --name=plug --filename="$disk" --direct=1 --ioengine=libaio --zonemode=zbd --bs=1m --mem=shmhuge --zero_buffers=1 \
         --group_reporting --time_based --ramp_time=4 --runtime="${seconds:?}" --randseed="$run" \
@@ -132,10 +134,27 @@ measure_wait() {
     ask wait "$1" "$(jq '[.jobs[].write.clat_ns.max] | max / 1e6 | round' /tmp/fio.json)"
 }
 
+# The cells of the ZNS drive.
+of_zns() {
+    local scheduler depth disk server=zns
+    modprobe nvme-core multipath=N
+    modprobe nvme
+    modprobe bfq 2>/dev/null || true
+    check "the driver finds the drive" until_true 60 disk_of zns
+    disk=$(disk_of zns)
+    for depth in 1 16; do
+        for scheduler in none mq-deadline bfq; do
+            cell zwp-zns "$scheduler" 0 1024 "$depth" 1 --rw=write --iodepth="$depth"
+        done
+    done
+}
+
 guest() {
-    # shellcheck source=/dev/null
-    source /job/lib/virtio.sh
-    local qd1 depth zones run
+    local library qd1 depth zones run disk server=plug
+    for library in virtio nvme; do
+        # shellcheck source=/dev/null
+        source "/job/lib/$library.sh"
+    done
     check "the driver finds the disk" until_true 60 virtio_disk_of plug
     disk=$(virtio_disk_of plug)
     check "the kernel has QD=1" test -e "/sys/block/${disk##*/}/queue/zoned_qd1_writes"
@@ -156,6 +175,7 @@ guest() {
     done
     wait_cell plug 0
     wait_cell qd1 1
+    of_zns
     for depth in 128 32; do
         cell smr-seq-qd none 0 4096 "$depth" 1 --rw=write --iodepth="$depth"
         cell smr-seq-qd none 1 4096 "$depth" 1 --rw=write --iodepth="$depth"

@@ -287,6 +287,7 @@ fn select_all_selects_no_zone_of_another_namespace() {
     to(1, zone_send(0, RESET, ALL).into(), &[]);
     // Write pointers are where they were, and the other namespace's are where the writes left them.
     to(1, rw(IoOpcode::WRITE, 0, 1).into(), &BLOCK);
+    to(1, rw(IoOpcode::WRITE, ZONE, 1).into(), &BLOCK);
     to(2, rw(IoOpcode::WRITE, 1, 1).into(), &BLOCK);
     to(2, rw(IoOpcode::WRITE, ZONE + 1, 1).into(), &BLOCK);
 }

@@ -187,13 +187,14 @@ fn zones_that_are_not_whole_units_of_the_granularity_are_refused() {
 #[test]
 fn bio_of_an_emulated_append_is_a_plain_write_when_it_is_submitted_again() {
     let mut rig = Setup::new().build();
+    let bio = |at, id| Bio { buf: None, ..Bio::new(Op::Write, Sector(at), 8, id) };
     rig.append(0, 8);
+    rig.channels[0].submit(rig.now, bio(8, 1));
     rig.device.end(0, Status::Ok);
     let appended = rig.completions_on(0).pop().unwrap();
     assert_eq!(appended.sector, Sector(0));
-    // The layer uses the request of the append again, too.
-    let bio = |at, id| Bio { buf: None, ..Bio::new(Op::Write, Sector(at), 8, id) };
-    for (at, id) in [(8, 1), (16, 2), (24, 3)] {
+    // The layer uses the request of the append again for the first of them, which waits.
+    for (at, id) in [(16, 2), (24, 3)] {
         rig.channels[0].submit(rig.now, bio(at, id));
     }
     rig.device.end(0, Status::Ok);
@@ -210,8 +211,13 @@ fn without_plugs_nothing_is_dumped_and_all_zones_can_be_reset() {
         let locks = |options: &mut crate::QueueOptions| {
             options.scheduler = "mq-deadline".parse().unwrap();
         };
-        let mut rig = Setup::new().policy(policy).options(locks).build();
+        let mut rig = Setup::new().options(locks).build();
         rig.write(0, 8);
+        rig.drain();
+        assert_eq!(rig.queue.dump_plugs(true).len(), 1);
+        rig.queue.freeze();
+        rig.queue.set_zone_write(policy).unwrap();
+        rig.queue.unfreeze();
         rig.write(64, 64);
         rig.drain();
         assert!(rig.queue.dump_plugs(true).is_empty());
