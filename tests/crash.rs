@@ -2,7 +2,8 @@
 //! that was reported durable must be there. `ZONAL_KILLS=200 cargo test --release --test crash` kills
 //! it more often.
 //!
-//! The child is this test program: [`writer`] does nothing unless its variables are set.
+//! The child is this test program: [`writer`] and [`overwriter`] do nothing unless their variables are
+//! set.
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,14 +12,17 @@ use zonal_backend::image::{self, ImageName};
 use zonal_blk::{
     Bio, BioFlags, Buf, Channel, Nanos, Op, Queue, QueueOptions, Sector, Status, Zone, ZoneNo,
 };
+use zonal_device::control::{DeviceControl, TranslationStats};
 use zonal_device::image::{Finding, Profile};
 use zonal_device::rng::Rng;
 
-/// The path of the child's image, and its seed.
+/// The path of the child's image, with zones or of a flash drive without, and its seed.
 const IMAGE: &str = "ZONAL_CRASH_IMAGE";
+const FLASH_IMAGE: &str = "ZONAL_CRASH_FLASH_IMAGE";
 const SEED: &str = "ZONAL_CRASH_SEED";
 /// Kills, unless `ZONAL_KILLS` is set.
 const KILLS: u64 = 20;
+const FLASH: &str = "ssd:size=8M,overprovision=90%,dies=2,channels=1,block=96K,buffer=16M,fdp_handles=2,prefill=random:1";
 const PROFILE: &str = "null:zones=8,zone_size=1M,zone_capacity=768K,conventional=1,max_open=4";
 
 /// The data of a sector: its number and how often its zone was reset.
@@ -117,20 +121,47 @@ fn writer() {
     }
 }
 
-fn start(path: &Path, seed: u64, generations: &[u64]) -> Child {
-    let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "writer", "--nocapture", "--test-threads=1"])
-        .env(IMAGE, path)
+fn spawn(child: &str, image: &str, path: &Path, seed: u64) -> Child {
+    Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", child, "--nocapture", "--test-threads=1"])
+        .env(image, path)
         .env(SEED, seed.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("the child starts");
+        .expect("the child starts")
+}
+
+fn start(path: &Path, seed: u64, generations: &[u64]) -> Child {
+    let mut child = spawn("writer", IMAGE, path, seed);
     let mut input = child.stdin.take().expect("a pipe");
     for generation in generations {
         writeln!(input, "{generation}").expect("a pipe");
     }
     child
+}
+
+/// Overwrites pages of a flash drive until it is killed, and prints what it has flushed: `flushed PAGES`.
+#[test]
+fn overwriter() {
+    let (Ok(path), Ok(seed)) = (std::env::var(FLASH_IMAGE), std::env::var(SEED)) else {
+        return;
+    };
+    let mut rng = Rng::new(seed.parse().expect("a seed"));
+    let mut io = open(Path::new(&path));
+    let mut out = std::io::stdout();
+    for pages in 1.. {
+        let page = rng.below(2048);
+        let data: Vec<u8> = (page * 8..page * 8 + 8).flat_map(|sector| stamp(sector, 1)).collect();
+        let stream = u8::from(page % 2 == 0) + 1;
+        let bio = Bio { stream, ..Bio::write(Sector(page * 8), Buf::from(&data[..]), 0) };
+        assert_eq!(run(&mut io, bio).0, Status::Ok);
+        if rng.below(50) == 0 {
+            assert_eq!(run(&mut io, Bio::new(Op::Flush, Sector(0), 0, 0)).0, Status::Ok);
+            out.write_all(format!("flushed {pages}\n").as_bytes()).expect("a pipe");
+            out.flush().expect("a pipe");
+        }
+    }
 }
 
 /// The state that a zone must have: its generation and durable sectors, and the next generation if a reset
@@ -217,4 +248,41 @@ fn durable_data_survive_every_kill() {
         verify(&mut open(&path), &mut known, &format!("kill {kill}"));
     }
     assert!(reports > kills, "{reports} lines of {kills} children");
+}
+
+#[test]
+fn map_and_counts_of_a_flash_drive_survive_every_kill() {
+    let kills = std::env::var("ZONAL_KILLS").map_or(KILLS, |text| text.parse().expect("a number"));
+    let place = tempfile::tempdir().expect("a directory");
+    let path = place.path().join("flash.img");
+    image::create(&path, Profile::Spec(FLASH.to_owned()), true).expect("an image");
+    let name: ImageName = format!("image:{}", path.display()).parse().expect("a name");
+    let mut rng = Rng::new(kills);
+    let mut before = TranslationStats::default();
+    for kill in 0..kills {
+        let mut child = spawn("overwriter", FLASH_IMAGE, &path, kill);
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let flushed = |line: std::io::Result<String>| {
+            line.expect("UTF-8")
+                .strip_prefix("flushed ")
+                .map(|pages| pages.parse().expect("a number"))
+        };
+        let mut last: u64 = lines.by_ref().find_map(flushed).expect("the child goes on");
+        std::thread::sleep(Duration::from_micros(rng.below(60_000)));
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        last = lines.filter_map(flushed).last().unwrap_or(last);
+        let (_, _, findings) = image::inspect(&path, Some(&mut |_| ())).expect("an image");
+        let is_damage = |found: &Finding| matches!(found, Finding::Damage(_));
+        assert!(!findings.iter().any(is_damage), "kill {kill}: {findings:?}");
+        let opened = image::open(&name).expect("it opens");
+        assert_eq!(opened.device.state_damage(), None, "kill {kill}");
+        let after = opened.device.translation().expect("a translation layer");
+        let what = format!("kill {kill}, {last} pages flushed: {before:?}, {after:?}");
+        assert!(after.host.0 >= before.host.0 + last * 4096, "{what}");
+        assert!(after.media >= before.media && after.media >= after.host, "{what}");
+        assert!(after.erased_superblocks >= before.erased_superblocks, "{what}");
+        before = after;
+    }
+    assert!(before.erased_superblocks > 0, "{before:?}");
 }

@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     let zones: Vec<_> = limits.empty_zones(ZoneNo(0), 4).collect();
     let geometry = ImageGeometry { conventional: 1, ..ImageGeometry::of(&limits, &zones).unwrap() };
     let superblock = Superblock::new([0; 16], geometry, Profile::Spec(String::new())).unwrap();
-    let header = Header { device: String::new(), superblock, zones: Vec::new(), regular: false };
+    let header = Header { device: String::new(), superblock, zones: Vec::new() };
     let (mut drive, mut rest, mut settled) = (Drive::new(&header, 64), bytes, Vec::new());
     while let Some(event) = Event::decode(&mut rest) {
         let step = match event {

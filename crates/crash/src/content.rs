@@ -82,7 +82,7 @@ impl Content {
     /// # Errors
     /// It cannot be opened.
     pub fn open(path: &Path, header: &Header) -> Result<Self, MakeError> {
-        if header.regular {
+        if header.geometry().regular {
             let (limits, zones) = header.zoned();
             let file = file::read(path).map_err(MakeError::file(path))?;
             return Ok(Content { source: Source::Disk(file, path.to_owned(), zones), limits });

@@ -201,7 +201,7 @@ fn copy_data(source: &File, target: &File) -> io::Result<()> {
 /// # Errors
 /// There is no base although the device had data, or it is another image, or a file cannot be used.
 pub fn make_base(header: &Header, base: Option<&Path>, path: &Path) -> Result<(), MakeError> {
-    if header.regular {
+    if header.geometry().regular {
         return disk_base(header, base, path);
     }
     let Some(base) = base else {
@@ -337,7 +337,7 @@ impl ImageWriter {
     /// # Errors
     /// It cannot be opened.
     pub fn open(path: &Path, header: &Header) -> Result<Self, MakeError> {
-        let target = if header.regular {
+        let target = if header.geometry().regular {
             let file = file::open(OpenOptions::new().write(true), path);
             Target::Disk(file.map_err(MakeError::file(path))?)
         } else {

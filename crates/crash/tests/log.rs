@@ -15,7 +15,7 @@ fn header() -> Header {
     let geometry = ImageGeometry::of(&limits, &zones).expect("a geometry");
     let superblock = Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned()));
     let superblock = superblock.expect("one");
-    Header { device: "test".to_owned(), superblock, zones: Vec::new(), regular: false }
+    Header { device: "test".to_owned(), superblock, zones: Vec::new() }
 }
 
 /// A log of writes with such blocks.

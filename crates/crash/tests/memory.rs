@@ -20,7 +20,7 @@ fn header() -> Header {
     let geometry = ImageGeometry::of(&limits, &all).expect("a geometry");
     let superblock = Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned()));
     let superblock = superblock.expect("one");
-    Header { device: "test".to_owned(), superblock, zones: Vec::new(), regular: false }
+    Header { device: "test".to_owned(), superblock, zones: Vec::new() }
 }
 
 /// A log in which the device is written from its first zone to its last, `times` over, with a flush

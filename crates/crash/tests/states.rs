@@ -18,12 +18,7 @@ fn header() -> Header {
     zones[0].cond = ZoneCondition::NotWritePointer;
     let geometry = ImageGeometry::of(&limits, &zones).expect("a geometry");
     let superblock = Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned()));
-    Header {
-        device: "test".to_owned(),
-        superblock: superblock.expect("one"),
-        zones: Vec::new(),
-        regular: false,
-    }
+    Header { device: "test".to_owned(), superblock: superblock.expect("one"), zones: Vec::new() }
 }
 
 /// A command of a history: what the reference knows of it.

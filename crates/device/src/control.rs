@@ -113,10 +113,37 @@ pub trait DeviceControl: Device {
         self.inner_control()?.superblock()
     }
 
+    /// The state beside the data that an image of the device keeps; `None` if there is none.
+    fn kept(&self) -> Option<&dyn KeptState> {
+        self.inner_control()?.kept()
+    }
+
     /// The medium, of a device that can take back what was written.
     fn medium(&self) -> Option<&dyn MediumAccess> {
         self.inner_control()?.medium()
     }
+}
+
+/// The state of a model, such as the map of a translation layer, that an image keeps beside the data: as
+/// a whole from time to time, and the changes since.
+pub trait KeptState: Send + Sync {
+    /// Bytes that the whole state takes, at most.
+    fn most_bytes(&self) -> u64;
+
+    /// Has the model, which is new and has no queue, go on from a state that was saved, empty for that of a
+    /// new model, and the changes recorded since. Records changes from then on. Returns whether the state
+    /// has changed by that, so that it is to be saved; `None` if the model cannot have been in that state:
+    /// then it is as before, and records nothing.
+    fn resume(&self, saved: &[u8], changes: &[u8]) -> Option<bool>;
+
+    /// Appends the changes since the last call, or since the state was saved, to `to`.
+    fn take_changes(&self, to: &mut Vec<u8>);
+
+    /// The whole state.
+    fn save(&self) -> Vec<u8>;
+
+    /// Completes all commands of the model immediately.
+    fn complete_pending(&self);
 }
 
 /// The stored data, past the hardware queues, while no command is in flight: for a loss of power.

@@ -4,7 +4,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use zonal_blk::{Bio, Buf, Op, Sector, Status, Zone, ZoneCondition, ZoneKind, ZoneNo};
+use zonal_blk::{
+    Bio, Buf, Op, Sector, Status, Zone, ZoneAttributes, ZoneCondition, ZoneKind, ZoneNo,
+};
 
 /// Sectors that are read and written at a time: 1 MiB.
 const CHUNK: u64 = 2048;
@@ -23,9 +25,15 @@ pub fn between(
 ) -> Result<()> {
     let (size, other) = (from.queue().limits().zone_size, to.queue().limits().zone_size);
     ensure!(size == other, "found zones of {size} sectors, expected {other} as in the original");
+    let capacity = to.queue().limits().capacity;
+    ensure!(
+        size > Sector(0) || from.queue().limits().capacity <= capacity,
+        "found a device of {capacity} sectors, expected {} as in the original",
+        from.queue().limits().capacity
+    );
     for (at, zone) in zones(from)?.into_iter().enumerate() {
         let end = readable_end(at, &zone)?;
-        if at >= to.queue().limits().nr_zones as usize {
+        if size > Sector(0) && at >= to.queue().limits().nr_zones as usize {
             let holds = zone.kind == ZoneKind::Conventional || end > zone.start;
             ensure!(!holds, "zone {at} holds data, or could: expected at least {} zones", at + 1);
             continue;
@@ -135,7 +143,14 @@ impl<'a> Filling<'a> {
     }
 }
 
+/// The zones of a device; one without zones is a conventional zone.
 fn zones(channel: &SyncChannel) -> Result<Vec<Zone>> {
+    let limits = channel.queue().limits();
+    if limits.nr_zones == 0 {
+        let (kind, cond) = (ZoneKind::Conventional, ZoneCondition::NotWritePointer);
+        let (start, len, attributes) = (Sector(0), limits.capacity, ZoneAttributes::NONE);
+        return Ok(vec![Zone { start, len, capacity: len, wp: start, kind, cond, attributes }]);
+    }
     let zones: Result<Vec<Zone>, _> = channel.queue().all_zones().collect();
     zones.map_err(|status| anyhow!("the device did not report its zones: {status}"))
 }

@@ -31,5 +31,6 @@ fn geometry(geometry: &ImageGeometry) -> Value {
         "max_io": u64::from(geometry.max_sectors) << 9,
         "append_max": u64::from(geometry.append_max_sectors) << 9,
         "rotational": geometry.rotational,
+        "zoned": !geometry.regular,
     })
 }

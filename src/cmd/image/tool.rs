@@ -205,6 +205,11 @@ fn resize(args: &ResizeArgs) -> Result<()> {
     let path = args.image.as_path();
     let (like, recovered) = inspect(path)?;
     let (before, after) = (like.geometry.zones, args.zones);
+    ensure!(
+        !like.geometry.regular,
+        "{}: found a device without zones, expected one with zones",
+        of_image(path)
+    );
     if let Some(held) = recovered.last_with_data().filter(|&held| held >= after) {
         bail!("--zones {after}: zone {held} holds data, expected at least {} zones", held + 1);
     }

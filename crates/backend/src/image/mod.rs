@@ -14,7 +14,7 @@ use zonal_blk::ZoneNo;
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec::{self, DeviceSpec, SpecError};
 use zonal_device::image::{
-    self, Finding, ImageError, ImageGeometry, ImageStore, Recovered, Superblock, ZoneEntry,
+    self, Finding, ImageError, ImageGeometry, ImageStore, Model, Recovered, Superblock, ZoneEntry,
 };
 use zonal_device::{ImageDevice, image::check};
 use zonal_os::uuid;
@@ -78,9 +78,8 @@ fn sets_max_io(profile: &Profile) -> bool {
     settings.any(|(name, _)| name.trim() == "max_io")
 }
 
-/// The geometry of the device that a profile describes.
-fn geometry_of(spec: &DeviceSpec) -> Result<ImageGeometry, OpenError> {
-    let model = device_spec::build(spec)?;
+/// The geometry of a device.
+fn geometry_of(model: &dyn DeviceControl) -> Result<ImageGeometry, OpenError> {
     let mut zones = Vec::new();
     let count = model.limits().nr_zones as usize;
     if count > 0 {
@@ -134,9 +133,14 @@ pub fn create_like(
 }
 
 fn new_superblock(profile: Profile) -> Result<Superblock, OpenError> {
-    let geometry = geometry_of(&spec_of(&profile)?)?;
+    let model = device_spec::build(&spec_of(&profile)?)?;
+    let geometry = geometry_of(&*model)?;
     let uuid = uuid::random().map_err(OpenError::File)?;
-    Ok(Superblock::new(uuid, geometry, profile)?)
+    let superblock = Superblock::new(uuid, geometry, profile)?;
+    Ok(match model.kept() {
+        Some(state) => superblock.with_state(state.most_bytes())?,
+        None => superblock,
+    })
 }
 
 fn write_new(
@@ -192,7 +196,13 @@ pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
         ));
     }
     let latency = name.latency;
-    let device = ImageDevice::open(file, |superblock, zones| timing(latency, superblock, zones))?;
+    let device = ImageDevice::open(file, |superblock, zones| model(latency, superblock, zones))?;
+    notices.extend(device.state_damage().map(|why| {
+        format!(
+            "the state of the drive's translation layer cannot be used ({why}): it begins anew; the data \
+             are not affected"
+        )
+    }));
     // A model sets the longest command itself.
     let may_be_long = latency == Latency::None && !sets_max_io(&superblock.profile);
     let device = Arc::new(if may_be_long { device.with_long_commands() } else { device });
@@ -207,17 +217,18 @@ pub fn open(name: &ImageName) -> Result<OpenImage, OpenError> {
     Ok(OpenImage { device, description, notices })
 }
 
-/// The model that gives an image its latencies.
-fn timing(
+/// The model that gives an image its latencies, or that has a state which the image keeps.
+fn model(
     latency: Latency,
     superblock: &Superblock,
     zones: &[ZoneEntry],
-) -> Result<Option<Arc<dyn DeviceControl>>, OpenError> {
-    if latency == Latency::None {
+) -> Result<Option<Model>, OpenError> {
+    let paced = latency == Latency::Model;
+    if !paced && superblock.state_blocks == 0 {
         return Ok(None);
     }
     let spec = spec_of(&superblock.profile)?;
-    let geometry = geometry_of(&spec)?;
+    let geometry = geometry_of(&*device_spec::build(&spec)?)?;
     if geometry != superblock.geometry {
         let expected = superblock.geometry.summary();
         return Err(OpenError::ShapeMismatch { found: geometry.summary(), expected });
@@ -226,7 +237,8 @@ fn timing(
         let entry = &zones[zone.index()];
         (entry.written.to_bytes(), entry.cond)
     })?;
-    model.map(Some).ok_or(OpenError::Timing("the profile has no time in it"))
+    let model = model.map(|device| Some(Model { device, paced }));
+    model.ok_or(OpenError::Timing("the profile has no time in it"))
 }
 
 /// Checks all metadata of an image without changing it; with `progress` also its data, and calls

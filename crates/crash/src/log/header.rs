@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use zonal_blk::{Device, Limits, Sector, Zone, ZoneCondition, ZoneKind, ZoneNo};
 use zonal_device::image::{ImageError, ImageGeometry, Profile, Superblock};
-use zonal_device::quantity::format_size;
 
 const MAGIC: [u8; 8] = *b"ZONALCRL";
 /// Longest header.
@@ -15,13 +14,11 @@ const MAX: u32 = 256 << 20;
 pub struct Header {
     /// The device, as its user named it.
     pub device: String,
-    /// The image that was recorded, or one that the device could be in.
+    /// The image that was recorded, or one that the device could be in. The states of a device without
+    /// zones are plain copies of the disk.
     pub superblock: Superblock,
     /// Zones that were not empty.
     pub zones: Vec<ZoneStart>,
-    /// The device has no zones. Its geometry is that of one conventional zone, and its states are
-    /// plain copies of the disk.
-    pub regular: bool,
 }
 
 /// A zone when the recording began.
@@ -85,17 +82,10 @@ impl Header {
         }
         let superblock = match superblock {
             Some(superblock) => superblock,
-            None => {
-                let geometry = match limits.nr_zones {
-                    0 => one_zone(limits),
-                    _ => ImageGeometry::of(limits, &zones)?,
-                };
-                Superblock::new([0; 16], geometry, profile)?
-            }
+            None => Superblock::new([0; 16], ImageGeometry::of(limits, &zones)?, profile)?,
         };
-        let regular = limits.nr_zones == 0;
         let zones = (0..).zip(&zones).filter_map(|(number, zone)| ZoneStart::of(number, zone));
-        Ok(Header { device: name.to_owned(), superblock, zones: zones.collect(), regular })
+        Ok(Header { device: name.to_owned(), superblock, zones: zones.collect() })
     }
 
     /// The header for a disk without zones.
@@ -105,8 +95,8 @@ impl Header {
     pub fn of_disk(name: &str, capacity: Sector, lba_size: u32) -> Result<Self, ImageError> {
         let limits = Limits { lba_size, ..Limits::regular(capacity) };
         let profile = Profile::Spec(name.to_owned());
-        let superblock = Superblock::new([0; 16], one_zone(&limits), profile)?;
-        Ok(Header { device: name.to_owned(), superblock, zones: Vec::new(), regular: true })
+        let superblock = Superblock::new([0; 16], ImageGeometry::of(&limits, &[])?, profile)?;
+        Ok(Header { device: name.to_owned(), superblock, zones: Vec::new() })
     }
 
     /// The size of the device.
@@ -116,13 +106,7 @@ impl Header {
 
     /// The most important numbers, for people.
     pub fn summary(&self) -> String {
-        match self.regular {
-            false => self.geometry().summary(),
-            true => {
-                let size = format_size(self.capacity().to_bytes().0);
-                format!("{size} without zones, {}B blocks", self.geometry().lba)
-            }
-        }
+        self.geometry().summary()
     }
 
     /// The geometry of the device.
@@ -173,7 +157,7 @@ impl Header {
             nr_queues: geometry.nr_queues,
             queue_depth: geometry.queue_depth,
             rotational: geometry.rotational,
-            regular: self.regular,
+            regular: geometry.regular,
             not_empty: self.zones.clone(),
         };
         let text = serde_json::to_vec(&stored)?;
@@ -227,11 +211,8 @@ impl Stored {
             nr_queues: self.nr_queues,
             queue_depth: self.queue_depth,
             rotational: self.rotational,
+            regular: self.regular,
         };
-        if self.regular && (geometry.zones, geometry.conventional) != (1, 1) {
-            let what = "a disk without zones that has some; expected one conventional zone";
-            return Err(ImageError::Geometry(what.to_owned()));
-        }
         let outside = self.not_empty.iter().find(|start| {
             start.zone < self.conventional
                 || start.zone >= self.zones
@@ -245,26 +226,7 @@ impl Stored {
             if self.toml { Profile::Toml(self.profile) } else { Profile::Spec(self.profile) };
         let superblock = Superblock::new(self.uuid, geometry, profile)?;
         let superblock = Superblock { checksums: self.checksums, ..superblock };
-        let regular = self.regular;
-        Ok(Header { device: self.device, superblock, zones: self.not_empty, regular })
-    }
-}
-
-/// A device without zones as one conventional zone.
-fn one_zone(limits: &Limits) -> ImageGeometry {
-    ImageGeometry {
-        zones: 1,
-        conventional: 1,
-        zone_size: limits.capacity,
-        zone_capacity: limits.capacity,
-        max_open: 0,
-        max_active: 0,
-        lba: limits.lba_size,
-        max_sectors: limits.max_sectors,
-        append_max_sectors: 0,
-        nr_queues: limits.nr_queues,
-        queue_depth: limits.queue_depth,
-        rotational: limits.rotational,
+        Ok(Header { device: self.device, superblock, zones: self.not_empty })
     }
 }
 

@@ -9,7 +9,7 @@ use zonal_blk::{
 use zonal_crash::{RecordDevice, Recorder};
 use zonal_device::control::{DeviceControl, DeviceStats, MediumAccess};
 use zonal_device::image::{
-    ImageError, ImageGeometry, ImageStore, Profile, ReadAt, Ring, Superblock, ZoneEntry,
+    ImageError, ImageGeometry, ImageStore, Model, Profile, ReadAt, Ring, Superblock, ZoneEntry,
 };
 use zonal_device::inject::InjectDevice;
 use zonal_device::power::PowerDevice;
@@ -82,6 +82,7 @@ fn image(timing: Option<&str>) -> Arc<dyn DeviceControl> {
     let model = timing.map(|spec| {
         device_spec::build(&device_spec::parse(spec).expect("a spec")).expect("a device")
     });
+    let model = model.map(|device| Model { device, paced: true });
     let timing = |_: &Superblock, _: &[ZoneEntry]| Ok::<_, ImageError>(model);
     Arc::new(ImageDevice::open(file, timing).expect("an image"))
 }

@@ -14,13 +14,14 @@ use super::block::{BLOCK, ZoneEntry};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::journal::{Journal, format, mark_unfinished, repair_superblock};
+use super::kept::StateLog;
 use super::recover::{Recovered, read_superblock, recover};
 use super::regions::{Begun, Region, Regions};
 use super::store::ImageStore;
 use super::sums::{Summer, Sums, sum_request};
 use super::superblock::{FileLayout, Superblock};
 use super::tail::ZoneTail;
-use crate::control::{DeviceControl, MediumAccess};
+use crate::control::{DeviceControl, KeptState, MediumAccess};
 use crate::storage::{self, Deferred};
 use crate::zones::Zones;
 use std::io;
@@ -48,6 +49,8 @@ const PREPARED: (u64, u64) = (4 << 20, 16 << 20);
 const PREPARED_WRITES: u64 = 1024;
 /// Zeroes written at a time.
 const ZEROES: u64 = 1 << 20;
+/// Commands after which the changes of the model's state are written, without a flush.
+const KEEP_AFTER: u32 = 1 << 12;
 
 /// A zoned device whose zones and data are in a file.
 pub struct ImageDevice {
@@ -77,8 +80,22 @@ pub struct ImageDevice {
     regions: Mutex<Regions>,
     /// Reads and scrubs of blocks that do not match their checksums.
     pub(super) damaged_blocks: AtomicU64,
-    /// The model whose latencies the image has.
-    timing: Option<Arc<dyn DeviceControl>>,
+    model: Option<Model>,
+    /// What is kept of the model in the file.
+    state: Option<Mutex<StateLog>>,
+    /// Why the state of the model that was in the file could not be used.
+    state_damage: Option<String>,
+    /// Commands since changes of that state were last written.
+    unkept: AtomicU32,
+}
+
+/// A model that the commands of an image go through.
+pub struct Model {
+    /// The model, which keeps no data.
+    pub device: Arc<dyn DeviceControl>,
+    /// Commands complete no earlier than in the model. Otherwise it has only a state to keep, and completes
+    /// all of its work immediately.
+    pub paced: bool,
 }
 
 /// Free slots of the file.
@@ -151,34 +168,46 @@ impl ImageDevice {
         mark_unfinished(store).map_err(ImageError::io("writing the new image"))
     }
 
-    /// Opens an image, recovering it after a loss of power. `timing` creates the model whose
-    /// latencies the image is to have, if any, from the state of its zones.
+    /// Opens an image, recovering it after a loss of power. `model` creates the model that its commands
+    /// are to go through, if any, from the state of its zones. A model that has a state to keep goes on
+    /// from the one in the file.
     ///
     /// # Errors
     /// The error in the image or with the model.
     pub fn open<E: From<ImageError>>(
         store: Arc<dyn ImageStore>,
-        timing: impl FnOnce(&Superblock, &[ZoneEntry]) -> Result<Option<Arc<dyn DeviceControl>>, E>,
+        model: impl FnOnce(&Superblock, &[ZoneEntry]) -> Result<Option<Model>, E>,
     ) -> Result<Self, E> {
         let (superblock, damaged) = read_superblock(&*store)?;
         let recovered = recover(&*store, &superblock)?;
-        let timing = timing(&superblock, &recovered.zones)?;
+        let model = model(&superblock, &recovered.zones)?;
         if !damaged.is_empty() {
             repair_superblock(&*store, &superblock)
                 .map_err(ImageError::io("repairing the superblock"))?;
         }
-        let device = Self::with(store, superblock, &recovered, timing);
+        let mut device = Self::with(store, superblock, &recovered, model);
         device
             .finish_recovery(&recovered)
             .map_err(ImageError::io("bringing the image up to date"))?;
+        device.resume_state()?;
         Ok(device)
+    }
+
+    /// Has the model go on from the state in the file.
+    fn resume_state(&mut self) -> Result<(), ImageError> {
+        let (Some(layout), Some(model)) = (self.layout.state(), self.kept()) else { return Ok(()) };
+        let image = self.superblock.image();
+        let (state, damage) = StateLog::open(&*self.store, layout, image, model)?;
+        self.state = Some(Mutex::new(state));
+        self.state_damage = damage;
+        Ok(())
     }
 
     fn with(
         store: Arc<dyn ImageStore>,
         superblock: Superblock,
         recovered: &Recovered,
-        timing: Option<Arc<dyn DeviceControl>>,
+        model: Option<Model>,
     ) -> Self {
         let geometry = &superblock.geometry;
         let entries = &recovered.zones;
@@ -224,7 +253,10 @@ impl ImageDevice {
             damaged_blocks: AtomicU64::new(0),
             store,
             superblock,
-            timing,
+            model,
+            state: None,
+            state_damage: None,
+            unkept: AtomicU32::new(0),
         }
     }
 
@@ -340,8 +372,25 @@ impl ImageDevice {
         format!("image, {}", self.superblock.geometry.summary())
     }
 
+    /// The model that the commands go through.
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
+    }
+
+    /// The model whose latencies the image has.
     pub(super) fn timing(&self) -> Option<&Arc<dyn DeviceControl>> {
-        self.timing.as_ref()
+        self.model.as_ref().filter(|model| model.paced).map(|model| &model.device)
+    }
+
+    /// The state of the model that the image keeps.
+    pub(super) fn kept(&self) -> Option<&dyn KeptState> {
+        self.model.as_ref()?.device.kept()
+    }
+
+    /// Why the state of the model that was in the file could not be used, so that the model began anew; the
+    /// data are not affected.
+    pub fn state_damage(&self) -> Option<&str> {
+        self.state_damage.as_deref()
     }
 
     fn geometry(&self) -> &ImageGeometry {
@@ -369,19 +418,24 @@ impl ImageDevice {
         sector - self.limits.zone_start(zone)
     }
 
+    /// The size of a zone.
+    pub(super) fn zone_size(&self) -> Sector {
+        self.geometry().zone_size
+    }
+
     pub(super) fn layout(&self) -> &FileLayout {
         &self.layout
     }
 
     pub(super) fn zone_of(&self, sector: Sector) -> ZoneNo {
-        self.limits.zone_of(sector)
+        if self.geometry().regular { ZoneNo(0) } else { self.limits.zone_of(sector) }
     }
 
     /// The end of a zone's data, as an offset in the zone.
     pub(super) fn data_end(&self, zone: ZoneNo) -> Sector {
         let tail = self.tail(zone);
         match tail.slot {
-            Some(_) if self.zones.is_conventional(zone) => self.limits.zone_size,
+            Some(_) if self.zones.is_conventional(zone) => self.zone_size(),
             _ => tail.done,
         }
     }
@@ -740,6 +794,7 @@ impl ImageDevice {
             journal.fail();
         }
         journal.check()?;
+        let kept = self.write_changes(journal)?;
         let dirty =
             std::mem::take(&mut *self.dirty.lock().expect("no thread panics with the list locked"));
         let unsynced = self.unsynced.swap(false, Ordering::Relaxed);
@@ -765,7 +820,7 @@ impl ImageDevice {
         }
         if entries.is_empty() {
             let withdrawn = journal.withdraw(&*self.store)?;
-            return if unsynced || withdrawn { self.sync(journal) } else { Ok(()) };
+            return if unsynced || withdrawn || kept { self.sync(journal) } else { Ok(()) };
         }
         if !all_covered || covered > MAX_COVERED {
             self.flush_sums(journal)?;
@@ -773,6 +828,41 @@ impl ImageDevice {
             entries.iter_mut().for_each(|entry| entry.covered = None);
         }
         self.append(journal, &entries)
+    }
+
+    /// Writes the changes of the model's state, for the next sync. Returns whether there are any.
+    fn write_changes(&self, journal: &mut Journal) -> io::Result<bool> {
+        let (Some(state), Some(model)) = (&self.state, self.kept()) else { return Ok(false) };
+        self.unkept.store(0, Ordering::Relaxed);
+        let mut state = state.lock().expect("no thread panics with the state locked");
+        state.write_changes(&*self.store, model).inspect_err(|_| journal.fail())
+    }
+
+    /// Commands have completed. Writes the changes of the model's state if they have become many, so
+    /// that they take no memory.
+    pub(super) fn note_commands(&self, commands: usize) {
+        if self.state.is_none() {
+            return;
+        }
+        let commands = u32::try_from(commands).expect("a queue has few commands");
+        let unkept = self.unkept.fetch_add(commands, Ordering::Relaxed);
+        if unkept >= KEEP_AFTER
+            && let Ok(mut journal) = self.journal.try_lock()
+            && journal.check().is_ok()
+        {
+            let _failed = self.write_changes(&mut journal);
+            self.note_failure(&journal);
+        }
+    }
+
+    /// Saves the state of the model if it has changed, durably.
+    fn save_state(&self, journal: &mut Journal) -> io::Result<()> {
+        let (Some(state), Some(model)) = (&self.state, self.kept()) else { return Ok(()) };
+        let mut state = state.lock().expect("no thread panics with the state locked");
+        if !state.has_changes() {
+            return Ok(());
+        }
+        state.save(&*self.store, model).inspect_err(|_| journal.fail())
     }
 
     fn append(&self, journal: &mut Journal, entries: &[ZoneEntry]) -> io::Result<()> {
@@ -916,7 +1006,7 @@ impl ImageDevice {
         let (mut at, mut done) = (sector, 0);
         while at < end {
             let zone = self.zone_of(at);
-            let to = end.min(self.limits.zone_start(zone) + self.limits.zone_size);
+            let to = end.min(self.limits.zone_start(zone) + self.zone_size());
             let bytes = usize::try_from((to - at).to_bytes().0).expect("a part of the buffer");
             let range = self.offset_in_zone(zone, at)..self.offset_in_zone(zone, to);
             each(zone, range, done..done + bytes)?;
@@ -932,6 +1022,7 @@ impl ImageDevice {
     pub fn close(&self) -> io::Result<()> {
         let mut journal = self.journal();
         self.commit_with(&mut journal)?;
+        self.save_state(&mut journal)?;
         if !self.used.load(Ordering::Relaxed) && !journal.has_log() {
             return Ok(());
         }

@@ -34,6 +34,8 @@ pub struct ImageGeometry {
     pub queue_depth: u16,
     /// Whether the emulated drive is rotational.
     pub rotational: bool,
+    /// Whether the device has no zones: in the image all of it is one conventional zone.
+    pub regular: bool,
 }
 
 impl ImageGeometry {
@@ -43,8 +45,11 @@ impl ImageGeometry {
     /// [`ImageError::Geometry`] if an image cannot have it.
     pub fn of(limits: &Limits, zones: &[Zone]) -> Result<Self, ImageError> {
         let bad = |what: &str| ImageError::Geometry(what.to_owned());
-        if limits.nr_zones == 0 || zones.len() != limits.nr_zones as usize {
-            return Err(bad("a device without zones; expected one with zones"));
+        if zones.len() != limits.nr_zones as usize {
+            return Err(bad("a device that does not report its zones"));
+        }
+        if limits.nr_zones == 0 {
+            return Self::without_zones(limits);
         }
         let sequential = |zone: &&Zone| zone.kind == ZoneKind::SequentialRequired;
         let conventional = zones.iter().position(|zone| sequential(&zone)).unwrap_or(zones.len());
@@ -67,6 +72,28 @@ impl ImageGeometry {
             nr_queues: limits.nr_queues,
             queue_depth: limits.queue_depth,
             rotational: limits.rotational,
+            regular: false,
+        };
+        geometry.check()?;
+        Ok(geometry)
+    }
+
+    /// The geometry of a device without zones that has these limits.
+    fn without_zones(limits: &Limits) -> Result<Self, ImageError> {
+        let geometry = ImageGeometry {
+            zones: 1,
+            conventional: 1,
+            zone_size: limits.capacity,
+            zone_capacity: limits.capacity,
+            max_open: 0,
+            max_active: 0,
+            lba: limits.lba_size,
+            max_sectors: limits.max_sectors,
+            append_max_sectors: 0,
+            nr_queues: limits.nr_queues,
+            queue_depth: limits.queue_depth,
+            rotational: limits.rotational,
+            regular: true,
         };
         geometry.check()?;
         Ok(geometry)
@@ -98,6 +125,10 @@ impl ImageGeometry {
             ),
             (self.append_max_sectors <= self.max_sectors, "appends no longer than commands"),
             (self.nr_queues > 0 && self.queue_depth > 0, "hardware queues with commands"),
+            (
+                !self.regular || (self.zones, self.conventional) == (1, 1),
+                "one conventional zone for a device without zones",
+            ),
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {
             Some((_, expected)) => {
@@ -113,7 +144,11 @@ impl ImageGeometry {
             Some(bytes) => format_size(bytes),
             None => format!("{sectors} sectors"),
         };
-        let mut parts = vec![format!("{} zones of {}", self.zones, size(self.zone_size))];
+        let all = size(self.zone_size);
+        if self.regular {
+            return format!("{all} without zones, {}B blocks", self.lba);
+        }
+        let mut parts = vec![format!("{} zones of {all}", self.zones)];
         if self.zone_capacity != self.zone_size {
             parts.push(format!("zone capacity {}", size(self.zone_capacity)));
         }
@@ -147,9 +182,20 @@ impl ImageGeometry {
     /// The device limits. Zeroes are written as data.
     pub(super) fn limits(&self) -> Limits {
         let layout = self.layout();
+        let capacity = Sector(u64::from(self.zones) * self.zone_size.0);
+        if self.regular {
+            return Limits {
+                lba_size: self.lba,
+                max_sectors: self.max_sectors,
+                nr_queues: self.nr_queues,
+                queue_depth: self.queue_depth,
+                rotational: self.rotational,
+                ..Limits::regular(capacity)
+            };
+        }
         Limits {
             lba_size: self.lba,
-            capacity: Sector(u64::from(self.zones) * self.zone_size.0),
+            capacity,
             zone_size: self.zone_size,
             nr_zones: self.zones,
             max_open_zones: layout.open_limit(),
@@ -189,6 +235,7 @@ impl ImageGeometry {
             nr_queues: 1,
             queue_depth: 8,
             rotational: false,
+            regular: false,
         }
     }
 }

@@ -8,6 +8,7 @@
 //! A batch may be written before the flush that it is for, together with the data that it covers
 //! ([`Journal::write_ahead`]). Until it is durable, the next batch is written in its place.
 use super::block::{BLOCK, BlockKind, ENTRIES, Header, ZoneEntry, encode_block};
+use super::kept::StateLog;
 use super::regions::{RegionList, Regions};
 use super::store::ImageStore;
 use super::sums::Sums;
@@ -305,9 +306,15 @@ pub fn format(
 ) -> io::Result<()> {
     let layout = superblock.layout();
     // Write all metadata once, so that later writes need no new space. Block 0 may have a mark.
-    write_zeroes(store, BLOCK as u64..layout.data(), &mut |_| Ok(()))?;
+    write_zeroes(store, BLOCK as u64..layout.head(), &mut |_| Ok(()))?;
     if superblock.preallocated {
-        write_zeroes(store, layout.data()..superblock.full_len(), progress)?;
+        write_zeroes(store, layout.head()..superblock.full_len(), progress)?;
+    } else {
+        // The state of a model mostly takes far less than its place.
+        write_zeroes(store, layout.data() - BLOCK as u64..layout.data(), &mut |_| Ok(()))?;
+    }
+    if let Some(state) = layout.state() {
+        StateLog::format(store, state, superblock.image())?;
     }
     let geometry = &superblock.geometry;
     let entry = |zone| ZoneEntry {

@@ -1,4 +1,4 @@
-//! Images: a zoned device in a file, which survives the process and a loss of power.
+//! Images: a device in a file, which survives the process and a loss of power.
 //!
 //! After a loss of power at any moment, everything that a completed flush covers is there, the write
 //! pointer of every zone is at the end of its data, and what was reset does not come back.
@@ -20,6 +20,8 @@ mod device;
 mod error;
 mod geometry;
 mod journal;
+mod kept;
+mod kept_layout;
 mod offered;
 mod queue;
 mod recover;
@@ -31,7 +33,7 @@ mod tail;
 mod verify;
 
 pub use block::{CoveredData, ZoneEntry};
-pub use device::ImageDevice;
+pub use device::{ImageDevice, Model};
 pub use error::ImageError;
 pub use geometry::{ImageGeometry, MAX_ZONES};
 pub use recover::{Finding, Recovered, check, read_superblock, recover};

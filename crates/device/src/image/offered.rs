@@ -2,7 +2,9 @@
 use super::device::ImageDevice;
 use super::queue::ImageQueue;
 use super::superblock::{Profile, Superblock};
-use crate::control::{DeviceControl, DeviceStats, Lateness, Level, MediumAccess, ScrubStep};
+use crate::control::{
+    DeviceControl, DeviceStats, Lateness, Level, MediumAccess, ScrubStep, TranslationStats,
+};
 use crate::flash::FlashTraceSink;
 use crate::hdd::{HeadState, HeadTraceSink};
 use crate::quantity::format_size;
@@ -16,6 +18,9 @@ impl Device for ImageDevice {
     }
 
     fn report_zones(&self, first: ZoneNo, max: usize, zones: &mut Vec<Zone>) -> Result<(), Status> {
+        if self.superblock.geometry.regular {
+            return Err(Status::NotSupported);
+        }
         self.zones().report(first, max, zones)
     }
 
@@ -25,7 +30,7 @@ impl Device for ImageDevice {
     }
 
     fn placement(&self) -> Option<&dyn DataPlacement> {
-        self.timing()?.placement()
+        self.model()?.device.placement()
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {
@@ -50,7 +55,7 @@ impl DeviceControl for ImageDevice {
     }
 
     fn levels(&self) -> Vec<Level> {
-        self.timing().map_or_else(Vec::new, |model| model.levels())
+        self.model().map_or_else(Vec::new, |model| model.device.levels())
     }
 
     fn trace_head(&self, sink: HeadTraceSink) -> bool {
@@ -75,7 +80,14 @@ impl DeviceControl for ImageDevice {
         if self.sums.is_some() {
             counts.push(("damaged blocks read", self.damaged_blocks.load(Ordering::Relaxed)));
         }
+        if self.kept().is_some() {
+            counts.extend(self.model().map_or_else(Vec::new, |model| model.device.stats().counts));
+        }
         DeviceStats { counts, times: Vec::new() }
+    }
+
+    fn translation(&self) -> Option<TranslationStats> {
+        self.model()?.device.translation()
     }
 
     fn scrub(&self, from: Sector) -> Result<ScrubStep, Status> {

@@ -88,7 +88,7 @@ impl ImageQueue {
             moving: 0,
             unsummed: Vec::new(),
             timed: 0,
-            timing: device.timing().map(|model| Arc::clone(model).open_queue()),
+            timing: device.model().map(|model| Arc::clone(&model.device).open_queue()),
             timing_requests: Vec::new(),
             returned: Vec::new(),
             landed: Vec::new(),
@@ -123,11 +123,18 @@ impl ImageQueue {
         }
     }
 
-    /// Collects the timing requests that the model has completed by `now`.
+    /// Collects the timing requests that the model has completed by `now`; all of a model that has only
+    /// a state to keep.
     fn poll_timing(&mut self, now: Nanos) {
         let Some(timing) = &mut self.timing else {
             return;
         };
+        if self.timed > 0
+            && self.device.timing().is_none()
+            && let Some(model) = self.device.kept()
+        {
+            model.complete_pending();
+        }
         let mut returned = std::mem::take(&mut self.returned);
         timing.poll(now, &mut returned);
         for timing_request in returned.drain(..) {
@@ -156,7 +163,7 @@ impl ImageQueue {
             }
         }
         if op == Op::Read
-            && device.offset_in_zone(request.zone(), request.end()) > device.limits().zone_size
+            && device.offset_in_zone(request.zone(), request.end()) > device.zone_size()
         {
             // Reads merged across a zone boundary.
             let result = read_parts(&device, request);
@@ -336,6 +343,7 @@ impl ImageQueue {
             flushes |= command.stage == CommandStage::Flush;
         }
         let flushed = if flushes { device.commit() } else { Status::Ok };
+        let completed = done.len();
         let commands = &mut self.commands;
         self.completing.retain(|tag| {
             let slot = &mut commands[usize::from(tag.0)];
@@ -354,6 +362,7 @@ impl ImageQueue {
             done.push(slot.take().expect("it is there").request);
             false
         });
+        device.note_commands(done.len() - completed);
     }
 }
 

@@ -13,6 +13,7 @@
 use super::block::{BLOCK, BlockKind, Header, ZoneEntry, crc32c_append, decode_block, entries};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
+use super::kept::{Unusable, read_state};
 use super::regions::{RegionList, read_list};
 use super::store::ReadAt;
 use super::sums::Summer;
@@ -535,6 +536,7 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
         ))
     }));
     findings.extend(unreadable_log(&recovered, superblock.log_blocks));
+    findings.extend(check_state(file, &superblock)?);
     for zone in &recovered.unverified {
         findings.push(Finding::Note(format!(
             "zone {zone}: a flush was under way, its data are as before the flush"
@@ -562,6 +564,22 @@ fn unreadable_log(recovered: &Recovered, blocks: u32) -> Option<Finding> {
     }
     let torn = "a flush was under way when the power was lost, or they are damaged";
     (found > 0).then(|| Finding::Note(format!("{what}: {torn}")))
+}
+
+/// Whether the state of the drive's model can be read.
+fn check_state(file: &dyn ReadAt, superblock: &Superblock) -> Result<Option<Finding>, ImageError> {
+    let Some(layout) = superblock.layout().state() else { return Ok(None) };
+    let lost = "the drive begins anew without it; the data are not affected";
+    match read_state(file, layout, superblock.image()) {
+        Ok(found) if found.changes.is_empty() => Ok(None),
+        Ok(_) => {
+            Ok(Some(Finding::Note("the state of the drive has changes in its log".to_owned())))
+        }
+        Err(Unusable::Damaged(why, _)) => {
+            Ok(Some(Finding::Damage(format!("the state of the drive is damaged: {why}; {lost}"))))
+        }
+        Err(Unusable::Error(error)) => Err(error),
+    }
 }
 
 impl Recovered {

@@ -5,6 +5,7 @@
 use super::block::{BLOCK, ENTRIES, checksum, put, u32_at, u64_at};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
+use super::kept_layout::StateLayout;
 use zonal_blk::Sector;
 
 const MAGIC: &[u8; 8] = b"ZONALIMG";
@@ -13,8 +14,11 @@ const UNFINISHED: &[u8; 8] = b"ZONALNEW";
 /// The format version that is written, and the newest that can be read. Version 1 has no features; in
 /// versions 1 and 2 the checksums of data are in the file when a flush has completed.
 pub const VERSION: u32 = 3;
-/// Bit of the features: the blocks of data have checksums.
+/// Bits of the features: the blocks of data have checksums; the device has no zones; the image keeps the
+/// state of the device's model.
 const CHECKSUMS: u32 = 1;
+const REGULAR: u32 = 2;
+const STATE: u32 = 4;
 /// Offset of the profile in the superblock.
 const PROFILE: usize = 160;
 /// Longest profile, in bytes.
@@ -91,6 +95,8 @@ pub struct Superblock {
     /// Whether each zone has its slot from the beginning, whose space was written when the image was
     /// created and is kept by resets.
     pub preallocated: bool,
+    /// Blocks for the state of the device's model; 0 if it has none to keep.
+    pub state_blocks: u32,
 }
 
 impl Superblock {
@@ -117,7 +123,19 @@ impl Superblock {
             version,
             checksums: true,
             preallocated: false,
+            state_blocks: 0,
         })
+    }
+
+    /// The same for a device whose model has a state of up to `bytes` to keep.
+    ///
+    /// # Errors
+    /// [`ImageError::Geometry`] if that is too much.
+    pub fn with_state(self, bytes: u64) -> Result<Self, ImageError> {
+        let state_blocks = StateLayout::map_blocks(bytes).ok_or_else(|| {
+            ImageError::Geometry(format!("a model with a state of {bytes} bytes; expected less"))
+        })?;
+        Ok(Superblock { state_blocks, ..self })
     }
 
     /// How long the file of a preallocated image is, in bytes.
@@ -138,7 +156,16 @@ impl Superblock {
 
     /// Where things are in the file.
     pub(super) fn layout(&self) -> FileLayout {
-        FileLayout::new(&self.geometry, self.log_blocks, self.checksums)
+        FileLayout::new(&self.geometry, self.log_blocks, self.checksums, self.state_blocks)
+    }
+
+    fn features(&self) -> u32 {
+        let bits = [
+            (self.checksums, CHECKSUMS),
+            (self.geometry.regular, REGULAR),
+            (self.state_blocks > 0, STATE),
+        ];
+        bits.into_iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum()
     }
 
     /// Encodes the superblock.
@@ -162,8 +189,9 @@ impl Superblock {
             (72, self.log_blocks),
             (76, u32::from(matches!(self.profile, Profile::Toml(_)))),
             (80, u32::try_from(self.profile.text().len()).expect("a profile fits in a block")),
-            (84, if self.checksums { CHECKSUMS } else { 0 }),
+            (84, self.features()),
             (120, u32::from(self.preallocated)),
+            (124, self.state_blocks),
         ];
         for (at, number) in numbers {
             put(&mut block, at, &number.to_le_bytes());
@@ -212,8 +240,9 @@ impl Superblock {
             return Err(ImageError::Version { found: version, expected: VERSION });
         }
         let features = if version == 1 { 0 } else { u32_at(block, 84) };
-        if features & !CHECKSUMS != 0 {
-            return Err(ImageError::Features { found: features & !CHECKSUMS });
+        let unknown = features & !(CHECKSUMS | REGULAR | STATE);
+        if unknown != 0 {
+            return Err(ImageError::Features { found: unknown });
         }
         let odd = |what: &str| ImageError::Geometry(format!("{what} that makes no sense"));
         let short = |at: usize, what: &str| u16::try_from(u32_at(block, at)).map_err(|_| odd(what));
@@ -230,6 +259,7 @@ impl Superblock {
             nr_queues: short(60, "a number of queues")?,
             queue_depth: short(64, "a queue depth")?,
             rotational: u32_at(block, 68) != 0,
+            regular: features & REGULAR != 0,
         };
         geometry.check()?;
         let log_blocks = u32_at(block, 72);
@@ -247,8 +277,17 @@ impl Superblock {
         let uuid = block[16..32].try_into().expect("sixteen bytes");
         let checksums = features & CHECKSUMS != 0;
         let preallocated = u32_at(block, 120) != 0;
-        let superblock =
-            Superblock { uuid, geometry, log_blocks, profile, version, checksums, preallocated };
+        let state_blocks = if features & STATE == 0 { 0 } else { u32_at(block, 124) };
+        let superblock = Superblock {
+            uuid,
+            geometry,
+            log_blocks,
+            profile,
+            version,
+            checksums,
+            preallocated,
+            state_blocks,
+        };
         let layout = superblock.layout();
         if u64_at(block, 104) != layout.data() || u64_at(block, 112) != layout.stride() {
             return Err(odd("a place of the data"));
@@ -277,6 +316,7 @@ const MAX_REGIONS: u64 = 64;
 ///        4 ...  half 0: zone table, each block twice; log, each block twice
 ///               half 1: the same, for odd generations
 ///               with checksums: two lists of regions, each block twice
+///               with the state of a model: see `kept`
 ///  1 MiB * n    slot 0, slot 1, ...: the checksums of a zone's data, then the data; slots are in
 ///               the order of the zones' first writes
 /// ```
@@ -288,10 +328,12 @@ pub(super) struct FileLayout {
     lba: u64,
     /// Blocks of checksums in a slot; 0 without checksums.
     sum_pages: u64,
+    /// Blocks for the state of a model; 0 if there is none.
+    state_blocks: u32,
 }
 
 impl FileLayout {
-    fn new(geometry: &ImageGeometry, log_blocks: u32, checksums: bool) -> Self {
+    fn new(geometry: &ImageGeometry, log_blocks: u32, checksums: bool, state_blocks: u32) -> Self {
         let entries = u32::try_from(ENTRIES).expect("a block has 126 entries");
         let stride = geometry.max_zone_data().0.next_multiple_of(BLOCK as u64);
         let lba = u64::from(geometry.lba);
@@ -301,6 +343,7 @@ impl FileLayout {
             stride,
             lba,
             sum_pages: if checksums { (stride / lba).div_ceil(SUMS_PER_PAGE) } else { 0 },
+            state_blocks,
         }
     }
 
@@ -343,10 +386,22 @@ impl FileLayout {
         (HALVES + 2 * self.half_blocks() + 2 * (list % 2)) * BLOCK as u64
     }
 
+    /// The end of what all images have before slot 0.
+    pub(super) fn head(&self) -> u64 {
+        let lists = if self.sum_pages > 0 { LIST_BLOCKS } else { 0 };
+        (HALVES + 2 * self.half_blocks() + lists) * BLOCK as u64
+    }
+
+    /// Where the state of a model is; `None` if the image keeps none.
+    pub(super) fn state(&self) -> Option<StateLayout> {
+        let map_blocks = self.state_blocks;
+        (map_blocks > 0).then(|| StateLayout { at: self.head(), map_blocks })
+    }
+
     /// The start of slot 0.
     pub(super) fn data(&self) -> u64 {
-        let lists = if self.sum_pages > 0 { LIST_BLOCKS } else { 0 };
-        ((HALVES + 2 * self.half_blocks() + lists) * BLOCK as u64).next_multiple_of(MIB)
+        let state = self.state().map_or(0, |state| state.bytes());
+        (self.head() + state).next_multiple_of(MIB)
     }
 
     /// Bytes of data in a slot.

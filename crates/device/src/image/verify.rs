@@ -164,7 +164,7 @@ impl ImageDevice {
                 let next = Some(start + end).filter(|&next| next < self.limits().capacity);
                 return Ok(ScrubStep { next, bytes: buf.len() as u64, damaged });
             }
-            at = start + self.limits().zone_size;
+            at = start + self.zone_size();
         }
         Ok(ScrubStep { next: None, bytes: 0, damaged: Vec::new() })
     }

@@ -159,6 +159,23 @@ impl Drive {
         }
     }
 
+    /// Goes on with another translation layer, before the first command: what is not programmed of the
+    /// units that are filled is in the buffer. `before` are the counts of the writes before the first
+    /// command that there ever was.
+    pub(super) fn resume(&mut self, translation: Translation, before: Counts) {
+        let (units, waiting) = Units::new(self.layout.unit, &translation);
+        self.units = units;
+        self.collector = Collector::new(self.config.gc_buffer, waiting.collected, self.layout.unit);
+        self.buffered = u64::from(waiting.host) * u64::from(PAGE);
+        self.before = before;
+        self.translation = translation;
+    }
+
+    /// Counts of the writes before the first command.
+    pub(super) fn before(&self) -> Counts {
+        self.before
+    }
+
     /// Sends what the dies do to `sink` from now on.
     pub(super) fn trace_to(&mut self, sink: FlashTraceSink) {
         self.trace = Some(sink);

@@ -15,12 +15,13 @@
 //!                flash         dies that read, program and erase, and their channels
 //! ```
 //!
-//! `docs/models.md` lists what the model leaves out.
+//! `kept` is what an image of a drive keeps of it. `docs/models.md` lists what the model leaves out.
 pub mod closed_forms;
 mod collect;
 mod collector;
 mod config;
 mod drive;
+mod kept;
 pub(crate) mod kind;
 mod layout;
 pub(crate) mod pace;
@@ -33,8 +34,8 @@ mod units;
 
 use crate::config::ConfigError;
 use crate::control::{
-    CommandObserver, DeviceControl, DeviceStats, Estimate, Lateness, Level, MediumAccess,
-    TranslationStats,
+    CommandObserver, DeviceControl, DeviceStats, Estimate, KeptState, Lateness, Level,
+    MediumAccess, TranslationStats,
 };
 use crate::flash::{FlashTraceSink, Port};
 use crate::quantity::{format_percent, format_rate, format_size, format_time};
@@ -190,6 +191,10 @@ impl DeviceControl for SsdDevice {
         let config = &self.config;
         let controller = config.read_time + config.latency + config.send_time;
         config.nand().estimates(config.sequential_rate(), controller, config.host_link_rate())
+    }
+
+    fn kept(&self) -> Option<&dyn KeptState> {
+        Some(self)
     }
 
     fn medium(&self) -> Option<&dyn MediumAccess> {

@@ -2,6 +2,7 @@
 mod checksums;
 mod damage;
 mod flush;
+mod kept;
 mod medium;
 mod model;
 mod power_loss;

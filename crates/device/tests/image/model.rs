@@ -6,8 +6,7 @@ use zonal_blk::{
     ZoneCondition, ZoneKind, ZoneNo,
 };
 use zonal_device::ImageDevice;
-use zonal_device::control::DeviceControl as Timing;
-use zonal_device::image::{ImageError, ImageGeometry, Profile, Superblock, ZoneEntry};
+use zonal_device::image::{ImageError, ImageGeometry, Model, Profile, Superblock, ZoneEntry};
 use zonal_device::rng::Rng;
 
 use crate::medium::Medium;
@@ -22,7 +21,7 @@ fn stamp(id: u64, number: u64) -> [u8; 512] {
 
 /// Opens an image without a model of time.
 pub fn open(medium: &Medium) -> Result<Arc<ImageDevice>, ImageError> {
-    let none = |_: &Superblock, _: &[ZoneEntry]| Ok::<Option<Arc<dyn Timing>>, ImageError>(None);
+    let none = |_: &Superblock, _: &[ZoneEntry]| Ok::<Option<Model>, ImageError>(None);
     let device = ImageDevice::open(Arc::new(medium.clone()), none)?;
     Ok(Arc::new(device.with_long_commands()))
 }
@@ -138,6 +137,11 @@ impl User {
         self.descriptors[zone].kind == ZoneKind::Conventional
     }
 
+    /// Whether the device has no zones: it is a single one, which is conventional.
+    fn is_regular(&self) -> bool {
+        self.zones.len() == 1
+    }
+
     /// Submits a random command.
     pub fn submit(&mut self, channel: &mut Channel, lba: u64) {
         if self.flights.values().any(|flight| flight.op == Op::ZoneResetAll) {
@@ -154,7 +158,7 @@ impl User {
             17 if !conventional => Op::ZoneReset,
             18 if !conventional && self.rng.below(3) == 0 => Op::ZoneFinish,
             17 => Op::Discard,
-            19 if self.flights.is_empty() => Op::ZoneResetAll,
+            19 if self.flights.is_empty() && !self.is_regular() => Op::ZoneResetAll,
             _ => Op::Write,
         };
         self.submit_op(channel, op, zone, lba);

@@ -14,6 +14,10 @@ fn geometry(rng: &mut Rng) -> ImageGeometry {
     let lba = if rng.below(3) == 0 { 4096 } else { 512 };
     let zones = 4 + u32::try_from(rng.below(4)).unwrap();
     let conventional = u32::try_from(rng.below(3)).unwrap();
+    if rng.below(5) == 0 {
+        let whole = ImageGeometry::simple(1, 1, Sector(1024));
+        return ImageGeometry { regular: true, lba, nr_queues: 4, queue_depth: 16, ..whole };
+    }
     ImageGeometry {
         zone_capacity: [Sector(128), Sector(104)][usize::from(rng.below(2) == 1)],
         max_open: u32::try_from(rng.below(4)).unwrap(),

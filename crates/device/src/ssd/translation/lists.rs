@@ -3,6 +3,7 @@
 //! with the `low` for which that is shortest if the pages are spread evenly; then no list has more
 //! than `low + 3` bits a page.
 use super::Page;
+use super::bytes::{Input, put32, put64};
 
 /// A packed list.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,28 @@ impl PageList {
             next = page + 1;
             page
         })
+    }
+
+    /// Appends the list to `to`, as it is.
+    pub(super) fn save(&self, to: &mut Vec<u8>) {
+        put32(to, self.len);
+        if self.len > 0 {
+            put32(to, self.low.into());
+            put32(to, u32::try_from(self.words.len()).expect("a list is small"));
+            self.words.iter().for_each(|&word| put64(to, word));
+        }
+    }
+
+    /// Reads what [`PageList::save`] has written.
+    pub(super) fn restore(from: &mut Input<'_>) -> Option<Self> {
+        let len = from.number32()?;
+        if len == 0 {
+            return Some(PageList::default());
+        }
+        let low = u8::try_from(from.below(32)?).ok()?;
+        let words = from.number32()?;
+        let words: Option<Box<[u64]>> = (0..words).map(|_| from.number64()).collect();
+        Some(PageList { words: words?, len, low })
     }
 
     pub(super) fn is_empty(&self) -> bool {

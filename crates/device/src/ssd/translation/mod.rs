@@ -23,8 +23,11 @@
 //!
 //! Memory: 4 bytes for each logical page, and a packed list of the pages of each closed superblock,
 //! of about `log2(logical pages / pages of a superblock) + 2` bits a page.
+pub(super) mod bytes;
 mod lists;
+mod saved;
 mod shape;
+mod steps;
 mod victims;
 
 #[cfg(test)]
@@ -34,6 +37,7 @@ use lists::PageList;
 pub use shape::{Isolation, Policy, Shape, ShapeError};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+pub use steps::{STEP_BYTES, Step};
 use victims::Victims;
 
 /// A logical page, counted from 0.
@@ -151,6 +155,8 @@ pub struct Translation {
     counts: Counts,
     /// The vectors of superblocks that were closed, kept for their capacity.
     spare: Vec<Vec<Page>>,
+    /// The steps since they were last taken, if they are recorded.
+    steps: Option<Vec<Step>>,
 }
 
 impl Translation {
@@ -182,6 +188,7 @@ impl Translation {
             mapped: 0,
             counts: Counts::default(),
             spare: Vec::new(),
+            steps: None,
             shape,
         })
     }
@@ -376,6 +383,7 @@ impl Translation {
     pub fn write(&mut self, page: Page, frontier: u16) -> Place {
         assert!(self.can_write(frontier), "a host's write leaves a superblock to the collection");
         self.counts.host += 1;
+        self.note(Step::Write { page, pages: 1, frontier });
         let at = self.append(page, frontier, frontier);
         let old = self.set(page, at);
         match old {
@@ -397,6 +405,7 @@ impl Translation {
         self.victims.remove_page(old >> self.shift);
         self.mapped -= 1;
         self.counts.discarded += 1;
+        self.note(Step::Discard { page, pages: 1 });
         true
     }
 
@@ -413,6 +422,7 @@ impl Translation {
         let superblock = open.superblock;
         self.counts.padded += u64::from(filled.next_multiple_of(unit) - filled);
         self.close(usize::from(frontier));
+        self.note(Step::Close { frontier, unit });
         Some((superblock, filled))
     }
 
@@ -478,6 +488,7 @@ impl Translation {
         }
         let frontier = self.shape.frontier_of_collected(self.origins[superblock as usize]);
         self.collecting = Some(Victim { superblock, frontier, next: 0 });
+        self.note(Step::Collect { superblock });
         Some(superblock)
     }
 
@@ -489,6 +500,7 @@ impl Translation {
     /// No superblock is being collected.
     #[inline]
     pub fn copy(&mut self) -> Option<Copied> {
+        self.note(Step::Copy { calls: 1 });
         let Victim { superblock, frontier, mut next } =
             *self.collecting.as_ref().expect("a superblock is being collected");
         let found = loop {
@@ -525,6 +537,7 @@ impl Translation {
     pub fn erased(&mut self, superblock: u32) {
         let at = self.emptied.iter().position(|&emptied| emptied == superblock);
         self.emptied.swap_remove(at.expect("it has been collected"));
+        self.note(Step::Erase { superblock });
         assert_eq!(self.victims.valid(superblock), 0, "superblock {superblock} has valid pages");
         self.victims.erased(superblock);
         let erases = &mut self.erases[superblock as usize];

@@ -104,6 +104,47 @@ enum Step {
     Collect(u8),
 }
 
+impl Model {
+    fn step(&mut self, step: &Step) {
+        let Shape { groups, separate, .. } = *self.layer.shape();
+        match *step {
+            Step::Write(page, stream, group) => {
+                self.write_to(page, stream, group.map(|group| group % groups));
+            }
+            Step::CloseEarly(at) if separate => {
+                let frontier = self.layer.shape().frontier(at % 3, at / 3 % groups);
+                self.layer.close_early(frontier, 2);
+                assert!(!self.layer.is_open(frontier));
+            }
+            Step::CloseEarly(_) => {}
+            Step::Discard(page) => {
+                let had = self.places.remove(&page).is_some();
+                assert_eq!(self.layer.discard(page), had);
+            }
+            Step::Collect(steps) => (0..steps).for_each(|_| self.collect_step()),
+        }
+    }
+}
+
+/// Three streams in up to three groups, with few superblocks to spare.
+fn shapes() -> impl Strategy<Value = Shape> {
+    let isolation = prop_oneof![Just(Isolation::Initial), Just(Isolation::Persistent)];
+    let streams = prop::collection::vec(isolation, 3);
+    let all = (policies(), any::<bool>(), streams, 1..4_u16, 0..4_u32);
+    all.prop_map(|(policy, separate, streams, groups, spare)| {
+        let groups = if separate { groups } else { 1 };
+        let mut shape = Shape { policy, separate, streams, groups, ..shape(40, 1, 4) };
+        shape.superblocks = u32::try_from(shape.min_superblocks()).unwrap() + spare;
+        shape
+    })
+}
+
+fn saved(layer: &Translation) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    layer.save(&mut bytes);
+    bytes
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (0..40_u32, 0..3_u16, prop::option::of(0..3_u16))
@@ -124,36 +165,71 @@ proptest! {
     #[test]
     fn each_page_is_where_it_was_put_last_whatever_is_collected_meanwhile(
         steps in steps(),
-        policy in policies(),
-        separate: bool,
-        isolation in prop::collection::vec(
-            prop_oneof![Just(Isolation::Initial), Just(Isolation::Persistent)], 3),
-        groups in 1..4_u16,
-        spare in 0..4_u32,
+        shape in shapes(),
     ) {
-        let (streams, groups) = (isolation, if separate { groups } else { 1 });
-        let mut shape = Shape { policy, separate, streams, groups, ..shape(40, 1, 4) };
-        shape.superblocks = u32::try_from(shape.min_superblocks()).unwrap() + spare;
         let mut model = Model::new(shape);
         for step in steps {
-            match step {
-                Step::Write(page, stream, group) => {
-                    model.write_to(page, stream, group.map(|group| group % groups));
-                }
-                Step::CloseEarly(at) if separate => {
-                    let frontier = model.layer.shape().frontier(at % 3, at / 3 % groups);
-                    model.layer.close_early(frontier, 2);
-                    prop_assert!(!model.layer.is_open(frontier));
-                }
-                Step::CloseEarly(_) => {}
-                Step::Discard(page) => {
-                    let had = model.places.remove(&page).is_some();
-                    prop_assert_eq!(model.layer.discard(page), had);
-                }
-                Step::Collect(steps) => (0..steps).for_each(|_| model.collect_step()),
-            }
+            model.step(&step);
             model.check();
         }
+    }
+
+    #[test]
+    fn layer_that_was_saved_goes_on_as_before_and_does_its_steps_again(
+        steps in steps(),
+        more in steps(),
+        shape in shapes(),
+    ) {
+        let mut model = Model::new(shape.clone());
+        model.layer.record();
+        steps.iter().for_each(|step| model.step(step));
+        let half = saved(&model.layer);
+        prop_assert!(half.len() as u64 <= Translation::saved_bytes(&shape));
+        let mut again = Translation::new(shape.clone()).unwrap();
+        for step in model.layer.take_steps() {
+            let mut bytes = Vec::new();
+            step.encode(&mut bytes);
+            prop_assert_eq!(bytes.len(), STEP_BYTES);
+            prop_assert_eq!(steps::Step::decode(&bytes), Some(step));
+            prop_assert!(again.redo(&step), "{:?}", step);
+        }
+        prop_assert_eq!(saved(&again), &half[..]);
+        let mut input = bytes::Input(&half);
+        let mut restored = Translation::restore(shape.clone(), &mut input).expect("it was saved");
+        prop_assert!(input.0.is_empty());
+        prop_assert_eq!(saved(&restored), &half[..]);
+        more.iter().for_each(|step| model.step(step));
+        for step in model.layer.take_steps() {
+            prop_assert!(restored.redo(&step), "{:?}", step);
+        }
+        prop_assert_eq!(saved(&restored), saved(&model.layer));
+        // Whatever is cut off or belongs to another layer is found out.
+        for len in 0..half.len() {
+            prop_assert!(Translation::restore(shape.clone(), &mut bytes::Input(&half[..len])).is_none());
+        }
+        let other = Shape { logical_pages: 39, ..shape };
+        prop_assert!(Translation::restore(other, &mut bytes::Input(&half)).is_none());
+    }
+}
+
+#[test]
+fn steps_that_a_layer_would_not_do_are_refused() {
+    let shape = shape(64, 16, 8);
+    let write = |page, frontier| steps::Step::Write { page, pages: 1, frontier };
+    let mut layer = Translation::new(shape).unwrap();
+    assert!(layer.redo(&write(63, 0)));
+    for step in [
+        write(64, 0),
+        write(u32::MAX, 0),
+        write(0, 1),
+        write(0, 9),
+        steps::Step::Discard { page: 60, pages: 5 },
+        steps::Step::Close { frontier: 0, unit: 0 },
+        steps::Step::Collect { superblock: 0 },
+        steps::Step::Copy { calls: 1 },
+        steps::Step::Erase { superblock: 3 },
+    ] {
+        assert!(!layer.redo(&step), "{step:?}");
     }
 }
 

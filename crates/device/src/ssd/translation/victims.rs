@@ -1,4 +1,5 @@
 //! The valid pages of each superblock, and which of the closed ones is collected next.
+use super::bytes::{Input, put_list32, put32, put64};
 use super::shape::{Policy, Shape};
 use std::collections::VecDeque;
 
@@ -44,6 +45,36 @@ impl Victims {
             in_order: VecDeque::new(),
             last: 0,
         }
+    }
+
+    /// Appends the state to `to`.
+    pub(super) fn save(&self, to: &mut Vec<u8>) {
+        put_list32(to, self.valid.iter().copied());
+        self.closed_at.iter().for_each(|&at| put64(to, at));
+        put64(to, self.written);
+        put32(to, u32::try_from(self.last).expect("superblocks are counted in 32 bits"));
+        put_list32(to, self.in_order.iter().copied());
+    }
+
+    /// Reads what [`Victims::save`] has written.
+    pub(super) fn restore(shape: &Shape, from: &mut Input<'_>) -> Option<Self> {
+        let mut victims = Victims::new(shape);
+        let is_whole = |list: &Vec<u32>| list.len() == victims.valid.len();
+        victims.valid = from.list32().filter(is_whole)?.into();
+        for at in &mut victims.closed_at {
+            *at = from.number64()?;
+        }
+        victims.written = from.number64()?;
+        victims.last = from.below(shape.superblocks)? as usize;
+        let exist = |list: &Vec<u32>| list.iter().all(|&superblock| superblock < shape.superblocks);
+        victims.in_order = from.list32().filter(exist)?.into();
+        for (least, row) in victims.least.iter_mut().zip(victims.valid.chunks(ROW)) {
+            *least = row.iter().copied().min().expect("a row is not empty").min(NOT_CLOSED);
+        }
+        for (at, valid) in victims.valid.iter().enumerate() {
+            victims.in_group[at % victims.groups] += u64::from(valid & !NOT_CLOSED);
+        }
+        Some(victims)
     }
 
     pub(super) fn valid(&self, superblock: u32) -> u32 {
