@@ -139,11 +139,15 @@ fn limits_that_make_no_sense_are_refused_with_the_rule() {
 
 #[test]
 fn a40_partially_written_zones_have_their_plug_from_the_start() {
-    let mut rig = Setup::new()
+    let small = |setup: Setup, zone| setup.zone(zone, |zone| zone.capacity = Sector(48));
+    let mut rig = (0..4)
+        .fold(Setup::new(), small)
         .zone(0, |zone| move_to(zone, 8))
         .zone(1, |zone| (zone.cond, zone.wp) = (ZoneCondition::ExplicitOpen, zone.start))
         .zone(2, |zone| zone.cond = ZoneCondition::Full)
         .build();
+    // A zone is full at its capacity.
+    assert_eq!(rig.known(2), (ZonePhase::Full, 48));
     let plugs: Vec<_> = rig.queue.dump_plugs(false);
     let seen: Vec<_> = plugs.iter().map(|p| (p.zone.0, p.wp_offset.0, p.references)).collect();
     assert_eq!(seen, [(0, 8, 1)]);
