@@ -153,7 +153,7 @@ fn overwriter() {
     for pages in 1.. {
         let page = rng.below(2048);
         let data: Vec<u8> = (page * 8..page * 8 + 8).flat_map(|sector| stamp(sector, 1)).collect();
-        let stream = u8::from(page % 2 == 0) + 1;
+        let stream = u8::from(page.is_multiple_of(2)) + 1;
         let bio = Bio { stream, ..Bio::write(Sector(page * 8), Buf::from(&data[..]), 0) };
         assert_eq!(run(&mut io, bio).0, Status::Ok);
         if rng.below(50) == 0 {

@@ -9,11 +9,15 @@ use crate::interrupt::end_on_interrupt;
 use crate::terminal::{notices, stdout};
 use anyhow::{Error, Result, anyhow, ensure};
 pub use args::ServeArgs;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
-use zonal_backend::{OpenOptions, Stack, StackError};
-use zonal_blk::QueueOptions;
+use zonal_backend::{OpenOptions, Stack, StackError, Unattached};
+use zonal_blk::{Device, QueueOptions};
+use zonal_device::part::{PartDevice, Share};
+use zonal_device::quantity::format_size;
 use zonal_lab::devices::named_scheduler;
 use zonal_lab::io_trace::IoTrace;
 use zonal_os::service::{self, State};
@@ -29,10 +33,7 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     let stopper = stopping.stopper();
     let timeout = Duration::from_secs_f64(args.shutdown_timeout);
     end_on_interrupt(move || stopper.stop(), timeout, log.clone())?;
-    let (nsids, names): (Vec<_>, Vec<_>) = args.numbered_devices()?.into_iter().unzip();
-    let count = names.len();
-    ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
-    let stacks = names.iter().map(|name| attach(name, args)).collect::<Result<Vec<_>>>()?;
+    let (nsids, stacks) = stacks(args)?;
     let kept_by_none = |stack: &&Stack| !stack.keeps_data;
     let without_data: Vec<String> =
         stacks.iter().filter(kept_by_none).map(|stack| stack.name.clone()).collect();
@@ -67,8 +68,49 @@ fn tell_manager(state: State) {
     }
 }
 
-/// Opens a device, and wraps and attaches it as the options say.
-fn attach(name: &str, args: &ServeArgs) -> Result<Stack> {
+/// The devices, with the numbers of their namespaces.
+fn stacks(args: &ServeArgs) -> Result<(Vec<u32>, Vec<Stack>)> {
+    if let Some((device, shares)) = args.shares()? {
+        return divide(device, shares, args);
+    }
+    let (nsids, names): (Vec<_>, Vec<_>) = args.numbered_devices()?.into_iter().unzip();
+    let count = names.len();
+    ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
+    let stacks = names.iter().map(|name| attach(open(name, args)?, args));
+    Ok((nsids, stacks.collect::<Result<_>>()?))
+}
+
+/// The parts of a device.
+fn divide(
+    name: &str,
+    shares: BTreeMap<u32, Share>,
+    args: &ServeArgs,
+) -> Result<(Vec<u32>, Vec<Stack>)> {
+    let whole = open(name, args)?;
+    let (nsids, shares): (Vec<_>, Vec<_>) = shares.into_iter().unzip();
+    let parts = PartDevice::divide(&whole.model, &shares).map_err(|(number, error)| {
+        Error::from(error).context(format!("--namespace {}: part of {name}", nsids[number]))
+    })?;
+    let stack = |(nsid, part): (&u32, Arc<PartDevice>)| {
+        let (name, size) =
+            (format!("{name}@{nsid}"), format_size(part.limits().capacity.to_bytes().0));
+        let description = format!("{size} of {}", whole.description);
+        let stack = Stack::of_model(&name, whole.kind, description, part, usize::MAX);
+        let (keeps_data, is_persistent) = (whole.keeps_data, whole.is_persistent);
+        attach(Stack { keeps_data, is_persistent, ..stack }, args)
+    };
+    let stacks = nsids.iter().zip(parts).map(stack).collect::<Result<_>>()?;
+    Ok((nsids, stacks))
+}
+
+fn open(name: &str, args: &ServeArgs) -> Result<Stack<Unattached>> {
+    // There may be any number of clients.
+    let open = OpenOptions { seed: args.seed, channels: usize::MAX, notices: notices() };
+    Ok(Stack::open_with(name, &open)?)
+}
+
+/// Wraps and attaches a device as the options say.
+fn attach(mut stack: Stack<Unattached>, args: &ServeArgs) -> Result<Stack> {
     let queue = QueueOptions {
         zone_write: args.zone_write.map(Into::into),
         scheduler: named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
@@ -77,9 +119,6 @@ fn attach(name: &str, args: &ServeArgs) -> Result<Stack> {
         watchable: args.control.web.is_some(),
         ..QueueOptions::default()
     };
-    // There may be any number of clients.
-    let open = OpenOptions { seed: args.seed, channels: usize::MAX, notices: notices() };
-    let mut stack = Stack::open_with(name, &open)?;
     if let Some(log) = &args.record {
         stack = stack.record(log);
     }

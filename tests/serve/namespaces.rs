@@ -13,6 +13,8 @@ use zonal_nvme::wire::pcie::prp_pointer;
 use zonal_nvme::wire::{Cqe, Sqe};
 
 const OK: NvmeStatus = NvmeStatus::SUCCESS;
+const FLASH: &str = "ssd:size=16M,overprovision=60%,dies=4,channels=2,block=96K,buffer=16M,fdp_handles=2,\
+                     memory=true";
 const PLAIN: &str = "null:zoned=false,size=4M,lba=4096,memory=true";
 
 /// A directory, and paths in it.
@@ -69,6 +71,27 @@ fn namespaces_of_different_kinds_have_the_numbers_that_were_chosen() {
 }
 
 #[test]
+fn namespaces_that_share_a_drive_have_their_own_data_and_handles() {
+    let (_dir, [socket, ctl]) = place(["vm.sock", "ctl"]);
+    let parts = ["--namespace", "4=part:rest/1", "--namespace", "2=part:4M/0"];
+    let exports = ["--nvme-tcp", "127.0.0.1:0", "--vfio-user", &socket, "--ctl", &ctl];
+    let mut server = Server::start(&[&[FLASH][..], &parts, &exports].concat());
+    server.line();
+    server.line();
+    let mut guest = Guest::start(Path::new(&socket));
+    assert_eq!(listed(&mut guest, Cns::ACTIVE_NAMESPACES, Csi::NVM), [2, 4]);
+    assert_eq!(listed(&mut guest, Cns::ENDURANCE_GROUPS, Csi::NVM)[0] >> 16, 2, "one group");
+    for (nsid, size) in [(2, "4m"), (4, "12m")] {
+        let device = format!("{}?nsid={nsid}", server.address);
+        let job = ["--name=w", "--rw=write", "--bs=64k", "--verify=crc32c", "--size", size];
+        fine(&[&["run", "--eta=never", "--device", &device][..], &job].concat());
+    }
+    let stat = fine(&["ctl", &ctl, "stat"]);
+    assert!(stat.contains("16777216"), "both have written to one drive: {stat}");
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
 fn wrong_numbers_of_namespaces_are_refused() {
     let tcp = ["--nvme-tcp", "127.0.0.1:0"];
     for (args, expected) in [
@@ -85,6 +108,32 @@ fn wrong_numbers_of_namespaces_are_refused() {
             "--namespace: found 3 twice, expected another number for each device",
         ),
         (&[SMALL, "--namespace", "2=nil"], "device nil: unknown device"),
+        (&[FLASH, "--namespace", "1=part:9X"], "found `9X`, expected SIZE or SIZE/HANDLES"),
+        (
+            &[FLASH, "--namespace", "3=part:4M/0", "--namespace", "7=part:16M/1"],
+            ": found 16MiB, expected at most 12MiB, which the parts before it leave",
+        ),
+        (&[FLASH, "--namespace", "1=part:4M/2"], "found reclaim unit handle 2, expected 0 to 1"),
+        (
+            &[FLASH, "--namespace", "1=part:4M"],
+            "found no reclaim unit handle, expected at least one",
+        ),
+        (
+            &[SMALL, "--namespace", "1=part:1M"],
+            "found a device with 16 zones, expected one without",
+        ),
+        (
+            &["--namespace", "1=part:1M"],
+            "found parts of a device, and 0 devices, expected one DEVICE",
+        ),
+        (
+            &[FLASH, "--namespace", "1=part:4M/0", "--namespace", "2=null"],
+            "or a number twice, expected a part for each number",
+        ),
+        (
+            &[FLASH, "--namespace", "1=part:4M/0", "--record", "log"],
+            "--record: found it with parts of ssd:size=16M",
+        ),
         (&[], "<DEVICE>"),
     ] {
         let (code, out, err) = ran(&[&["serve"], args, &tcp].concat());

@@ -99,6 +99,8 @@ impl PlacementEventType {
 pub struct PlacementEvent {
     /// What.
     pub kind: PlacementEventType,
+    /// The placement handle whose event it is.
+    pub handle: u16,
     /// When.
     pub at: Nanos,
     /// Where, unless it is an invalid identifier.
@@ -114,6 +116,10 @@ pub trait DataPlacement: Send + Sync {
     /// The fixed facts.
     fn layout(&self) -> &PlacementLayout;
 
+    /// A number that the data placements of one device have in common, and of no two devices: where
+    /// namespaces share a device, each has a data placement.
+    fn drive(&self) -> usize;
+
     /// What can still be written to the unit to which the identifier of a write stream refers.
     fn available(&self, stream: u8) -> Sector;
 
@@ -124,8 +130,9 @@ pub trait DataPlacement: Send + Sync {
     /// Statistics of the device.
     fn stats(&self) -> PlacementStats;
 
-    /// Takes note of a write at `now` that named an identifier that does not exist.
-    fn invalid_id(&self, now: Nanos, named: u16);
+    /// Takes note of a write at `now` that named an identifier that does not exist, and goes where those
+    /// of a placement handle go.
+    fn invalid_id(&self, now: Nanos, handle: u16, named: u16);
 
     /// Whether events of a type are recorded for a placement handle.
     fn records(&self, handle: u16, kind: PlacementEventType) -> bool;

@@ -202,6 +202,22 @@ impl Request {
         self.op
     }
 
+    /// Moves a command with a range to another place of the same length, for a wrapper whose sectors are
+    /// not those of the device inside: what was at `from` is at `to`. The wrapper moves it back before it
+    /// returns it.
+    pub fn relocate(&mut self, from: Sector, to: Sector) {
+        if !self.op.has_range() {
+            return;
+        }
+        self.bio.sector = self.bio.sector - from + to;
+        self.merged.for_each(|merged| merged.bio.sector = merged.bio.sector - from + to);
+    }
+
+    /// Gives the command another write stream, likewise.
+    pub fn set_stream(&mut self, stream: u8) {
+        self.bio.stream = stream;
+    }
+
     /// The bio's modifiers.
     pub fn flags(&self) -> BioFlags {
         self.bio.flags

@@ -24,7 +24,8 @@
 //!
 //! [`image`] keeps zones and data in a file that the caller opens; [`multipath`] is a device that is
 //! reached over several others; [`inject`] wraps a device and makes it fail on demand, [`power`]
-//! cuts its power; [`mapped`] is a zoned device as one without zones. [`control`] is what devices offer beyond I/O; [`power_loss`] has the rules of what a
+//! cuts its power; [`mapped`] is a zoned device as one without zones, and [`part`] a part of a device
+//! without zones. [`control`] is what devices offer beyond I/O; [`power_loss`] has the rules of what a
 //! drive may lose.
 //!
 //! Nothing here reads a clock, starts a thread or opens a file: time comes with each call, and the
@@ -43,6 +44,7 @@ pub mod mapped;
 mod memory;
 pub mod multipath;
 pub mod null;
+pub mod part;
 pub mod power;
 pub mod power_loss;
 pub mod quantity;

@@ -2,15 +2,19 @@
 use crate::args::{ZoneWriteArg, address, seconds, sectors};
 use crate::cmd::traced::TraceArgs;
 use crate::config;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing::Level;
+use zonal_device::part::Share;
 use zonal_nvme::auth::{Group, Hash};
 use zonal_nvme::controller::MAX_NAMESPACES;
 use zonal_serve::control::log::{Format, LogOptions};
+
+/// What the name of a part of the device begins with.
+const PART: &str = "part:";
 
 /// Options of `zonal serve`.
 #[derive(Args, Debug)]
@@ -29,7 +33,9 @@ pub struct ServeArgs {
     #[arg(value_name = "DEVICE", required_unless_present = "namespace", value_parser = config::device)]
     pub devices: Vec<String>,
     /// Export this device, too, as the namespace with number N, from 1 to 1024; can be repeated. The
-    /// others get the numbers that are left, in order
+    /// others get the numbers that are left, in order. N=part:SIZE/HANDLES divides the one DEVICE,
+    /// which has no zones, among namespaces: SIZE is `rest` for what is left, HANDLES are reclaim unit
+    /// handles (FDP) of the device, such as 0+1, which no other namespace has
     #[arg(long, value_name = "N=DEVICE", requires = "nvme", value_parser = numbered_device)]
     pub namespace: Vec<(u32, String)>,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
@@ -80,6 +86,42 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// The device that is divided among namespaces, and their shares by their numbers, ascending; `None` if
+    /// each namespace is a whole device.
+    ///
+    /// # Errors
+    /// Other devices are named beside it, or an option is for whole devices.
+    pub fn shares(&self) -> Result<Option<(&str, BTreeMap<u32, Share>)>> {
+        let share = |(nsid, name): &(u32, String)| {
+            let share = name.strip_prefix(PART)?.parse().expect("it was checked");
+            Some((*nsid, share))
+        };
+        let shares: BTreeMap<u32, Share> = self.namespace.iter().filter_map(share).collect();
+        if shares.is_empty() {
+            return Ok(None);
+        }
+        let devices = self.namespace.len() - shares.len();
+        let [device] = &self.devices[..] else {
+            bail!(
+                "--namespace: found parts of a device, and {} devices, expected one DEVICE",
+                self.devices.len()
+            );
+        };
+        ensure!(
+            devices == 0,
+            "--namespace: found parts of {device} or a number twice, expected a part for each number"
+        );
+        for (option, found) in
+            [("--record", self.record.is_some()), ("--write-cache", self.write_cache.is_some())]
+        {
+            ensure!(
+                !found,
+                "{option}: found it with parts of {device}, expected it with a whole device"
+            );
+        }
+        Ok(Some((device, shares)))
+    }
+
     /// The devices with the numbers of their namespaces, ascending.
     ///
     /// # Errors
@@ -115,6 +157,10 @@ fn numbered_device(text: &str) -> Result<(u32, String), String> {
         .ok_or_else(|| format!("found `{nsid}`, expected a number from 1 to {MAX_NAMESPACES}"))?;
     if name.is_empty() {
         return Err("found no device, expected N=DEVICE, such as 2=zns-1t".to_owned());
+    }
+    if let Some(share) = name.strip_prefix(PART) {
+        share.parse::<Share>().map_err(|error| error.to_string())?;
+        return Ok((number, name.to_owned()));
     }
     let Ok(name) = config::device(name);
     Ok((number, name))

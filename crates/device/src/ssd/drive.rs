@@ -551,8 +551,9 @@ impl Drive {
             self.program(superblock, unit);
         }
         let kind = PlacementEventType::UnitNotFull;
-        let event = PlacementEvent { kind, at: now, id: Some(id), named: None, moved: Sector(0) };
-        self.placement_events.add(id.handle, event);
+        let (handle, moved) = (id.handle, Sector(0));
+        let event = PlacementEvent { kind, handle, at: now, id: Some(id), named: None, moved };
+        self.placement_events.add(event);
         self.place_waiting();
         self.collect();
     }
@@ -576,8 +577,15 @@ impl Drive {
         let Some(&id) = self.ids.iter().find(is_of).filter(|_| pages > 0) else { return };
         let moved = Bytes(u64::from(pages) * u64::from(PAGE)).to_sectors();
         let kind = PlacementEventType::Reallocated;
-        let event = PlacementEvent { kind, at: self.now, id: Some(id), named: None, moved };
-        self.placement_events.add(id.handle, event);
+        let (handle, at) = (id.handle, self.now);
+        self.placement_events.add(PlacementEvent {
+            kind,
+            handle,
+            at,
+            id: Some(id),
+            named: None,
+            moved,
+        });
     }
 
     /// A page that has its place is in the buffer: its unit is programmed once all its pages are.

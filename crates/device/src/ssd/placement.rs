@@ -18,6 +18,10 @@ impl DataPlacement for Placement {
         &self.layout
     }
 
+    fn drive(&self) -> usize {
+        std::ptr::from_ref(&*self.port).addr()
+    }
+
     fn available(&self, stream: u8) -> Sector {
         self.port.with(|drive| drive.available(stream))
     }
@@ -32,12 +36,10 @@ impl DataPlacement for Placement {
         PlacementStats { host: stats.host, media: stats.media, erased }
     }
 
-    fn invalid_id(&self, now: Nanos, named: u16) {
-        let kind = PlacementEventType::InvalidId;
-        let event =
-            PlacementEvent { kind, at: now, id: None, named: Some(named), moved: Sector(0) };
-        // The write goes to the first placement handle, so it is that handle's event.
-        self.port.with(|drive| drive.placement_events.add(0, event));
+    fn invalid_id(&self, now: Nanos, handle: u16, named: u16) {
+        let (kind, moved) = (PlacementEventType::InvalidId, Sector(0));
+        let event = PlacementEvent { kind, handle, at: now, id: None, named: Some(named), moved };
+        self.port.with(|drive| drive.placement_events.add(event));
     }
 
     fn records(&self, handle: u16, kind: PlacementEventType) -> bool {

@@ -32,10 +32,10 @@ impl Events {
         self.counts.get(&kind).copied().unwrap_or(0)
     }
 
-    /// An event of a handle, which is recorded if it is wanted.
-    pub(super) fn add(&mut self, handle: u16, event: PlacementEvent) {
+    /// An event, which is recorded if that is wanted.
+    pub(super) fn add(&mut self, event: PlacementEvent) {
         *self.counts.entry(event.kind).or_default() += 1;
-        if !self.records(handle, event.kind) {
+        if !self.records(event.handle, event.kind) {
             return;
         }
         let alike = |other: &PlacementEvent| other.kind.is_of_host() == event.kind.is_of_host();

@@ -3,6 +3,7 @@ use super::admin::Controller;
 use super::namespace::{Namespace, append_shift};
 use super::pcie::VENDOR;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD};
+use super::subsystem::Subsystem;
 use super::{
     CRITICAL_TEMPERATURE, ERROR_ENTRIES, KAS, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_QUEUE,
     Transport, VERSION, WARNING_TEMPERATURE,
@@ -45,7 +46,7 @@ impl Controller {
             Cns::NAMESPACE if nsid == NSID_ALL => zeroes(),
             Cns::NAMESPACE => namespace()?.map_or_else(zeroes, |ns| {
                 let mut id = identify_namespace(self, &ns);
-                id.endurance_group = endurance_group(nsid, &ns).into();
+                id.endurance_group = endurance_group(subsystem, &ns).into();
                 structure(&id)
             }),
             Cns::NAMESPACE_DESCRIPTORS => {
@@ -56,7 +57,7 @@ impl Controller {
                 let mut id = ns.identify_independent();
                 id.sharing = subsystem.is_shared().into();
                 id.ana_group = ana_group(self).into();
-                id.endurance_group = endurance_group(nsid, &ns).into();
+                id.endurance_group = endurance_group(subsystem, &ns).into();
                 structure(&id)
             }),
             Cns::ACTIVE_NAMESPACES => list(nsid, subsystem.namespaces_after(nsid, |_| true)),
@@ -95,10 +96,9 @@ impl Controller {
     }
 }
 
-/// The endurance group of a namespace: its own if it has data placement, else 0.
-fn endurance_group(nsid: u32, namespace: &Namespace) -> u16 {
-    let group = namespace.placement().map_or(0, |_| nsid);
-    u16::try_from(group).expect("namespaces have small identifiers")
+/// The endurance group of a namespace; 0 if it has no data placement.
+fn endurance_group(subsystem: &Subsystem, namespace: &Namespace) -> u16 {
+    u16::try_from(subsystem.endurance_group(namespace)).expect("namespaces have small identifiers")
 }
 
 /// The ANA group of the controller's namespaces; 0 if it does not report ANA states.

@@ -1,8 +1,7 @@
 //! Flexible data placement: its log pages, features, directive and I/O management commands.
 //!
-//! A namespace whose device has reclaim unit handles is an endurance group of its own, with the
-//! namespace's identifier. Namespaces cannot be deleted, so that the one configuration of a group stays
-//! enabled.
+//! A device with reclaim unit handles is an endurance group, with the identifier of its first namespace.
+//! Namespaces cannot be deleted, so that the one configuration of a group stays enabled.
 use super::MDTS;
 use super::admin::Controller;
 use super::namespace::Namespace;
@@ -69,7 +68,8 @@ pub(super) fn write_stream(
     let placement = placement.ok_or(INVALID_FIELD)?;
     let stream = stream_of(placement.layout(), id);
     if stream.is_none() {
-        placement.invalid_id(now, id);
+        // The write goes to the first placement handle.
+        placement.invalid_id(now, 0, id);
     }
     Ok(stream.unwrap_or(0))
 }
@@ -180,10 +180,10 @@ pub(super) fn is_group_log(lid: LogId) -> bool {
 }
 
 impl Controller {
-    /// The namespace of an endurance group.
-    fn endurance_group(&self, group: u16) -> Result<Arc<Namespace>, NvmeStatus> {
-        let namespace = self.subsystem.namespace(group.into());
-        namespace.filter(|namespace| namespace.placement().is_some()).ok_or(INVALID_FIELD)
+    /// The namespaces of an endurance group, with their numbers: at least one.
+    fn endurance_group(&self, group: u16) -> Result<Vec<(u32, Arc<Namespace>)>, NvmeStatus> {
+        let namespaces = self.subsystem.namespaces_of_group(group.into());
+        if namespaces.is_empty() { Err(INVALID_FIELD) } else { Ok(namespaces) }
     }
 
     /// A log page of an endurance group.
@@ -193,32 +193,40 @@ impl Controller {
         group: u16,
         specific: u8,
     ) -> Result<Vec<u8>, NvmeStatus> {
-        let namespace = self.endurance_group(group)?;
-        let placement = namespace.placement().ok_or(INVALID_FIELD)?;
+        let namespaces = self.endurance_group(group)?;
+        let (_, first) = &namespaces[0];
+        let placement = first.placement().ok_or(INVALID_FIELD)?;
+        let layouts = || namespaces.iter().filter_map(|(_, it)| Some(it.placement()?.layout()));
         Ok(match lid {
-            LogId::ENDURANCE_GROUP => endurance(&namespace, placement).as_bytes().to_vec(),
-            LogId::FDP_CONFIGURATIONS => configurations(placement.layout()),
-            LogId::UNIT_HANDLE_USAGE => usage(placement.layout()),
+            LogId::ENDURANCE_GROUP => {
+                let size = |(_, it): &(u32, Arc<Namespace>)| it.limits().capacity.to_bytes().0;
+                let capacity = namespaces.iter().map(size).sum();
+                endurance(capacity, placement).as_bytes().to_vec()
+            }
+            LogId::FDP_CONFIGURATIONS => configurations(placement.layout(), layouts()),
+            LogId::UNIT_HANDLE_USAGE => usage(placement.layout(), layouts()),
             LogId::FDP_STATISTICS => statistics(placement).as_bytes().to_vec(),
-            _ => self.events(&namespace, placement, (group, specific & HOST_EVENTS != 0)),
+            _ => self.events(&namespaces, specific & HOST_EVENTS != 0),
         })
     }
 
-    fn events(
-        &self,
-        namespace: &Namespace,
-        placement: &dyn DataPlacement,
-        (nsid, of_host): (u16, bool),
-    ) -> Vec<u8> {
-        let mut events = placement.events();
-        events.retain(|event| event.kind.is_of_host() == of_host);
+    fn events(&self, namespaces: &[(u32, Arc<Namespace>)], of_host: bool) -> Vec<u8> {
+        let mut events = Vec::new();
+        for (nsid, namespace) in namespaces {
+            let Some(placement) = namespace.placement() else { continue };
+            let own = placement.events().into_iter();
+            let own = own.filter(|event| event.kind.is_of_host() == of_host);
+            events.extend(own.map(|event| {
+                (event.at, *nsid, describe(namespace, placement.layout(), &event), event)
+            }));
+        }
+        events.sort_by_key(|&(at, ..)| at);
         let mut header = EventsHeader::zeroed();
         header.count = u32::try_from(events.len()).expect("few are kept").into();
         let mut page = header.as_bytes().to_vec();
-        for event in events {
-            let mut entry = describe(namespace, placement.layout(), &event);
+        for (_, nsid, mut entry, event) in events {
             entry.flags |= NSID_VALID;
-            entry.nsid = u32::from(nsid).into();
+            entry.nsid = nsid.into();
             let timestamp = self.features.timestamp(event.at);
             entry.timestamp.copy_from_slice(timestamp.as_bytes());
             page.extend_from_slice(entry.as_bytes());
@@ -311,9 +319,13 @@ impl Controller {
     /// The identifiers of endurance groups from `first` on (Base section 5.17.2.18).
     pub(super) fn endurance_groups(&self, first: u16) -> CommandResult {
         let has = |namespace: &Namespace| namespace.placement().is_some();
-        let groups = self.subsystem.namespaces_after(u32::from(first).saturating_sub(1), has);
+        let all = self.subsystem.namespaces_after(u32::from(first).saturating_sub(1), has);
+        let is_first = |nsid: &u32| {
+            let namespace = self.subsystem.namespace(*nsid);
+            namespace.is_some_and(|it| self.subsystem.endurance_group(&it) == *nsid)
+        };
         let mut data = zeroes(4096)?;
-        let groups = groups.into_iter().filter_map(|nsid| u16::try_from(nsid).ok());
+        let groups = all.into_iter().filter(is_first).filter_map(|nsid| u16::try_from(nsid).ok());
         let groups: Vec<u16> = groups.take(2047).collect();
         let count = u16::try_from(groups.len()).expect("at most 2047");
         for (entry, value) in data.chunks_exact_mut(2).zip(std::iter::once(count).chain(groups)) {
@@ -323,18 +335,23 @@ impl Controller {
     }
 }
 
-fn endurance(namespace: &Namespace, placement: &dyn DataPlacement) -> EnduranceGroupLog {
+/// The Endurance Group Information log page of a drive of `capacity` bytes.
+fn endurance(capacity: u64, placement: &dyn DataPlacement) -> EnduranceGroupLog {
     let stats = placement.stats();
     let units = |bytes: u64| u128::from(bytes.div_ceil(1_000_000_000)).into();
     let mut log = EnduranceGroupLog::zeroed();
     (log.spare, log.spare_threshold) = (100, 10);
     log.units_written = units(stats.host.0);
     log.media_written = units(stats.media.0);
-    log.capacity = u128::from(namespace.limits().capacity.to_bytes().0).into();
+    log.capacity = u128::from(capacity).into();
     log
 }
 
-fn configurations(layout: &PlacementLayout) -> Vec<u8> {
+/// The configuration of a drive, some of whose namespaces have these layouts.
+fn configurations<'a>(
+    layout: &PlacementLayout,
+    namespaces: impl Iterator<Item = &'a PlacementLayout> + Clone,
+) -> Vec<u8> {
     let handles = layout.unit_handles.len() * UnitHandle::SIZE;
     // Descriptors are a multiple of eight bytes long.
     let size = (Configuration::SIZE + handles).next_multiple_of(8);
@@ -346,8 +363,9 @@ fn configurations(layout: &PlacementLayout) -> Vec<u8> {
     config.attributes = VALID | WRITE_CACHE | bits;
     config.groups = u32::from(layout.groups).into();
     config.unit_handles = u16::try_from(layout.unit_handles.len()).expect("few handles").into();
-    config.max_ids = u16::try_from(layout.ids.len() - 1).expect("at most 255").into();
-    config.namespaces = 1.into();
+    let ids = namespaces.clone().map(|layout| layout.ids.len()).max().unwrap_or(1);
+    config.max_ids = u16::try_from(ids - 1).expect("at most 255").into();
+    config.namespaces = u32::try_from(namespaces.count()).expect("there are few").into();
     config.unit_size = layout.unit.0.into();
     let mut page = header.as_bytes().to_vec();
     page.extend_from_slice(config.as_bytes());
@@ -362,12 +380,17 @@ fn configurations(layout: &PlacementLayout) -> Vec<u8> {
     page
 }
 
-fn usage(layout: &PlacementLayout) -> Vec<u8> {
+/// Which reclaim unit handles of a drive namespaces with these layouts use.
+fn usage<'a>(
+    layout: &PlacementLayout,
+    namespaces: impl Iterator<Item = &'a PlacementLayout> + Clone,
+) -> Vec<u8> {
     let mut header = UsageHeader::zeroed();
     header.count = u16::try_from(layout.unit_handles.len()).expect("few handles").into();
     let mut page = header.as_bytes().to_vec();
     for handle in 0..layout.unit_handles.len() {
-        let used = layout.ids.iter().any(|id| usize::from(id.unit_handle) == handle);
+        let mut ids = namespaces.clone().flat_map(|layout| &layout.ids);
+        let used = ids.any(|id| usize::from(id.unit_handle) == handle);
         let usage = UnitHandleUsage { attributes: used.into(), ..UnitHandleUsage::zeroed() };
         page.extend_from_slice(usage.as_bytes());
     }

@@ -11,7 +11,7 @@ use crate::wire::log::DiscoveryEntry;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use zonal_blk::ZoneNo;
+use zonal_blk::{DataPlacement, ZoneNo};
 
 /// The identity that a subsystem reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -278,6 +278,25 @@ impl Subsystem {
     /// Whether a namespace has reclaim unit handles.
     pub(super) fn has_placement(&self) -> bool {
         self.state().namespaces.values().any(|namespace| namespace.placement().is_some())
+    }
+
+    /// The endurance group of a namespace with data placement: the number of the first namespace of its
+    /// drive. 0 if it has no data placement.
+    pub(super) fn endurance_group(&self, namespace: &Namespace) -> u32 {
+        let Some(drive) = namespace.placement().map(DataPlacement::drive) else { return 0 };
+        let is_of_drive =
+            |other: &Namespace| other.placement().is_some_and(|other| other.drive() == drive);
+        let state = self.state();
+        let first = state.namespaces.iter().find(|(_, other)| is_of_drive(other));
+        first.map_or(0, |(nsid, _)| *nsid)
+    }
+
+    /// The namespaces of an endurance group, with their numbers.
+    pub(super) fn namespaces_of_group(&self, group: u32) -> Vec<(u32, Arc<Namespace>)> {
+        let has = |namespace: &Namespace| namespace.placement().is_some();
+        let all = self.namespaces_after(0, has).into_iter();
+        let all = all.filter_map(|nsid| Some((nsid, self.namespace(nsid)?)));
+        all.filter(|(_, namespace)| self.endurance_group(namespace) == group).collect()
     }
 
     /// Identifiers above `after` of the namespaces that `wanted` selects.

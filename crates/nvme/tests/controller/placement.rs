@@ -3,6 +3,8 @@ use crate::support::{Ended, Host, Io, config, feature, namespace, null, rw};
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Bytes, Device, Queue};
+use zonal_device::control::DeviceControl;
+use zonal_device::part::PartDevice;
 use zonal_device::{SsdConfig, SsdDevice};
 use zonal_nvme::NvmeStatus;
 use zonal_nvme::controller::{Namespace, Subsystem};
@@ -52,6 +54,26 @@ fn host() -> Host {
     subsystem.add(1, namespace(&null()).1).expect("a free identifier");
     let placed = Arc::new(Namespace::new(queue, [8; 16]).expect("a namespace"));
     subsystem.add(2, placed).expect("a free identifier");
+    Host::of(subsystem)
+}
+
+/// A host of a subsystem whose namespace 2 is another drive, and namespaces 3 and 5 are parts of one: with
+/// handle 1, and with handle 0.
+fn host_of_parts() -> Host {
+    let subsystem = Subsystem::new(config());
+    let add = |nsid, device: Arc<dyn Device>| {
+        let queue = Queue::attach(device, Default::default()).expect("it keeps the rules");
+        let namespace = Namespace::new(queue, [nsid as u8; 16]).expect("a namespace");
+        subsystem.add(nsid, Arc::new(namespace)).expect("a free identifier");
+    };
+    let whole = || Arc::new(SsdDevice::new(&drive()).expect("a drive"));
+    add(2, whole());
+    let shares = ["4M/1", "rest/0"].map(|share| share.parse().expect("a share"));
+    let divided: Arc<dyn DeviceControl> = whole();
+    let parts = PartDevice::divide(&divided, &shares).map_err(|(_, error)| error);
+    for (nsid, part) in [3, 5].into_iter().zip(parts.expect("there is enough")) {
+        add(nsid, part);
+    }
     Host::of(subsystem)
 }
 
@@ -313,4 +335,52 @@ fn directive_receive_says_which_directives_a_namespace_has() {
     ] {
         assert_eq!(directive(opcode, nsid, operation, 96).status, expected);
     }
+}
+
+#[test]
+fn namespaces_that_share_a_drive_are_one_endurance_group_with_handles_of_their_own() {
+    let mut host = host_of_parts();
+    for (nsid, group) in [(2, 2), (3, 3), (5, 3)] {
+        let id: IdentifyNamespace = host.identify(Cns::NAMESPACE, nsid, 0).fine().structure();
+        assert_eq!(id.endurance_group.get(), group);
+    }
+    let groups = host.identify(Cns::ENDURANCE_GROUPS, 0, 0).fine();
+    assert_eq!(groups.data[..8], [2, 0, 2, 0, 3, 0, 0, 0]);
+    let mut io = host.io(1);
+    // Each has its own handle 0, in two groups.
+    for (nsid, handle) in [(3, 1), (5, 0)] {
+        let ended = status(&mut io, nsid, 16 + 2 * 32).fine();
+        assert_eq!(ended.structure::<StatusHeader>().count.get(), 2);
+        let statuses = ended.data[16..].chunks_exact(32);
+        let ids = statuses.map(|it| {
+            let status = UnitHandleStatus::read_from_bytes(it).unwrap();
+            (status.id.get(), status.unit_handle.get())
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), [(0, handle), (0x8000, handle)]);
+    }
+    host.send(event_feature(AdminOpcode::SET_FEATURES, 3, 0, &[0], true), &[0]).fine();
+    host.send(event_feature(AdminOpcode::SET_FEATURES, 5, 0, &[0, 3], true), &[0, 3]).fine();
+    assert_eq!(write(&mut io, 3, (2, 0), 0, 3), NvmeStatus::SUCCESS);
+    assert_eq!(write(&mut io, 5, (2, 0x8000), 0, 1), NvmeStatus::SUCCESS);
+    // An identifier that only the whole drive has.
+    assert_eq!(write(&mut io, 5, (2, 1), 1, 1), NvmeStatus::SUCCESS);
+    assert_eq!(update(&mut io, 3, &[0]), NvmeStatus::SUCCESS);
+    assert_eq!(update(&mut io, 3, &[1]), NvmeStatus::INVALID_FIELD);
+    let page = log(&mut host, LogId::FDP_EVENTS, 3, 1, 4096).fine();
+    let count = page.structure::<EventsHeader>().count.get() as usize;
+    let events = page.data[64..].chunks_exact(64).take(count);
+    let events = events.map(|event| Event::read_from_bytes(event).unwrap());
+    let events: Vec<_> = events.map(|it| (it.kind, it.nsid.get(), it.unit_handle)).collect();
+    assert_eq!(events, [(EventType::INVALID_ID.0, 5, 0), (EventType::UNIT_NOT_FULL.0, 3, 1)]);
+    let statistics = log(&mut host, LogId::FDP_STATISTICS, 3, 0, 64).fine();
+    assert_eq!(statistics.structure::<Statistics>().host.get(), 5 * 4096);
+    let usage = log(&mut host, LogId::UNIT_HANDLE_USAGE, 3, 0, 24).fine();
+    assert_eq!([8, 16].map(|at| usage.data[at]), [1, 1], "both are used");
+    let endurance = log(&mut host, LogId::ENDURANCE_GROUP, 3, 0, 512).fine();
+    assert_eq!(endurance.structure::<EnduranceGroupLog>().capacity.get(), 16 << 20);
+    let header = std::mem::size_of::<ConfigurationsHeader>();
+    let config = log(&mut host, LogId::FDP_CONFIGURATIONS, 3, 0, 512).fine();
+    let config = Configuration::read_from_prefix(&config.data[header..]).unwrap().0;
+    assert_eq!((config.namespaces.get(), config.max_ids.get()), (2, 1));
+    assert_eq!(log(&mut host, LogId::FDP_STATISTICS, 5, 0, 64).status, NvmeStatus::INVALID_FIELD);
 }
