@@ -45,10 +45,14 @@ impl Drive {
         }
     }
 
-    /// The drive's counts so far.
+    /// The drive's counts so far: times are those that have passed, in the middle of a step too.
     pub(super) fn counters(&self) -> Counters {
         let mut counters = self.shared.counters;
         counters.idle_time.0 += self.head.idle_time(self.shared.now);
+        let [seek, rotation, transfer] = self.head.to_come(self.shared.now);
+        counters.seek_time.0 -= seek;
+        counters.rotate_time.0 -= rotation;
+        counters.transfer_time.0 -= transfer;
         counters
     }
 

@@ -87,6 +87,8 @@ pub(super) struct Head {
     ahead_to: u64,
     /// Transfer time of the current step.
     transfer: u64,
+    /// Seek and rotation of the current step, before the transfer.
+    approach: [u64; 2],
     /// The current step ends in a read error.
     gave_up: bool,
     trace: Option<Trace>,
@@ -120,6 +122,7 @@ impl Head {
             owes_read: false,
             ahead_to: 0,
             transfer: 0,
+            approach: [0; 2],
             gave_up: false,
             trace: trace.map(Trace::new),
             track: RefCell::new(geometry.track_of(0)),
@@ -148,6 +151,20 @@ impl Head {
     /// For how long it has been idle at `now`.
     pub(super) fn idle_time(&self, now: u64) -> u64 {
         if self.is_idle() { now - self.until } else { 0 }
+    }
+
+    /// The part of its step that is still to come at `now`, of which the counters already have all:
+    /// seek, rotation and transfer.
+    pub(super) fn to_come(&self, now: u64) -> [u64; 3] {
+        let mut left = if self.is_idle() { 0 } else { self.until.saturating_sub(now) };
+        let mut part = |most: u64| {
+            let part = left.min(most);
+            left -= part;
+            part
+        };
+        let (transfer, [seek, rotation]) = (part(self.transfer), self.approach);
+        let rotation = part(rotation);
+        [part(seek), rotation, transfer]
     }
 
     /// All of its work is done, at `now`.
@@ -420,7 +437,7 @@ impl Head {
             self.record(shared, start, &location, [seek, wait, transfer]);
         }
         let retries = self.retries(&mut shared.counters);
-        self.transfer = transfer;
+        (self.approach, self.transfer) = ([seek, wait + retries], transfer);
         let c = &mut shared.counters;
         c.idle_time.0 += shared.now - self.until;
         c.seeks += u64::from(seek > 0);

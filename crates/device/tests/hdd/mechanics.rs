@@ -167,6 +167,20 @@ fn medium_errors_cost_turns_and_end_reads_that_fail_for_good() {
 }
 
 #[test]
+fn counted_times_have_passed_in_the_middle_of_a_step_too() {
+    let mut rig = Rig::new(&with(PLAIN, "write_cache=false,error_rate=300000,seed=4"));
+    for i in 0..16 {
+        rig.submit(Bio::new(Op::Read, Sector(i * 999_999 % (60 << 20) / 8 * 8), 2048, i));
+    }
+    while rig.ends.len() < 16 {
+        rig.wait(MS / 3);
+        let c = rig.device.counters();
+        let sum = c.seek_time.0 + c.rotate_time.0 + c.transfer_time.0 + c.idle_time.0;
+        assert_eq!(sum, rig.now);
+    }
+}
+
+#[test]
 fn trace_and_counters_account_for_all_of_the_time() {
     let mut rig = Rig::traced(&with(PLAIN, "write_cache=false"), Some(10_000), ZoneWrite::Plug);
     for i in 0..50 {

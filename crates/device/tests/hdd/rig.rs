@@ -76,6 +76,16 @@ impl Rig {
     fn step(&mut self, look: &mut impl FnMut(&HddDevice)) {
         let next = self.channel.next_event().at().expect("something is in flight");
         self.now = self.now.max(next.0);
+        self.poll(look);
+    }
+
+    /// Lets this much time go by, whether something may happen or not.
+    pub fn wait(&mut self, time: u64) {
+        self.now += time;
+        self.poll(&mut |_| {});
+    }
+
+    fn poll(&mut self, look: &mut impl FnMut(&HddDevice)) {
         let mut completions: Vec<Completion> = Vec::new();
         self.channel.poll(Nanos(self.now), &mut completions);
         look(&self.device);
