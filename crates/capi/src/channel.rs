@@ -1,13 +1,16 @@
 //! A channel of the block layer whose commands read from and write to memory of the C program.
 use crate::error::{Error, Result};
 use std::convert::Infallible;
+use std::os::fd::RawFd;
 use zonal_backend::Stack;
 use zonal_blk::{
     Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Sector, Slab,
     Status, Wake,
 };
 use zonal_os::RealClock;
-use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, channels_next_event, serve};
+use zonal_os::poll::{
+    Frontend, Poller, Progress, Readiness, WaitPolicy, WaitSet, channels_next_event, serve,
+};
 
 /// Bytes of the buffers that a channel keeps for later commands.
 const MAX_KEPT: usize = 16 << 20;
@@ -50,6 +53,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Io {
     link: Link,
     poller: Poller,
+    /// Once a program has asked for the descriptor.
+    readiness: Option<Readiness>,
     clock: RealClock,
     lba: u64,
     keeps_data: bool,
@@ -78,6 +83,7 @@ impl Io {
         Ok(Io {
             link,
             poller,
+            readiness: None,
             clock: clock.clone(),
             lba: queue.limits().lba_size.into(),
             keeps_data: device.keeps_data,
@@ -90,6 +96,28 @@ impl Io {
     /// Commands in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.commands.len()
+    }
+
+    /// A descriptor that can be read when [`Io::poll`] may find something.
+    pub(crate) fn descriptor(&mut self) -> Result<RawFd> {
+        match &self.readiness {
+            Some(readiness) => Ok(readiness.fd()),
+            None => Ok(self.readiness.insert(Readiness::new()?).fd()),
+        }
+    }
+
+    /// Before something is submitted or polled.
+    pub(crate) fn disarm(&mut self) {
+        if let Some(readiness) = &self.readiness {
+            readiness.disarm(&mut self.link.channel);
+        }
+    }
+
+    /// After something was submitted or polled. `ready` says that there are completions already.
+    pub(crate) fn arm(&mut self, ready: bool) {
+        if let Some(readiness) = &mut self.readiness {
+            readiness.arm(&mut self.link.channel, &self.clock, ready);
+        }
     }
 
     /// Submits a command.

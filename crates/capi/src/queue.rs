@@ -26,6 +26,13 @@ struct State {
 
 static QUEUES: Handles<Queue> = Handles::new("queue");
 
+impl State {
+    /// The descriptor of the queue, if there is one, can be read when there is something to poll.
+    fn arm(&mut self) {
+        self.io.arm(!self.left.is_empty());
+    }
+}
+
 impl Queue {
     fn state(&self) -> Result<MutexGuard<'_, State>> {
         match self.state.try_lock() {
@@ -149,6 +156,23 @@ pub extern "C" fn zonal_queue_close(queue: c_int) -> c_int {
     })
 }
 
+/// A descriptor to wait for in poll(2) or epoll(7): it can be read when `zonal_poll` may have something to
+/// do, which is also when commands that wait in the library are to be sent on, so that `zonal_poll` may
+/// give out 0 completions. Call that with a `timeout` of 0, until the descriptor cannot be read any more.
+///
+/// The descriptor is closed with the queue; nothing is read from it. Returns it, or -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn zonal_queue_fd(queue: c_int) -> c_int {
+    guard(|| {
+        let queue = QUEUES.get(queue)?;
+        let mut state = queue.state()?;
+        let fd = state.io.descriptor()?;
+        state.io.disarm();
+        state.arm();
+        Ok(fd)
+    })
+}
+
 /// Submits the first `count` commands of `ios`, in order, as far as the depth allows. Returns how many
 /// were submitted, or -1 if none: `EAGAIN` with as many in flight as the depth, else why the first
 /// one was refused. A command that was submitted ends with a completion.
@@ -163,18 +187,26 @@ pub unsafe extern "C" fn zonal_submit(queue: c_int, ios: *const zonal_io, count:
         if ios.is_null() && count > 0 {
             return Err(Error::new(libc::EFAULT, "ios: found NULL"));
         }
+        state.io.disarm();
         let mut submitted = 0;
+        let mut refused = None;
         for number in 0..count as usize {
             // SAFETY: the caller's promise.
             let io = unsafe { &*ios.add(number) };
             // SAFETY: the caller's promise.
             match unsafe { submit(&queue, &mut state, io) } {
                 Ok(()) => submitted += 1,
-                Err(error) if submitted == 0 => return Err(error),
-                Err(_) => break,
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
             }
         }
-        Ok(submitted)
+        state.arm();
+        match refused {
+            Some(error) if submitted == 0 => Err(error),
+            _ => Ok(submitted),
+        }
     })
 }
 
@@ -228,6 +260,7 @@ pub unsafe extern "C" fn zonal_poll(
             return Err(Error::invalid("completions: found no room, expected some for at least 1"));
         }
         let State { io, left, outcomes } = &mut *state;
+        io.disarm();
         if left.is_empty() {
             let until = match timeout {
                 0 => Some(Nanos(0)),
@@ -243,6 +276,7 @@ pub unsafe extern "C" fn zonal_poll(
             // SAFETY: the caller's promise; `number` is below `max`.
             unsafe { completions.add(number).write(outcome.into()) };
         }
+        state.arm();
         Ok(c_int::try_from(count).expect("at most the largest int"))
     })
 }

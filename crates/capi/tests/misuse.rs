@@ -9,7 +9,8 @@ use zonal_capi::device::{
 use zonal_capi::error::zonal_error;
 use zonal_capi::io::{zonal_append, zonal_fsync, zonal_pread, zonal_pwrite};
 use zonal_capi::queue::{
-    zonal_completion, zonal_io, zonal_poll, zonal_queue_close, zonal_queue_open, zonal_submit,
+    zonal_completion, zonal_io, zonal_poll, zonal_queue_close, zonal_queue_fd, zonal_queue_open,
+    zonal_submit,
 };
 use zonal_capi::zones::{zonal_list_zones, zonal_report_zones, zonal_zones_operation};
 
@@ -188,6 +189,44 @@ fn queue_takes_as_many_commands_as_it_is_deep() {
     }
     assert_eq!(zonal_queue_close(queue), 0);
     assert_eq!(zonal_close(device), 0);
+}
+
+/// Whether the descriptor can be read within a time, in milliseconds.
+fn can_be_read(fd: c_int, timeout: c_int) -> bool {
+    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry.
+    unsafe { libc::poll(&raw mut entry, 1, timeout) == 1 }
+}
+
+#[test]
+fn descriptor_can_be_read_when_there_is_something_to_poll() {
+    for spec in [
+        "null:zones=4,zone_size=64K,lba=4096,latency=5ms",
+        "zns-1t:zones=16",
+        "null:zones=4,zone_size=64K,lba=4096",
+    ] {
+        let device = open_as(libc::O_RDWR, spec);
+        let queue = zonal_queue_open(device, 4);
+        let fd = zonal_queue_fd(queue);
+        assert_eq!(zonal_queue_fd(queue), fd, "{spec}: it stays the same");
+        assert!(!can_be_read(fd, 0), "{spec}: nothing is in flight");
+        let mut data = [[1; BLOCK], [2; BLOCK]];
+        for (at, data) in (0..).step_by(BLOCK).zip(&mut data) {
+            assert_eq!(submit(queue, &write(at, data, at)), 1, "{spec}");
+        }
+        let mut done = 0;
+        while done < 2 {
+            assert!(can_be_read(fd, 60_000), "{spec}: it waits for the device");
+            let mut completion = zonal_completion { user_data: 0, result: 0, offset: 0 };
+            // SAFETY: there is room for one.
+            let count = unsafe { zonal_poll(queue, &raw mut completion, 1, 0) };
+            assert!(count == 0 || completion.result == BLOCK as i64, "{spec}");
+            done += count;
+        }
+        assert!(!can_be_read(fd, 0), "{spec}: all is done");
+        assert_eq!((zonal_queue_close(queue), zonal_close(device)), (0, 0));
+    }
+    fails(zonal_queue_fd(99), libc::EBADF, "99");
 }
 
 #[test]

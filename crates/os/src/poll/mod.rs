@@ -6,14 +6,17 @@
 //!              a file descriptor is ready      of the frontend or a backend; an io_uring has one too
 //!              its waker is called             mail from another channel, a job from another thread
 //!              the deadline is near            Channel::next_event
+//!  Readiness a descriptor for programs that wait themselves
 //!  socket    a non-blocking socket
 //!  uring     io_uring
 //! ```
 pub mod fixed_buffers;
+mod readiness;
 mod serve;
 pub mod socket;
 pub mod uring;
 
+pub use readiness::Readiness;
 pub use serve::{Frontend, Progress, channels_next_event, serve};
 
 use crate::RealClock;
