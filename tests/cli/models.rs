@@ -182,6 +182,21 @@ fn advice_ranks_configurations_and_gives_reasons() {
 }
 
 #[test]
+fn the_page_leads_with_the_answer() {
+    let args = ["advise", "--device=smr-30t:zones=64", "--depths=4", "--time=1", "--seeds=1"];
+    let run = |format: &str| zonal(&[&args[..], &WRITER, &[format]].concat()).expect_ok();
+    let json: Value = serde_json::from_str(&run("--format=json")).expect("JSON");
+    let answer = json["answer"].as_str().expect("an answer");
+    let page = run("--format=html");
+    let (_, after_heading) = page.split_once("</h1>\n").expect("a heading");
+    assert!(after_heading.starts_with(&format!("<p class=\"answer\">{answer}</p>\n")), "{page}");
+    let places =
+        ["To apply it", "Why", "What was measured", "<figure", "class=\"command\"", "<footer>"]
+            .map(|part| page.find(part).unwrap_or_else(|| panic!("no {part}: {page}")));
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
 fn advice_needs_jobs_and_suitable_policies() {
     for (args, message) in [
         (vec!["advise", "--device=null"], "no job"),

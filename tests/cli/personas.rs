@@ -175,6 +175,11 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "header and manual pages are those of a C library",
         "header_and_manual_pages_are_for_c_programmers",
     ),
+    (
+        "C programmer",
+        "an event loop waits for a queue as for a socket",
+        "descriptor_can_be_read_when_there_is_something_to_poll",
+    ),
     // Someone who sees it for the first time.
     (
         "newcomer",
@@ -304,7 +309,24 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "where the time went is a table with times and shares",
         "explanation_for_people_is_a_table_with_times_and_shares",
     ),
+    (
+        "engineer",
+        "times of a disk are of what has passed, so that they add up at any moment",
+        "counted_times_have_passed_in_the_middle_of_a_step_too",
+    ),
+    ("engineer", "axes have round numbers", "axes_have_round_numbers"),
+    (
+        "engineer",
+        "curves that coincide are told apart",
+        "lines_through_the_same_points_are_all_seen",
+    ),
+    ("engineer", "the page of advice leads with the answer", "the_page_leads_with_the_answer"),
     // Someone at a terminal.
+    (
+        "terminal",
+        "top keeps numbers where a line is cut, and says that it is",
+        "what_is_long_keeps_its_numbers_and_says_that_its_end_is_left_out",
+    ),
     (
         "terminal",
         "manual pages have all their sections",

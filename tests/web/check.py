@@ -11,6 +11,7 @@ import sys
 import time
 
 from browser import Browser
+from terminal import Terminal
 
 WRITES = 4000
 TILE = """
@@ -41,6 +42,70 @@ def totals(report):
     return sum(job["write"]["total_ios"] for job in jobs), sum(job["write"]["io_bytes"] for job in jobs)
 
 
+# The places of all texts that the canvases have, by the canvas: they are drawn again to be seen.
+TEXTS = """
+const found = new Map(), fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const wide = this.measureText(text).width, left = x - { left: 0, center: wide / 2, right: wide }[this.textAlign];
+  if (!found.has(this.canvas)) found.set(this.canvas, []);
+  found.get(this.canvas).push([text, left, y - 4, left + wide, y + 4]);
+  fill.call(this, text, x, y);
+};
+document.getElementById('window').dispatchEvent(new Event('change'));
+CanvasRenderingContext2D.prototype.fillText = fill;
+return [...found].map(([canvas, texts]) => [canvas.getAttribute('aria-label'), canvas.clientWidth, texts]);
+"""
+
+
+def labels_are_apart(browser, width):
+    """No label of a plot is on another one, or cut off."""
+    for plot, wide, texts in browser.run(TEXTS):
+        for number, (text, left, top, right, bottom) in enumerate(texts):
+            assert left >= 0 and right <= wide, f"at {width} pixels {text} is cut off in {plot}"
+            for other in texts[:number]:
+                apart = right <= other[1] or other[3] <= left or bottom <= other[2] or other[4] <= top
+                assert apart, f"at {width} pixels {text} is on {other[0]} in {plot}"
+
+
+def plots_have_legends(browser):
+    """Each plot says below it what its colours and lines are."""
+    found = browser.run("""
+        const plots = [...document.querySelectorAll('figure:not([hidden])')].filter((figure) => figure.querySelector('canvas'));
+        return plots.map((figure) => [figure.querySelector('figcaption').textContent, figure.querySelectorAll('.legend li').length]);
+    """)
+    assert len(found) > 4 and all(entries for _, entries in found), found
+
+
+# The part of the plot of writes that has a colour.
+COLOURED = """
+const canvas = document.querySelector('#heat-0 canvas');
+const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+let coloured = 0;
+for (let at = 0; at < pixels.length; at += 4) {
+  if (pixels[at + 3] === 255 && Math.max(pixels[at], pixels[at + 1], pixels[at + 2]) - Math.min(pixels[at], pixels[at + 1], pixels[at + 2]) > 60) coloured += 1;
+}
+return coloured / pixels.length * 4;
+"""
+
+
+def zooms_to_what_is_active(browser):
+    """Four zones of 111,760 are no hairlines."""
+    parts = {}
+    for zones in ("all", "active"):
+        browser.run(f"const zones = document.getElementById('zones'); zones.value = '{zones}'; zones.dispatchEvent(new Event('change'))")
+        parts[zones] = browser.run(COLOURED)
+    assert parts["active"] > 0.3 and parts["all"] < 0.05, parts
+
+
+def times_are_shared(browser):
+    """What a disk does is at no time more than all of the time, and with its idle time all of it."""
+    browser.run("document.querySelectorAll('#inside-0 details').forEach((details) => { details.open = true; })")
+    browser.wait("return document.querySelector('#inside-0 table').tBodies[0].rows.length > 3")
+    rows = browser.run("return [...document.querySelector('#inside-0 table').tBodies[0].rows].map((row) => row.cells[2].textContent)")
+    sums = [sum(int(part) for part in re.findall(r"(\d+) %", row)) for row in rows]
+    assert all(96 <= found <= 104 for found in sums[1:]), rows
+
+
 def fits(browser, width):
     found = browser.run("return document.documentElement.scrollWidth")
     assert found <= width, f"at {width} pixels the page is {found} wide"
@@ -54,6 +119,7 @@ def pictures(browser, name, where):
             browser.run("window.scrollTo(0, 0)")
             time.sleep(0.5)
             fits(browser, width)
+            labels_are_apart(browser, width)
             browser.picture(f"{where}/{name}-{width}-{scheme}.png")
     browser.size(1400, 1000)
     browser.scheme("light")
@@ -83,6 +149,7 @@ def tables_have_rows(browser):
     browser.wait("return [...document.querySelectorAll('figure:not([hidden]) table')].every((table) => table.tBodies[0].rows.length)")
     found = browser.run("return [...document.querySelectorAll('canvas')].filter((canvas) => !canvas.getAttribute('aria-label')).length")
     assert found == 0, f"{found} plots have no label"
+    plots_have_legends(browser)
     browser.run("document.querySelectorAll('details').forEach((details) => { details.open = false; })")
 
 
@@ -99,7 +166,11 @@ def served(browser, zonal, where):
         browser.wait("return " + "document.querySelector('.tiles b').textContent !== '0' && document.querySelector('.tiles b').textContent !== ''")
         time.sleep(3)
         assert 0 < writes_shown(browser) < WRITES, "the page shows the job while it runs"
-        browser.picture(f"{where}/docs-serve.png", whole=False)
+        browser.picture(f"{where}/web-serve.png", whole=False)
+        screen = Terminal(60, 20)
+        screen.run([zonal, "top", "ctl"], r"writes +[1-9][^\n]*[\u2581-\u2588]{8}")
+        with open(f"{where}/top-60.svg", "w", encoding="utf-8") as file:
+            file.write(screen.svg())
         tables_have_rows(browser)
         pictures(browser, "serve", where)
         assert job.wait(timeout=300) == 0
@@ -149,9 +220,16 @@ def recorded(browser, zonal, where):
         browser.run("const time = document.getElementById('time'); time.value = time.max; time.dispatchEvent(new Event('input'))")
         assert [writes_shown(browser, run) for run in (0, 1)] == [writes for writes, _ in expected]
         tables_have_rows(browser)
-        browser.run("window.scrollTo(0, document.getElementById('head-0').getBoundingClientRect().top - 330)")
+        times_are_shared(browser)
+        zooms_to_what_is_active(browser)
+        browser.run("document.querySelectorAll('details').forEach((details) => { details.open = false; })")
+        browser.run("window.scrollTo(0, document.getElementById('heat-0').getBoundingClientRect().top + window.scrollY - 60)")
         time.sleep(0.5)
-        browser.picture(f"{where}/docs-view.png", whole=False)
+        browser.picture(f"{where}/web-view.png", whole=False)
+        browser.size(400, 900)
+        browser.run("window.scrollTo(0, document.getElementById('heat-0').getBoundingClientRect().top + window.scrollY - 140)")
+        time.sleep(0.5)
+        browser.picture(f"{where}/web-view-400.png", whole=False)
         pictures(browser, "view", where)
         assert browser.errors() == [], browser.errors()
     subprocess.run([zonal, "view", "qd1", "--html", "alone.html"], check=True)
@@ -159,6 +237,28 @@ def recorded(browser, zonal, where):
     browser.wait("return document.querySelector('.tiles b') && document.querySelector('.tiles b').textContent !== ''")
     assert writes_shown(browser) == expected[0][0]
     print(f"recorded: {expected[0][0]} and {expected[1][0]} writes, as the reports have")
+
+
+def reports(browser, zonal, where):
+    """The page of advice begins with the answer, and fits a telephone."""
+    advise = [zonal, "advise", "--device", "smr-30t", "--schedulers", "none,mq-deadline", "--zone-write", "plug,qd1", "--depths", "1,4,16", "--time", "10",
+              "--name", "w", "--rw", "write", "--bs", "1m", "--zonemode", "zbd", "--iodepth", "8", "--numjobs", "2", "--offset_increment", "1000z",
+              "--size", "100z", "--format"]
+    answer = json.loads(subprocess.check_output([*advise, "json"]))["answer"]
+    with open("advice.html", "wb") as file:
+        subprocess.run([*advise, "html"], check=True, stdout=file)
+    browser.open("file:///" + subprocess.check_output(["realpath", "advice.html"], text=True).strip())
+    first = browser.run("return document.querySelector('h1').nextElementSibling.textContent")
+    assert first == answer, f"{first}, expected {answer}"
+    for width, height in ((1400, 1000), (400, 900)):
+        browser.size(width, height)
+        browser.scheme("light")
+        time.sleep(0.5)
+        fits(browser, width)
+        browser.picture(f"{where}/advice-{width}.png", whole=False)
+        browser.picture(f"{where}/advice-{width}-whole.png")
+    browser.size(1400, 1000)
+    print("reports: the advice begins with its answer")
 
 
 def running(browser, zonal):
@@ -237,6 +337,7 @@ def controlled(browser, zonal):
 def main(zonal, where):
     with Browser() as browser:
         recorded(browser, zonal, where)
+        reports(browser, zonal, where)
         served(browser, zonal, where)
         controlled(browser, zonal)
         # The end of a run is an error in the browser's log.

@@ -7,6 +7,7 @@
 use crate::table::Table;
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -145,7 +146,30 @@ pub struct Series {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Along, Along>>;
+
+/// An axis whose labels and lines are at its ticks.
+struct Along {
+    places: RangedCoordf64,
+    ticks: Vec<f64>,
+}
+
+impl Ranged for Along {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.places.map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.places.range()
+    }
+}
 
 /// A chart as a file of its own, with colours for light and dark backgrounds.
 pub fn standalone(svg: &str) -> String {
@@ -311,7 +335,16 @@ impl Chart {
             .margin_top(8)
             .x_label_area_size(46)
             .y_label_area_size(layout.y_labels)
-            .build_cartesian_2d(self.across(), low..high)
+            .build_cartesian_2d(
+                Along {
+                    ticks: self.x.ticks(self.across(), layout.numbers),
+                    places: self.across().into(),
+                },
+                Along {
+                    ticks: self.scale.ticks(low, high, layout.numbers),
+                    places: (low..high).into(),
+                },
+            )
             .map_err(failed)?;
         let every = self.x.labelled(width, layout.character);
         chart
@@ -320,8 +353,6 @@ impl Chart {
             .bold_line_style(INK.mix(0.25))
             .light_line_style(TRANSPARENT)
             .axis_style(INK)
-            .x_labels(self.x.steps.as_ref().map_or(layout.numbers, Vec::len))
-            .y_labels(layout.numbers)
             .x_label_formatter(&|x| self.x.show(*x, every))
             .y_label_formatter(&|y| self.scale.show(*y))
             .label_style(text(label))
@@ -330,8 +361,9 @@ impl Chart {
             .y_desc(self.y_label.clone())
             .draw()
             .map_err(failed)?;
-        for series in &self.series {
-            self.draw_series(&mut chart, series, low)?;
+        for (at, series) in self.series.iter().enumerate() {
+            let on_top = self.series[at + 1..].iter().filter(|later| later.coincides(series));
+            self.draw_series(&mut chart, series, low, 2 + 4 * u32::try_from(on_top.count())?)?;
         }
         let (left, top) = area.get_base_pixel();
         let mut ends = Vec::new();
@@ -343,8 +375,14 @@ impl Chart {
         Self::draw_names(area, layout, ends)
     }
 
-    /// Draws one of the series; bars begin at `low`.
-    fn draw_series(&self, chart: &mut Plane<'_, '_>, series: &Series, low: f64) -> Result<()> {
+    /// Draws one of the series; bars begin at `low`, and lines have a width, in pixels.
+    fn draw_series(
+        &self,
+        chart: &mut Plane<'_, '_>,
+        series: &Series,
+        low: f64,
+        width: u32,
+    ) -> Result<()> {
         let own =
             |&(x, y): &(f64, f64)| (self.x.scale.place(x) + series.offset(), self.scale.place(y));
         let points: Vec<(f64, f64)> = series.points.iter().map(own).collect();
@@ -358,12 +396,14 @@ impl Chart {
                 chart.draw_series(points.iter().map(cap)).map_err(failed)?;
             }
             Marks::Line { dashed: false, points: dots } => {
-                let size = if dots { 3 } else { 0 };
-                let line = LineSeries::new(points, colour.stroke_width(2)).point_size(size);
+                let line = LineSeries::new(points.clone(), colour.stroke_width(width));
                 chart.draw_series(line).map_err(failed)?;
+                let ring = |&point| Circle::new(point, 3, colour.stroke_width(2));
+                let ends = points.iter().filter(|_| dots).map(ring);
+                chart.draw_series(ends).map_err(failed)?;
             }
             Marks::Line { dashed: true, .. } => {
-                let line = DashedLineSeries::new(points, 6, 4, colour.stroke_width(2));
+                let line = DashedLineSeries::new(points, 6, 4, colour.stroke_width(width));
                 chart.draw_series(line).map_err(failed)?;
             }
             Marks::Rings | Marks::RingsOnBars => {
@@ -422,14 +462,17 @@ impl Axis {
         needed.div_ceil(width.max(1) as usize).max(1)
     }
 
+    /// The positions that may have labels: all steps, or at most about this many round numbers.
+    fn ticks(&self, range: std::ops::Range<f64>, most: usize) -> Vec<f64> {
+        match &self.steps {
+            Some(steps) => (0..steps.len()).map(|step| step as f64).collect(),
+            None => self.scale.ticks(range.start, range.end, most),
+        }
+    }
+
     /// The label of a position; of steps, one in `every` has one.
     fn show(&self, x: f64, every: usize) -> String {
-        let Some(steps) = &self.steps else {
-            return match self.scale {
-                Scale::Linear => format!("{x:.0}"),
-                Scale::Logarithmic => self.scale.show(x),
-            };
-        };
+        let Some(steps) = &self.steps else { return self.scale.show(x) };
         let at = x.round();
         let is_step = (x - at).abs() < 1e-6 && at >= 0.0 && (at as usize).is_multiple_of(every);
         is_step.then(|| steps.get(at as usize)).flatten().cloned().unwrap_or_default()
@@ -451,13 +494,49 @@ impl Scale {
             Scale::Linear => place,
             Scale::Logarithmic => 10_f64.powf(place),
         };
-        let decimals = match value.abs() {
-            v if v >= 10.0 || v == 0.0 => 0,
-            v if v >= 1.0 => 1,
-            _ => 3,
-        };
-        format!("{value:.decimals$}")
+        // Four digits, without zeros at the end.
+        let text = exact(value);
+        match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        }
     }
+
+    /// Positions of round values between two positions, about as many as `most`: 1, 2 and 5 times a power
+    /// of ten, or powers of ten alone.
+    fn ticks(self, low: f64, high: f64, most: usize) -> Vec<f64> {
+        if self == Scale::Linear {
+            return round_numbers(low, high, most);
+        }
+        let decades = low.floor() as i32..=high.ceil() as i32;
+        let within = |place: &f64| (low..=high).contains(place);
+        let of = |digits: &'static [f64]| -> Vec<f64> {
+            let places = decades
+                .clone()
+                .flat_map(|power| digits.iter().map(move |digit| f64::from(power) + digit.log10()));
+            places.filter(within).collect()
+        };
+        let (fine, coarse) = (of(&[1.0, 2.0, 5.0]), of(&[1.0]));
+        match (fine.len(), coarse.len()) {
+            (..=1, _) => {
+                let values = round_numbers(10_f64.powf(low), 10_f64.powf(high), most);
+                values.into_iter().map(|value| self.place(value)).filter(within).collect()
+            }
+            (count, _) if count <= most => fine,
+            (_, count) => coarse.into_iter().step_by(count.div_ceil(most)).collect(),
+        }
+    }
+}
+
+/// Multiples of 1, 2 or 5 times a power of ten in a range, at most about `most`.
+fn round_numbers(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let raw = (high - low) / most.max(1) as f64;
+    let power = 10_f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|&it| it >= raw);
+    let step = step.unwrap_or(raw);
+    let first = (low / step).ceil() as i64;
+    let last = (high / step).floor() as i64;
+    (first..=last).map(|number| number as f64 * step).collect()
 }
 
 /// Places in order, moved to be at least `distance` apart, and as far up as it takes for the last to be
@@ -479,6 +558,12 @@ impl Series {
     /// Whether it is a line that can have its name at its end.
     fn has_name(&self) -> bool {
         matches!(self.marks, Marks::Line { points: true, .. }) && !self.points.is_empty()
+    }
+
+    /// Whether both are lines through the same points.
+    fn coincides(&self, other: &Series) -> bool {
+        let are_lines = [self, other].iter().all(|it| matches!(it.marks, Marks::Line { .. }));
+        are_lines && self.points == other.points
     }
 
     fn colour(&self) -> RGBColor {
@@ -581,6 +666,46 @@ mod tests {
     }
 
     #[test]
+    fn axes_have_round_numbers() {
+        let shown = |scale: Scale, low: f64, high: f64, most| -> Vec<String> {
+            let ticks = scale.ticks(scale.place(low), scale.place(high), most);
+            ticks.into_iter().map(|tick| scale.show(tick)).collect()
+        };
+        let (linear, log) = (Scale::Linear, Scale::Logarithmic);
+        assert_eq!(shown(linear, 0.0, 265.0, 10), ["0", "50", "100", "150", "200", "250"]);
+        assert_eq!(shown(linear, 0.1, 0.42, 5), ["0.1", "0.2", "0.3", "0.4"]);
+        assert_eq!(shown(linear, -3.0, 4.0, 5), ["-2", "0", "2", "4"]);
+        assert_eq!(shown(log, 13.0, 480.0, 10), ["20", "50", "100", "200"]);
+        assert_eq!(shown(log, 0.5, 2e6, 5), ["1", "100", "10000", "1000000"]);
+        assert_eq!(shown(log, 210.0, 390.0, 5), ["250", "300", "350"]);
+    }
+
+    #[test]
+    fn lines_through_the_same_points_are_all_seen() {
+        let line = |name: &str, last: f64| Series {
+            name: name.to_owned(),
+            colour: 0,
+            slot: (0, 1),
+            marks: Marks::Line { dashed: false, points: true },
+            points: vec![(0.0, 1.0), (1.0, last)],
+        };
+        let widths = |lasts: [f64; 3]| {
+            let chart = Chart {
+                title: "title".to_owned(),
+                x: Axis { label: "x".to_owned(), steps: None, scale: Scale::Linear },
+                y_label: "y".to_owned(),
+                scale: Scale::Linear,
+                series: lasts.map(|last| line("line", last)).into(),
+            };
+            let svg = chart.draw().expect("a chart");
+            ["10", "6"].map(|width| svg.matches(&format!("stroke-width=\"{width}\"")).count())
+        };
+        assert_eq!(widths([2.0, 2.0, 2.0]), [1, 1]);
+        assert_eq!(widths([2.0, 3.0, 2.0]), [0, 1]);
+        assert_eq!(widths([2.0, 3.0, 4.0]), [0, 0]);
+    }
+
+    #[test]
     fn labels_of_steps_are_left_out_where_they_have_no_room() {
         let axis = Axis {
             label: String::new(),
@@ -596,7 +721,7 @@ mod tests {
         let scale = Scale::Logarithmic;
         assert_eq!(scale.show(scale.place(1000.0)), "1000");
         assert_eq!(scale.show(scale.place(2.5)), "2.5");
-        assert_eq!(scale.show(scale.place(0.04)), "0.040");
+        assert_eq!(scale.show(scale.place(0.04)), "0.04");
         assert_eq!(Scale::Linear.show(0.0), "0");
     }
 }

@@ -13,16 +13,14 @@ pub fn begin(title: &str) -> String {
          <meta charset=\"utf-8\" />\n\
          <meta name=\"viewport\" content=\"width=device-width\" />\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>{title}</h1>\n<p>zonal {}</p>\n",
-        env!("CARGO_PKG_VERSION")
+         <h1>{title}</h1>\n"
     )
 }
 
-/// The end of a page.
-pub const END: &str = "</body>\n</html>\n";
+/// The end of a page, with the version.
+pub const END: &str =
+    concat!("<footer><p>zonal ", env!("CARGO_PKG_VERSION"), "</p>\n</footer>\n</body>\n</html>\n");
 
-/// Where [`with_command`] puts the command: after the version.
-const VERSION: &str = concat!("<p>zonal ", env!("CARGO_PKG_VERSION"), "</p>\n");
 /// Copies the command. Without a clipboard the text can be selected.
 const COPY: &str = "<script>\
 document.querySelector('.copy').addEventListener('click', function (event) {\
@@ -31,23 +29,23 @@ navigator.clipboard.writeText(document.querySelector('.command code').textConten
 event.target.textContent = 'copied';\
 });</script>\n";
 
-/// A page with the command that made it, and a button that copies it.
+/// A page that ends with the command that made it, and a button that copies it.
 pub fn with_command(page: &str, arguments: impl Iterator<Item = String>) -> String {
     let quoted = |word: String| shlex::try_quote(&word).map_or(word.clone(), Into::into);
     let words: Vec<String> =
         std::iter::once("zonal".to_owned()).chain(arguments.map(quoted)).collect();
     let command = escaped(&words.join(" "));
     let line = format!(
-        "{VERSION}<p class=\"command\"><code>{command}</code> <button class=\"copy\" type=\"button\">copy</button></p>\n"
+        "<p class=\"command\"><code>{command}</code> <button class=\"copy\" type=\"button\">copy</button></p>\n{COPY}"
     );
-    page.replacen(VERSION, &line, 1).replacen(END, &format!("{COPY}{END}"), 1)
+    format!("{}{line}{END}", page.strip_suffix(END).unwrap_or(page))
 }
 
 /// A plot for wide and for narrow pages, with its data as a table after it.
 pub fn figure(out: &mut String, wide: &str, narrow: &str, data: &str) {
     let _ = writeln!(
         out,
-        "<figure>\n<div class=\"wide\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>"
+        "<figure class=\"chart\">\n<div class=\"wide\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>"
     );
     end_figure(out, data);
 }

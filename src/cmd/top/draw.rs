@@ -49,7 +49,9 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
         frame.render_widget(Paragraph::new("waiting for the device"), title);
         return;
     };
-    frame.render_widget(Paragraph::new(heading(screen, view)), title);
+    let style = Style::new().add_modifier(Modifier::BOLD);
+    let heading = Line::styled(fitted(heading(screen, view), title.width), style);
+    frame.render_widget(Paragraph::new(heading), title);
     draw_rates(frame, rates, screen);
     if screen.helps {
         return frame.render_widget(Paragraph::new(HELP.map(Line::from).to_vec()), map);
@@ -65,7 +67,7 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     draw_list(frame, counters, "device", device_lines(view, screen.rates()));
 }
 
-fn heading(screen: &Screen, view: &View) -> Line<'static> {
+fn heading(screen: &Screen, view: &View) -> String {
     let attribute = |name: &str| {
         let found = view.attributes.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value.as_str())
@@ -77,8 +79,7 @@ fn heading(screen: &Screen, view: &View) -> Line<'static> {
         count => format!("  {count} fault rules"),
     };
     let (scheduler, policy) = (attribute("scheduler"), attribute("zone_write"));
-    let text = format!("{scheduler}  zone_write {policy}{faults}{frozen}  {}", view.device);
-    Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
+    format!("{scheduler}  zone_write {policy}{faults}{frozen}  {}", view.device)
 }
 
 /// One of the rates.
@@ -99,7 +100,7 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
         ("reads", |rates| rates.reads, reads, bandwidth(now.read_bytes)),
         ("writes", |rates| rates.writes, writes, bandwidth(now.written_bytes)),
         ("others", |rates| rates.others, others, failures),
-        ("p50", |rates| rates.p50, p50, format!("{in_flight} with device")),
+        ("p50", |rates| rates.p50, p50, format!("{in_flight} in flight")),
         ("p99", |rates| rates.p99, p99, String::new()),
     ];
     for (row, (name, rate, value, more)) in rows.into_iter().enumerate() {
@@ -234,7 +235,7 @@ fn plugs_title(screen: &Screen, view: &View) -> String {
 }
 
 /// The plugs in which writes wait.
-fn plug_lines(screen: &Screen, view: &View, is_wide: bool) -> Vec<Line<'static>> {
+fn plug_lines(screen: &Screen, view: &View, is_wide: bool) -> Vec<String> {
     let mut plugs: Vec<&Plug> = view.plugs.iter().collect();
     if screen.by_zone {
         plugs.sort_by_key(|plug| plug.zone);
@@ -245,16 +246,16 @@ fn plug_lines(screen: &Screen, view: &View, is_wide: bool) -> Vec<Line<'static>>
             merges if is_wide && *merges > 0 => format!(" {merges:6} merged"),
             _ => String::new(),
         };
-        Line::from(format!("zone {zone:6} {waiting:5} wait{merged}"))
+        format!("zone {zone:6} {waiting:5} wait{merged}")
     };
     match plugs.is_empty() {
-        true => vec![Line::from("no write waits")],
+        true => vec!["no write waits".to_owned()],
         false => plugs.iter().map(line).collect(),
     }
 }
 
-/// The inside of the device, then its counters.
-fn device_lines(view: &View, now: Rates) -> Vec<Line<'static>> {
+/// The inside of the device, then its counters; numbers that may be long come first.
+fn device_lines(view: &View, now: Rates) -> Vec<String> {
     let head = view.head.map(|(radius, _)| {
         let (at, distance) = (radius * 100.0, now.seek_distance * 100.0);
         format!("head {at:.0} % in, seeks {} of {distance:.0} %", short(now.seeks))
@@ -264,20 +265,34 @@ fn device_lines(view: &View, now: Rates) -> Vec<Line<'static>> {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             format!("{name} {:.1} of {:.1} MiB", mib(*value), mib(*of))
         }
-        None => format!("{name} {value} of {of}"),
+        None => {
+            format!("{} {value} of {of}", name.replace("programming or erasing", "busy"))
+        }
     });
-    let counts = view.counts.iter().map(|(name, count)| format!("{name} {count}"));
-    // The device counts the time in which it was idle when the next command comes.
+    let counts = view.counts.iter().map(|(name, count)| format!("{count} {name}"));
+    // A device that is not polled does not know how long it has been idle.
     let busy = view.busy.iter().filter(|(part, _)| part != "idle");
     let busy = busy.map(|(part, time)| format!("{part} {:.1} s", *time as f64 / 1e9));
-    head.into_iter().chain(levels).chain(counts).chain(busy).map(Line::from).collect()
+    head.into_iter().chain(levels).chain(counts).chain(busy).collect()
+}
+
+/// A text, whose end is left out where it has no room.
+fn fitted(text: String, width: u16) -> String {
+    let width = usize::from(width);
+    if text.chars().count() <= width {
+        return text;
+    }
+    let kept = text.chars().take(width.saturating_sub(1));
+    kept.chain(['…']).take(width).collect()
 }
 
 /// A list below a line with its title, in as many columns as fit.
-fn draw_list(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'static>>) {
+fn draw_list(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<String>) {
     let block = Block::new().borders(Borders::TOP).title(title.to_owned());
     let inside = block.inner(area);
     frame.render_widget(block, area);
+    let line = |text| Line::from(fitted(text, inside.width));
+    let lines: Vec<Line<'static>> = lines.into_iter().map(line).collect();
     let width = lines.iter().map(Line::width).max().unwrap_or(1) as u16 + 2;
     let columns = lines.chunks(inside.height.max(1).into());
     for (column, lines) in (0..inside.width / width.min(inside.width).max(1)).zip(columns) {
@@ -371,7 +386,7 @@ mod tests {
             "reads        0.0k/s       0.0 MiB/s",
             "writes      12.3k/s      48.2 MiB/s █",
             "others       0.0k/s    0 failures/s",
-            "p50         9216 ns   7 with device █",
+            "p50         9216 ns     7 in flight █",
             "p99         9216 ns                 █",
             "12 zones: open 2 of 14, active 3 of no limit, full 1",
             "#oOc......rx",
@@ -386,7 +401,7 @@ mod tests {
         assert!(lines[18].starts_with("zone      2    31 wait      7 merged"), "{lines:#?}");
         assert!(lines[18].contains("head 25 % in, seeks 0/s of 100 %"), "{lines:#?}");
         assert!(lines[19].contains("write buffer 1.0 of 2.0 MiB"), "{lines:#?}");
-        assert!(lines[20].contains("pages_programmed 99"), "{lines:#?}");
+        assert!(lines[20].contains("99 pages_programmed"), "{lines:#?}");
         assert!(lines[23].starts_with("q quit"), "{lines:#?}");
     }
 
@@ -398,6 +413,23 @@ mod tests {
         assert!(lines[18].starts_with("zone      2    31 wait  "), "{lines:#?}");
         assert!(lines[18].ends_with("head 25 % in, seeks 0/s of 100 %"), "{lines:#?}");
         assert!(!lines.iter().any(|line| line.contains("merged")), "{lines:#?}");
+    }
+
+    #[test]
+    fn what_is_long_keeps_its_numbers_and_says_that_its_end_is_left_out() {
+        let device = View {
+            levels: vec![("dies programming or erasing".to_owned(), 31, 32)],
+            counts: vec![("writes that found the buffer full".to_owned(), 1_234_567)],
+            ..view(1)
+        };
+        let lines = device_lines(&device, Rates::default());
+        assert_eq!(
+            lines[1..3],
+            ["dies busy 31 of 32", "1234567 writes that found the buffer full"]
+        );
+        assert_eq!(fitted(lines[2].clone(), 34), "1234567 writes that found the buf…");
+        assert_eq!(["ab", "abc"].map(|text| fitted(text.to_owned(), 2)), ["ab", "a…"]);
+        assert_eq!(fitted("abc".to_owned(), 0), "");
     }
 
     #[test]

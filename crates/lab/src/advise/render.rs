@@ -300,16 +300,29 @@ pub fn json(advice: &Advice) -> String {
 /// A plot cannot be drawn.
 pub fn html(advice: &Advice) -> Result<String> {
     let mut out = page::begin(&format!("Advice for {}", advice.device));
-    let [load, time] = settings(advice);
-    let about = [advice.description.clone(), load, time];
-    for line in conclusion(advice).into_iter().chain(about) {
-        writeln!(out, "<p>{}</p>", escaped(line.trim()))?;
+    let mut paragraph = |class: &str, line: &str| {
+        let _ = writeln!(out, "<p{class}>{}</p>", escaped(line));
+    };
+    interrupted(advice).iter().for_each(|line| paragraph("", line));
+    for (at, line) in answers(advice).enumerate() {
+        paragraph(if at == 0 { " class=\"answer\"" } else { "" }, &line);
     }
+    let [load, time] = settings(advice);
+    if !advice.trials.is_empty() {
+        let apply = escaped(&advice.apply().join("\n"));
+        writeln!(out, "<h2>To apply it</h2>\n<pre class=\"lines\">{apply}</pre>")?;
+        let why = escaped(&explanation(advice).join("\n"));
+        writeln!(out, "<h2>Why</h2>\n<pre class=\"prose\">{why}</pre>")?;
+    }
+    out += "<h2>What was measured</h2>\n";
+    for line in [advice.description.as_str(), &load, &time] {
+        writeln!(out, "<p>{}</p>", escaped(line))?;
+    }
+    table(advice).html(&mut out, 2);
     let charts = if advice.trials.is_empty() { Vec::new() } else { charts(advice) };
     for chart in charts {
         page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
     }
-    table(advice).html(&mut out, 2);
     Ok(out + page::END)
 }
 

@@ -244,7 +244,7 @@ fn of_model(answer: &Answer, name: (&str, &str), samples: &mut Samples) {
     for &(event, count) in &answer.stats.counts {
         samples.add(EVENTS, &[name, ("event", event)], count as f64);
     }
-    // The time in which a device was idle is counted when its next command comes, and is no work.
+    // A device that is not polled does not know how long it has been idle, and that is no work.
     for &(part, time) in answer.stats.times.iter().filter(|(part, _)| *part != "idle") {
         samples.add(BUSY, &[name, ("part", part)], time.0 as f64 / 1e9);
     }

@@ -4,7 +4,7 @@
 // ---- what is shown -----------------------------------------------------------------------------
 const KEPT = 900;                       // frames of a live device: three minutes
 const $ = (id) => document.getElementById(id);
-const state = { runs: [], live: false, control: false, paused: false, time: 0, span: 0, ranges: [], views: [] };
+const state = { runs: [], live: false, control: false, paused: false, time: 0, span: 0, ranges: [], views: [], zones: 'active' };
 
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
@@ -25,13 +25,16 @@ const scaled = (value, units, step) => {
   return `${value.toFixed(units[at] === units[0] ? 0 : digits(Math.abs(value)))} ${units[at]}`.trim();
 };
 const count = (value) => (value < 10000 ? Math.round(value).toString() : scaled(value, ['', 'k', 'M', 'G'], 1000));
-const bytes = (value) => scaled(value, ['B', 'KiB', 'MiB', 'GiB', 'TiB'], 1024);
+const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+const bytes = (value) => scaled(value, BYTES, 1024);
 const nanos = (value) => scaled(value, ['ns', 'µs', 'ms', 's'], 1000);
 const seconds = (value) => {
   const s = value / 1e9;
   return s >= 3600 ? `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min` : s >= 1 || s === 0 ? `${s.toFixed(s < 100 ? 2 : 0)} s` : nanos(value);
 };
 const percent = (value) => `${value.toFixed(0)} %`;
+// The same without zeros at the end, for axes.
+const trimmed = (text) => text.replace(/(\.\d*?)0+(?= |$)/, '$1').replace(/\.(?= |$)/, '');
 
 // ---- frames ------------------------------------------------------------------------------------
 const percentile = (histogram, part) => {
@@ -64,7 +67,7 @@ const derive = (run, frame) => {
     p50: percentile(all, 0.5), p99: percentile(all, 0.99),
   };
   const busy = before ? frame.busy.map(([name, time], at) => [name, seconds > 0 && before.busy[at] ? (time - before.busy[at][1]) / seconds / 1e9 * 100 : 0]) : [];
-  // The device counts the time in which it was idle when the next command comes: it is what the others leave.
+  // A device that is not polled does not know how long it has been idle: that is what the others leave.
   const used = busy.reduce((sum, [name, part]) => (name === 'idle' ? sum : sum + part), 0);
   frame.d.busy = busy.map(([name, part]) => [name, name === 'idle' ? Math.max(0, 100 - used) : part]);
 };
@@ -104,7 +107,7 @@ const theme = () => {
   const style = getComputedStyle(document.documentElement);
   return (name) => style.getPropertyValue(`--${name}`).trim();
 };
-const LEFT = 58, RIGHT = 8, BOTTOM = 22, TOP = 6;
+const LEFT = 62, RIGHT = 10, BOTTOM = 22, TOP = 6;
 
 const canvasOf = (plot, height) => {
   const canvas = plot.canvas, width = plot.box.clientWidth, ratio = window.devicePixelRatio || 1;
@@ -116,7 +119,7 @@ const canvasOf = (plot, height) => {
   g.clearRect(0, 0, width, height);
   g.font = '11px system-ui, sans-serif';
   g.textBaseline = 'middle';
-  return { g, width, height, left: LEFT, right: width - RIGHT - (plot.labels || 0), top: TOP, bottom: height - BOTTOM, ratio };
+  return { g, width, height, left: LEFT, right: width - RIGHT, top: TOP, bottom: height - BOTTOM, ratio };
 };
 const steps = (from, to, most) => {
   const raw = (to - from) / most || 1;
@@ -133,31 +136,68 @@ const timeAxis = (c, [from, to], color) => {
   g.strokeStyle = color('line');
   const places = steps(from / 1e9, to / 1e9, Math.max(2, (c.right - c.left) / 90));
   const range = (to - from) / 1e9, decimals = range > 20 ? 0 : Math.min(6, Math.max(0, Math.ceil(1 - Math.log10(range || 1)) + 1));
+  let free = 0;
   for (const s of places) {
-    const x = c.x(s * 1e9), text = `${s.toFixed(decimals)} s`, half = g.measureText(text).width / 2;
+    const x = c.x(s * 1e9), text = trimmed(`${s.toFixed(decimals)} s`), half = g.measureText(text).width / 2;
     g.beginPath(); g.moveTo(x, c.bottom); g.lineTo(x, c.bottom + 4); g.stroke();
-    if (x + half > c.width) continue;
+    if (x + half > c.width || x - half < free) continue;
     g.textAlign = 'center';
-    g.fillText(text, Math.max(x, half), c.bottom + 12);
+    g.fillText(text, x, c.bottom + 13);
+    free = x + half + 8;
   }
   g.strokeRect(c.left, c.top, c.right - c.left, c.bottom - c.top);
 };
-// Steps of bytes are round in their unit.
-const unitOf = (top, text) => (text === bytes ? 1024 ** Math.floor(Math.log(Math.max(1, top / 3)) / Math.log(1024)) : 1);
+// Steps of bytes are round in one unit, that of the largest.
+const axisOf = (top, text) => {
+  if (text !== bytes) return [1, (value) => trimmed(text(value))];
+  const power = Math.min(BYTES.length - 1, Math.floor(Math.log(Math.max(1, top)) / Math.log(1024)));
+  const unit = 1024 ** power;
+  return [unit, (value) => trimmed(`${(value / unit).toFixed(3)} ${BYTES[power]}`)];
+};
 const valueAxis = (c, top, text, color, bottom = 0) => {
   const { g } = c;
   c.y = (value) => c.bottom - (value - bottom) / (top - bottom || 1) * (c.bottom - c.top);
   g.textAlign = 'right';
-  const unit = unitOf(top, text);
+  const [unit, label] = axisOf(top, text);
   for (const value of steps(bottom / unit, top / unit, 4).map((value) => value * unit)) {
     const y = c.y(value);
     g.strokeStyle = color('line'); g.globalAlpha = 0.7;
     g.beginPath(); g.moveTo(c.left, y); g.lineTo(c.right, y); g.stroke();
     g.globalAlpha = 1; g.fillStyle = color('soft');
-    g.fillText(text(value), c.left - 5, y);
+    g.fillText(label(value), c.left - 5, y);
   }
 };
-// Lines with their names at their ends.
+// What the colours and lines of a plot mean: below it, unless it is there already.
+const showLegend = (plot, entries) => {
+  const key = JSON.stringify(entries);
+  if (plot.legendKey === key) return;
+  plot.legendKey = key;
+  plot.legend.replaceChildren(...entries.map(({ name, color, dash, dot, ramp }) => {
+    const mark = make('i', { class: ramp ? 'ramp' : dot ? 'dot' : 'stroke' });
+    if (ramp) mark.style.background = `linear-gradient(to right, ${[0.1, 0.3, 0.5, 0.75, 1].map((part) => `rgb(${heat(part).join(' ')})`).join(', ')})`;
+    else if (dot) mark.style.background = `var(--${color})`;
+    else mark.append(stroke(color, dash));
+    return make('li', {}, mark, name);
+  }));
+};
+const stroke = (color, dash) => {
+  const part = (tag, attributes) => {
+    const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    return node;
+  };
+  const svg = part('svg', { width: 26, height: 8, 'aria-hidden': true });
+  const line = part('line', { x1: 0, y1: 4, x2: 26, y2: 4, 'stroke-width': 2, 'stroke-dasharray': (dash || []).join(' ') });
+  line.style.stroke = `var(--${color})`;
+  svg.append(line);
+  return svg;
+};
+// The scale of a picture of amounts.
+const scaleOf = (most, text, window, columns) => ({
+  ramp: true, name: most > 0 ? `up to ${text(most)} in ${nanos((window[1] - window[0]) / columns)}, logarithmic` : 'nothing',
+});
+// Lines over time. The first ones are wider and those after them have gaps, so that lines on one another are
+// all seen; the legend names those that coincide.
 const drawLines = (plot, run, lines, text) => {
   const color = theme(), c = canvasOf(plot, 150), window = shown();
   const frames = run.frames.filter((frame) => frame.at >= window[0] && frame.d.from <= window[1]);
@@ -166,36 +206,26 @@ const drawLines = (plot, run, lines, text) => {
   top = top > 0 ? top * 1.08 : 1;
   valueAxis(c, top, text, color);
   timeAxis(c, window, color);
-  const { g } = c, ends = [];
+  const { g } = c, drawn = [], entries = [];
   g.save(); g.beginPath(); g.rect(c.left, c.top, c.right - c.left, c.bottom - c.top); g.clip();
-  for (const line of lines) {
-    g.strokeStyle = color(line.color); g.lineWidth = 1.6; g.setLineDash(line.dash || []);
+  lines.forEach((line, at) => {
+    g.strokeStyle = color(line.color); g.lineWidth = Math.max(1.2, 2.1 - 0.3 * at); g.setLineDash(line.dash || []);
     g.beginPath();
     let last = null;
-    for (const frame of frames) {
-      const value = line.value(frame);
-      if (value === null || value === undefined) { last = null; continue; }
-      const x = c.x(frame.at), y = c.y(value);
+    const values = frames.map((frame) => line.value(frame) ?? null);
+    values.forEach((value, nr) => {
+      if (value === null) { last = null; return; }
+      const x = c.x(frames[nr].at), y = c.y(value);
       if (last === null) g.moveTo(x, y); else g.lineTo(x, y);
       last = y;
-      line.end = y;
-    }
+    });
     g.stroke();
-    if (frames.length) ends.push({ line, y: line.end ?? c.bottom });
-  }
-  g.restore(); g.setLineDash([]); g.lineWidth = 1;
-  endLabels(c, ends, color);
-};
-const endLabels = (c, ends, color) => {
-  ends.sort((a, b) => a.y - b.y);
-  let free = c.top + 4;
-  const room = ends.length;
-  ends.forEach((end, at) => {
-    end.y = Math.min(Math.max(end.y, free), c.bottom - 6 - 13 * (room - 1 - at));
-    free = end.y + 13;
-    c.g.fillStyle = color(end.line.color); c.g.textAlign = 'left';
-    c.g.fillText(end.line.name, c.right + 5, end.y);
+    const same = drawn.find((before) => before.values.length && before.values.every((value, nr) => value === values[nr]));
+    entries.push({ name: same ? `${line.name} (same as ${same.name})` : line.name, color: line.color, dash: line.dash });
+    drawn.push({ name: line.name, values });
   });
+  g.restore(); g.setLineDash([]); g.lineWidth = 1;
+  showLegend(plot, entries);
 };
 // From few to many, readable by all and on both backgrounds (after viridis).
 const HEAT = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
@@ -204,7 +234,7 @@ const heat = (part) => {
   return HEAT[at].map((from, channel) => Math.round(from + (HEAT[at + 1][channel] - from) * rest));
 };
 // A picture of `rows` by columns of time; `each(frame, put)` puts amounts into rows.
-const drawHeat = (plot, run, c, window, rows, each) => {
+const drawHeat = (plot, run, c, window, rows, text, each) => {
   const columns = Math.max(1, Math.floor(c.right - c.left));
   const sums = new Float64Array(columns * rows);
   let most = 0;
@@ -231,25 +261,92 @@ const drawHeat = (plot, run, c, window, rows, each) => {
   g.putImageData(pixels, 0, 0);
   c.g.imageSmoothingEnabled = false;
   c.g.drawImage(picture, c.left, c.top, c.right - c.left, c.bottom - c.top);
-  return most;
+  return scaleOf(most, text, window, columns);
+};
+// The cells that the plot of writes has, as bands from top to bottom: those that were written in the time that
+// is shown, since of 111,760 zones a few jobs write some. Bands that are near are one.
+const MOST_BANDS = 8, BAND_GAP = 7, LEAST_BAND = 14;
+const bandsOf = (run, window, cells) => {
+  const written = new Set();
+  if (state.zones === 'active') {
+    for (const frame of run.frames) {
+      if (frame.at >= window[0] && frame.d.from <= window[1]) for (const [cell] of frame.written) written.add(cell);
+    }
+  }
+  if (!written.size) return [[0, cells - 1]];
+  const sorted = [...written].sort((a, b) => a - b), bands = [];
+  for (const cell of sorted) {
+    const band = bands[bands.length - 1];
+    if (band && cell - band[1] <= Math.max(3, cells / 50)) band[1] = cell; else bands.push([cell, cell]);
+  }
+  while (bands.length > MOST_BANDS) {
+    const gaps = bands.slice(1).map((band, at) => band[0] - bands[at][1]);
+    const at = gaps.indexOf(Math.min(...gaps));
+    bands.splice(at, 2, [bands[at][0], bands[at + 1][1]]);
+  }
+  return bands;
+};
+// Bands with the rows of pixels that they have.
+const placed = (bands, height) => {
+  const all = bands.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+  const free = height - BAND_GAP * (bands.length - 1) - LEAST_BAND * bands.length;
+  let row = 0;
+  return bands.map(([first, last]) => {
+    const rows = Math.floor(LEAST_BAND + free * (last - first + 1) / all), top = row;
+    row += rows + BAND_GAP;
+    const place = (cell) => top + Math.floor((cell - first) * rows / (last - first + 1));
+    return { first, last, top, bottom: top + rows, rowsOf: (cell) => [place(cell), Math.max(place(cell), place(cell + 1) - 1)] };
+  });
+};
+// Zone numbers beside the bands: where there is room, at round numbers; else where a band begins.
+const zoneAxis = (c, bands, run, color) => {
+  const { g } = c, per = run.info.zones_per_cell;
+  g.textAlign = 'right'; g.fillStyle = color('soft'); g.strokeStyle = color('line');
+  bands.forEach((band, at) => {
+    const first = band.first * per, zones = Math.min((band.last + 1) * per, run.info.zones) - first, high = band.bottom - band.top;
+    const round = high < 60 ? [] : steps(first, first + zones - 1, high / 40).filter((zone) => Number.isInteger(zone));
+    for (const zone of round.length ? round : [first]) {
+      const y = round.length ? c.top + band.top + (zone - first + 0.5) / zones * high : c.top + band.top + Math.min(high / 2, 7);
+      g.fillText(String(zone), c.left - 5, Math.min(Math.max(y, c.top + 5), c.bottom - 5));
+    }
+    if (at === 0) return;
+    g.setLineDash([3, 3]); g.beginPath();
+    g.moveTo(c.left, c.top + band.top - BAND_GAP / 2); g.lineTo(c.right, c.top + band.top - BAND_GAP / 2);
+    g.stroke(); g.setLineDash([]);
+  });
+};
+
+// The part of the radius that a plot of the head has, in 1/10000.
+const reach = (points) => {
+  if (state.zones === 'all' || !points.length) return [0, 10000];
+  const radii = points.map(([, radius]) => radius);
+  const outer = radii.reduce((least, radius) => Math.min(least, radius)), inner = radii.reduce((most, radius) => Math.max(most, radius));
+  const margin = Math.max(50, (inner - outer) / 20);
+  return [Math.max(0, outer - margin), Math.min(10000, inner + margin)];
 };
 
 // ---- plots: each draws a run, and has its rows as a table --------------------------------------
 const PLOTS = [
   {
-    id: 'heat', title: 'Write activity', unit: 'zones over time', wide: true,
+    id: 'heat', title: 'Write activity', unit: 'zones over time; a dashed line stands for zones that were not written', wide: true,
     wanted: (run) => run.info.zones > 0,
     draw(plot, run) {
-      const color = theme(), c = canvasOf(plot, 200), window = shown();
-      const cells = Math.ceil(run.info.zones / run.info.zones_per_cell), rows = Math.min(cells, Math.floor(c.bottom - c.top));
-      drawHeat(plot, run, c, window, rows, (frame, put) => {
-        for (const [cell, sectors] of frame.written) put(Math.floor(cell * rows / cells), sectors);
+      const color = theme(), c = canvasOf(plot, 220), window = shown();
+      const cells = Math.ceil(run.info.zones / run.info.zones_per_cell), rows = Math.floor(c.bottom - c.top);
+      const bands = placed(bandsOf(run, window, cells), rows);
+      const scale = drawHeat(plot, run, c, window, rows, (sectors) => bytes(sectors * 512), (frame, put) => {
+        for (const [cell, sectors] of frame.written) {
+          const band = bands.find(({ first, last }) => first <= cell && cell <= last);
+          if (!band) continue;
+          const [first, last] = band.rowsOf(cell);
+          for (let row = first; row <= last; row += 1) put(row, sectors);
+        }
       });
-      c.g.textAlign = 'right'; c.g.fillStyle = color('soft');
-      for (const zone of steps(0, run.info.zones - 1, 4)) {
-        c.g.fillText(`${Math.round(zone)}`, c.left - 5, Math.max(c.top + 5, c.top + zone / run.info.zones * (c.bottom - c.top)));
-      }
+      zoneAxis(c, bands, run, color);
       timeAxis(c, window, color);
+      const per = run.info.zones_per_cell;
+      if (per > 1) scale.name += `; ${per} zones in a row`;
+      showLegend(plot, [scale]);
     },
     say: (run, frame) => `${frame.written.length} of the map's cells written in the last interval`,
     head: ['time', 'cells written', 'most written: zone', 'bytes'],
@@ -259,16 +356,17 @@ const PLOTS = [
     },
   },
   {
-    id: 'head', title: 'Head position', unit: 'outer edge above, inner edge below', wide: true,
+    id: 'head', title: 'Head position', unit: 'from the outer edge, 0 %, to the inner one, 100 %', wide: true,
     wanted: (run) => run.frames.some((frame) => frame.head.length),
     draw(plot, run) {
       const color = theme(), c = canvasOf(plot, 200), window = shown(), { g } = c;
       timeAxis(c, window, color);
-      const y = (radius) => c.top + 3 + radius / 10000 * (c.bottom - c.top - 6);
-      g.fillStyle = color('soft'); g.textAlign = 'right';
-      g.fillText('outer', c.left - 5, c.top + 6); g.fillText('inner', c.left - 5, c.bottom - 6);
-      g.save(); g.beginPath(); g.rect(c.left, c.top, c.right - c.left, c.bottom - c.top); g.clip();
       const points = run.frames.flatMap((frame) => frame.head).filter(([at]) => at >= window[0] && at <= window[1]);
+      const [outer, inner] = reach(points);
+      const y = (radius) => c.top + 4 + (radius - outer) / (inner - outer) * (c.bottom - c.top - 8);
+      g.fillStyle = color('soft'); g.textAlign = 'right';
+      for (const part of steps(outer / 100, inner / 100, 5)) g.fillText(trimmed(`${part.toFixed(2)} %`), c.left - 5, y(part * 100));
+      g.save(); g.beginPath(); g.rect(c.left, c.top, c.right - c.left, c.bottom - c.top); g.clip();
       g.strokeStyle = color('a'); g.fillStyle = color('a');
       g.globalAlpha = Math.max(0.06, Math.min(0.7, 600 / points.length)); g.lineWidth = 0.7; g.beginPath();
       points.forEach(([at, radius], number) => (number ? g.lineTo(c.x(at), y(radius)) : g.moveTo(c.x(at), y(radius))));
@@ -276,6 +374,7 @@ const PLOTS = [
       g.globalAlpha = Math.max(0.4, Math.min(1, 2000 / points.length));
       for (const [at, radius] of points) g.fillRect(c.x(at) - 0.8, y(radius) - 0.8, 1.6, 1.6);
       g.restore(); g.globalAlpha = 1; g.lineWidth = 1;
+      showLegend(plot, [{ name: 'access', color: 'a', dot: true }, { name: 'move to the next access', color: 'a' }]);
     },
     say: (run, frame) => (frame.head.length ? `${frame.head.length} accesses at ${percent(frame.head[frame.head.length - 1][1] / 100)} of the way in` : 'the head did not access the disk'),
     head: ['time', 'accesses seen', 'outermost', 'innermost', 'mean way between two'],
@@ -286,7 +385,7 @@ const PLOTS = [
     },
   },
   {
-    id: 'rate', title: 'Bandwidth', unit: 'bytes a second', labels: 48, wanted: () => true,
+    id: 'rate', title: 'Bandwidth', unit: 'bytes a second', wanted: () => true,
     draw(plot, run) {
       drawLines(plot, run, [
         { name: 'writes', color: 'b', value: (frame) => frame.d.writtenBytes },
@@ -298,7 +397,7 @@ const PLOTS = [
     row: (frame) => [seconds(frame.at), count(frame.d.reads), bytes(frame.d.readBytes), count(frame.d.writes), bytes(frame.d.writtenBytes), count(frame.d.others)],
   },
   {
-    id: 'iops', title: 'I/Os', unit: 'a second', labels: 48, wanted: () => true,
+    id: 'iops', title: 'I/Os', unit: 'a second', wanted: () => true,
     draw(plot, run) {
       drawLines(plot, run, [
         { name: 'writes', color: 'b', value: (frame) => frame.d.writes },
@@ -310,7 +409,7 @@ const PLOTS = [
     row: (frame) => [seconds(frame.at), frame.ios.reads, frame.ios.writes, frame.ios.others, frame.ios.failures],
   },
   {
-    id: 'latency', title: 'Device latency', unit: 'number of requests by time, with p50 and p99', labels: 30, wanted: () => true,
+    id: 'latency', title: 'Device latency', unit: 'number of requests by the time that they took', wanted: () => true,
     draw(plot, run) {
       const color = theme(), c = canvasOf(plot, 180), window = shown();
       let low = state.ranges.length - 1, high = 0;
@@ -318,21 +417,22 @@ const PLOTS = [
       if (low > high) { low = 20; high = 60; }
       low = Math.max(0, low - 2); high = Math.min(state.ranges.length - 1, high + 2);
       const rows = high - low + 1;
-      drawHeat(plot, run, c, window, rows, (frame, put) => {
+      const scale = drawHeat(plot, run, c, window, rows, (n) => `${count(n)} requests`, (frame, put) => {
         for (const [range, n] of frame.all) put(high - range, n);
       });
       const from = Math.log2(state.ranges[low]), to = Math.log2(state.ranges[high] * 1.19);
       const y = (time) => c.bottom - (Math.log2(time) - from) / (to - from) * (c.bottom - c.top);
       c.g.textAlign = 'right'; c.g.fillStyle = color('soft');
-      for (let power = 100; power < 1e12; power *= 10) {
-        if (power < state.ranges[low] || power > state.ranges[high]) continue;
-        c.g.fillText(nanos(power), c.left - 5, y(power));
-        c.g.strokeStyle = color('line'); c.g.beginPath(); c.g.moveTo(c.left - 3, y(power)); c.g.lineTo(c.left, y(power)); c.g.stroke();
+      const decades = Math.log10(state.ranges[high] / state.ranges[low]), digits = decades < 1.5 ? [1, 2, 5] : [1];
+      for (const time of Array.from({ length: 10 }, (_, at) => 10 ** (at + 2)).flatMap((power) => digits.map((digit) => digit * power))) {
+        if (time < state.ranges[low] || time > state.ranges[high]) continue;
+        c.g.fillText(trimmed(nanos(time)), c.left - 5, y(time));
+        c.g.strokeStyle = color('line'); c.g.beginPath(); c.g.moveTo(c.left - 3, y(time)); c.g.lineTo(c.left, y(time)); c.g.stroke();
       }
       timeAxis(c, window, color);
-      const ends = [];
-      for (const line of [{ name: 'p50', color: 'text', key: 'p50' }, { name: 'p99', color: 'explicit', key: 'p99', dash: [4, 3] }]) {
-        c.g.strokeStyle = color(line.color); c.g.setLineDash(line.dash || []); c.g.lineWidth = 1.4; c.g.beginPath();
+      const lines = [{ name: 'median (p50)', color: 'text', key: 'p50' }, { name: '99th percentile (p99)', color: 'explicit', key: 'p99', dash: [4, 3] }];
+      lines.forEach((line, at) => {
+        c.g.strokeStyle = color(line.color); c.g.setLineDash(line.dash || []); c.g.lineWidth = at ? 1.4 : 2.2; c.g.beginPath();
         let last = null;
         for (const frame of run.frames) {
           const value = frame.d[line.key];
@@ -341,10 +441,9 @@ const PLOTS = [
           last = y(value);
         }
         c.g.stroke();
-        if (last !== null) ends.push({ line, y: last });
-      }
+      });
       c.g.setLineDash([]); c.g.lineWidth = 1;
-      endLabels(c, ends, color);
+      showLegend(plot, [...lines.map(({ name, color, dash }) => ({ name, color, dash })), scale]);
     },
     say: (run, frame) => (frame.d.p50 === null ? 'no requests in the last interval' : `median ${nanos(frame.d.p50)}, 99th percentile ${nanos(frame.d.p99)}`),
     head: ['time', 'requests', 'p50', 'p99', 'p99.9'],
@@ -354,27 +453,27 @@ const PLOTS = [
     },
   },
   {
-    id: 'queues', title: 'Queues', unit: 'requests', labels: 78, wanted: () => true,
+    id: 'queues', title: 'In flight', unit: 'requests with the device, and writes that wait', wanted: () => true,
     draw(plot, run) {
       drawLines(plot, run, [
-        { name: 'with device', color: 'a', value: (frame) => frame.in_flight },
-        { name: 'in plugs', color: 'b', dash: [5, 3], value: (frame) => frame.waiting },
-        { name: 'plugs', color: 'c', dash: [2, 2], value: (frame) => frame.live_plugs },
+        { name: 'in flight', color: 'a', value: (frame) => frame.in_flight },
+        { name: 'waiting in plugs', color: 'b', dash: [5, 3], value: (frame) => frame.waiting },
+        { name: 'plugs in use', color: 'c', dash: [2, 2], value: (frame) => frame.live_plugs },
       ], count);
     },
-    say: (run, frame) => `${frame.in_flight} requests with the device, ${frame.waiting} writes wait in ${frame.live_plugs} plugs`,
-    head: ['time', 'with device', 'in plugs', 'plugs', 'longest plugs (zone: writes)'],
+    say: (run, frame) => `${frame.in_flight} requests in flight, ${frame.waiting} writes wait in ${frame.live_plugs} plugs`,
+    head: ['time', 'in flight', 'waiting in plugs', 'plugs in use', 'longest plugs (zone: writes)'],
     row: (frame) => [seconds(frame.at), frame.in_flight, frame.waiting, frame.live_plugs, frame.plugs.map(([zone, waiting]) => `${zone}: ${waiting}`).join(', ')],
   },
   {
-    id: 'inside', title: 'Inside the device', unit: 'percent', labels: 96,
+    id: 'inside', title: 'Inside the device', unit: 'how full it is, and its part of the time',
     wanted: (run) => run.frames.some((frame) => frame.levels.length || frame.d.busy.length),
     draw(plot, run) {
       const last = run.frames[run.frames.length - 1];
       const styles = [['b'], ['c', [5, 3]], ['a', [2, 2]], ['d', [7, 2, 2, 2]], ['explicit', [3, 3]], ['soft']];
       const levels = last.levels.map(([name], at) => ({ name, value: (frame) => (frame.levels[at] ? frame.levels[at][1] / (frame.levels[at][2] || 1) * 100 : null) }));
       const busy = last.busy.map(([name], at) => ({ name, value: (frame) => (frame.d.busy[at] ? frame.d.busy[at][1] : null) }));
-      const lines = [...levels, ...busy].slice(0, styles.length).map((line, at) => ({ ...line, name: line.name.replace('write buffer', 'buffer').replace('dies programming or erasing', 'dies busy'), color: styles[at][0], dash: styles[at][1] }));
+      const lines = [...levels, ...busy].slice(0, styles.length).map((line, at) => ({ ...line, name: line.name, color: styles[at][0], dash: styles[at][1] }));
       drawLines(plot, run, lines, percent);
     },
     say: (run, frame) => frame.levels.map(([name, value, of]) => `${name}: ${count(value)} of ${count(of)}`).join('; '),
@@ -466,7 +565,7 @@ const TILES = [
   ['Writes', (frame) => [count(frame.d.writes), `/s, ${bytes(frame.d.writtenBytes)}/s`]],
   ['Reads', (frame) => [count(frame.d.reads), `/s, ${bytes(frame.d.readBytes)}/s`]],
   ['Device latency', (frame) => (frame.d.p50 === null ? ['none', ''] : [nanos(frame.d.p50), ` p50, ${nanos(frame.d.p99)} p99`])],
-  ['With the device', (frame) => [count(frame.in_flight), ` and ${count(frame.waiting)} in ${count(frame.live_plugs)} plugs`]],
+  ['In flight', (frame) => [count(frame.in_flight), `, ${count(frame.waiting)} waiting in ${count(frame.live_plugs)} plugs`]],
   ['Open zones', (frame, run) => [count(frame.zones[2] + frame.zones[3]), run.info.max_open ? ` of ${run.info.max_open}` : ', no limit']],
   ['Active zones', (frame, run) => [count(frame.zones[2] + frame.zones[3] + frame.zones[4]), run.info.max_active ? ` of ${run.info.max_active}` : ', no limit']],
   ['Written so far', (frame, run) => [bytes(frame.ios.written_bytes), ` in ${frame.ios.writes} writes${since(run)}`]],
@@ -477,14 +576,14 @@ const TILES = [
 const makePlot = (view, plot) => {
   const canvas = make('canvas', { role: 'img', 'aria-label': plot.title });
   const cursor = make('div', { class: 'cursor', hidden: '' });
-  const box = make('div', { class: 'plot' }, canvas, cursor);
+  const box = make('div', { class: 'plot' }, canvas, cursor), legend = make('ul', { class: 'legend' });
   const body = make('tbody');
-  const details = make('details', {}, make('summary', { text: `Table: ${plot.title.toLowerCase()}` }),
+  const details = make('details', {}, make('summary', { text: `Table: ${plot.title}` }),
     make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${plot.title}, as a table` }, make('table', {},
       make('thead', {}, make('tr', {}, ...plot.head.map((text) => make('th', { text, scope: 'col' })))), body)));
   const figure = make('figure', { class: plot.wide ? 'wide' : '', id: `${plot.id}-${view.number}` },
-    make('figcaption', {}, `${plot.title} `, make('small', { text: plot.unit })), box, details);
-  const made = { ...plot, canvas, box, cursor, body, details, figure };
+    make('figcaption', {}, `${plot.title} `, make('small', { text: plot.unit })), box, legend, details);
+  const made = { ...plot, canvas, box, cursor, legend, body, details, figure };
   details.addEventListener('toggle', () => fillTable(view, made));
   return made;
 };
@@ -537,7 +636,7 @@ const showRun = (view, all) => {
     if (plot.figure.hidden) continue;
     if (all) { plot.draw(plot, run); if (state.live) fillTable(view, plot); }
     plot.canvas.setAttribute('aria-label', `${plot.title}: ${plot.say(run, frame)}`);
-    const [from, to] = shown(), width = plot.box.clientWidth - LEFT - RIGHT - (plot.labels || 0);
+    const [from, to] = shown(), width = plot.box.clientWidth - LEFT - RIGHT;
     plot.cursor.hidden = state.live && !state.paused;
     plot.cursor.style.left = `${LEFT + Math.max(0, Math.min(1, (state.time - from) / (to - from))) * width}px`;
   }
@@ -629,6 +728,8 @@ const setUp = (data) => {
     const [first, last] = limits();
     go(first + Number(event.target.value) / 1000 * (last - first));
   });
+  $('zonesbox').hidden = !state.runs.some((run) => run.info.zones);
+  $('zones').addEventListener('change', () => { state.zones = $('zones').value; show(); });
   $('window').addEventListener('change', () => { state.span = Number($('window').value); show(); });
   new ResizeObserver(() => show()).observe($('runs'));
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => show());
