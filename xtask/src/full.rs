@@ -101,7 +101,7 @@ const CHECKS: [Check; 17] = [
     check(
         "lockstep",
         "the same bios through the kernel of a guest and through the layer",
-        15,
+        45,
         &["tests/guest/run", "--kernel", "7", "lockstep"],
     ),
     check(

@@ -86,6 +86,11 @@ fn zones_that_come_back_are_written_again_and_the_last_is_the_short_one() {
     let mut rig = short(Setup::new()).build();
     rig.device.keep_zones(3);
     assert_eq!((revalidate(&rig), rig.queue.capacity()), (Ok(3), Sector(192)));
+    let whole = rig.write(128, 64);
+    assert_eq!(rig.drain(), [(whole, Status::Ok)]);
+    assert_eq!(rig.known(2).0, ZonePhase::Full, "the last of three is as large as the others");
+    let reset = rig.reset(2);
+    assert_eq!(rig.drain(), [(reset, Status::Ok)]);
     rig.device.keep_zones(4);
     let before = rig.write(192, 16);
     assert_eq!(rig.drain(), [(before, Status::Invalid)], "the queue does not know them yet");

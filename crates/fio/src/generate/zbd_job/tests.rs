@@ -1,7 +1,7 @@
 //! Zoned offsets without a block layer: what a job asks for, and what others see of it.
 use super::*;
 use crate::job::{ZbdOptions, ZoneMode};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use zonal_device::device_spec;
 
 const ZONE: u64 = 64 << 10;
@@ -80,6 +80,18 @@ fn random_writes_stay_within_the_limit_of_open_zones_until_one_is_full() {
     assert!(zones.len() <= 4, "{zones:?}");
     let zones: BTreeSet<u64> = (0..2000).map(|_| write(&mut job) / ZONE).collect();
     assert!(zones.len() > 32, "full zones make room for others: {zones:?}");
+}
+
+#[test]
+fn random_writes_at_the_limit_of_open_zones_go_to_all_of_them_alike() {
+    let table = table("null:zones=64,zone_size=16m,max_open=0", 4);
+    let mut job = job(&table, 0, true, 0..64);
+    let mut writes = BTreeMap::new();
+    for _ in 0..4000 {
+        *writes.entry(write(&mut job) >> 24).or_insert(0) += 1;
+    }
+    assert_eq!(writes.len(), 4, "{writes:?}");
+    assert!(writes.values().all(|count| (800..1200).contains(count)), "{writes:?}");
 }
 
 #[test]
