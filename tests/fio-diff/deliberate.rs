@@ -117,15 +117,17 @@ pub const DELIBERATE: &[Deliberate] = &[
     },
     Deliberate {
         what: "a sequential writer that reaches the end of the device before it has done its `size`, as it \
-               started in a zone that was partly written, or a limit moved it, ends there",
+               started in a zone that was partly written, or a limit moved it, or its `io_size` in all \
+               `loops`, ends there",
         why: "fio looks at a zone beyond the last one, and goes on at the first zone or not depending on what \
-              its memory holds there",
+              its memory holds there: of devices of 10 to 24 zones on that of 15 alone",
         covers: |case, found| {
             let to_end = |section: &Section| {
                 section.is_zbd()
                     && section.get("rw").is_some_and(|rw| rw == "write" || rw == "rw")
                     && section.region(&case.geometry, 0).end == case.geometry.size
-                    && follows_a_writer(case, section)
+                    && (follows_a_writer(case, section)
+                        || section.has("loops") && section.has("io_size"))
             };
             !found.feature.starts_with("report:")
                 && concerns(case, found, &["filled", "written", "read", "open", "full"], to_end)

@@ -369,7 +369,12 @@ fn random(draw: &mut Draw, setting: Setting, section: &mut Section) {
         section.set("random_distribution", kind);
     }
     if draw.in_percent(10) {
-        section.set("percentage_random", draw.one_of(&[20, 50, 80]));
+        let percent = draw.one_of(&[20, 50, 80]);
+        // fio's file of trims ends with the region, and a block that follows another at the end of a file is
+        // placed otherwise than at the end of a region.
+        if !section.trims() {
+            section.set("percentage_random", percent);
+        }
     }
     if draw.in_percent(10) {
         section.set("randrepeat", 0);

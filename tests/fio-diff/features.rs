@@ -19,8 +19,8 @@ pub const RUNTIME: f64 = 200.0;
 
 /// fio's rates make up for a delay, unless it is at the end.
 const RATED: f64 = 1.4;
-/// fio's pauses do not.
-const PAUSED: f64 = 8.0;
+/// fio's pauses do not, and may take any time on a machine that does other work: they are counted.
+const PAUSED: f64 = f64::MAX;
 
 /// The ends of programs that say nothing of what they would do.
 pub const HANGS: &str = "hangs";
@@ -196,8 +196,14 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
             add(format!("set of {name}s"), Feature::Text(hash(&set)));
         }
     }
-    if section.has("number_ios") {
+    // What is left to verify depends on how many of them are writes, which with rates the machine decides.
+    let is_by_rate = section.has("rate_iops") && is_mixed(section) && section.has("verify");
+    if section.has("number_ios") && !is_by_rate {
         add("I/Os".into(), exact(ios.len()));
+    }
+    if let Some(pause) = section.get("thinktime").and_then(|micros| micros.parse::<u64>().ok()) {
+        let is_pause = |pair: &&[Io]| pair[1].at.saturating_sub(pair[0].at) >= pause;
+        add("pauses".into(), exact(ios.windows(2).filter(is_pause).count()));
     }
     let is_deep = section.get("iodepth").is_some_and(|depth| depth != "1");
     if is_random(section) || is_timed(section) || is_deep && section.clones() > 1 {

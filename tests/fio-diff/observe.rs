@@ -36,6 +36,8 @@ pub struct Io {
     pub offset: u64,
     /// In bytes.
     pub len: u64,
+    /// When it was issued, in microseconds since the start.
+    pub at: u64,
 }
 
 /// How a program ended.
@@ -68,7 +70,8 @@ pub fn iolog(text: &str) -> Vec<Io> {
         let mut words = line.split_whitespace().rev();
         let (len, offset, dir) = (words.next()?, words.next()?, words.next()?);
         let dir = Dir::ALL.into_iter().find(|known| known.name() == dir)?;
-        Some(Io { dir, offset: offset.parse().ok()?, len: len.parse().ok()? })
+        let at = line.split_whitespace().next()?.parse().ok()?;
+        Some(Io { dir, offset: offset.parse().ok()?, len: len.parse().ok()?, at })
     };
     text.lines().filter_map(io).collect()
 }
@@ -76,11 +79,11 @@ pub fn iolog(text: &str) -> Vec<Io> {
 /// The I/Os of a log of bandwidths with `log_offset`: time, value, direction, length, offset, priority.
 pub fn bandwidth_log(text: &str) -> Vec<Io> {
     let io = |line: &str| {
-        let mut columns = line.split(',').skip(2).map(|column| column.trim().parse::<u64>());
+        let mut columns = line.split(',').map(|column| column.trim().parse::<u64>());
         let mut next = || columns.next()?.ok();
-        let (dir, len, offset) = (next()?, next()?, next()?);
+        let (at, _, dir, len, offset) = (next()?, next()?, next()?, next()?, next()?);
         let dir = *Dir::ALL.get(usize::try_from(dir).ok()?)?;
-        Some(Io { dir, offset, len })
+        Some(Io { dir, offset, len, at: at * 1000 })
     };
     text.lines().filter_map(io).collect()
 }
@@ -120,11 +123,14 @@ mod tests {
             "fio version 3 iolog\n17 f add\n380 f write 0 65536\n649 f close\n657 f read 4096 512\n",
         );
         let expected = [
-            Io { dir: Dir::Write, offset: 0, len: 65536 },
-            Io { dir: Dir::Read, offset: 4096, len: 512 },
+            Io { dir: Dir::Write, offset: 0, len: 65536, at: 380 },
+            Io { dir: Dir::Read, offset: 4096, len: 512, at: 657 },
         ];
         assert_eq!(ios, expected);
-        assert_eq!(bandwidth_log("0, 427197, 1, 65536, 0, 0\n0, 2, 0, 512, 4096, 0\n"), expected);
+        // In milliseconds.
+        let log = bandwidth_log("0, 427197, 1, 65536, 0, 0\n1, 2, 0, 512, 4096, 0\n");
+        let at = |io: &Io, at| Io { at, ..*io };
+        assert_eq!(log, [at(&expected[0], 0), at(&expected[1], 1000)]);
     }
 
     #[test]

@@ -123,7 +123,7 @@ mod tests {
         let one = case("; device size=4096\n[a]\n");
         let three = case("; device size=4096\n[a]\nnumjobs=3\n");
         let seen = of_fio(place.path(), &[&one, &three], End::Code(0));
-        assert_eq!(seen[0].clones, [[Io { dir: Dir::Read, offset: 0, len: 512 }]]);
+        assert_eq!(seen[0].clones, [[Io { dir: Dir::Read, offset: 0, len: 512, at: 1 }]]);
         let offsets: Vec<u64> = seen[1].clones.iter().map(|ios| ios[0].offset).collect();
         assert_eq!(offsets, [0, 1, 2], "in the order of clones");
         assert_eq!(seen[1].report["jobs"], serde_json::json!([1, 3, 2]));

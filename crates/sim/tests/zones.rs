@@ -568,6 +568,34 @@ fn nothing_is_flushed_where_verification_begins() {
 }
 
 #[test]
+fn a_rate_holds_back_no_verification_which_is_decided_on_before_the_job_waits_for_it() {
+    // fio 3.41: `--rw=write --bs=64k --verify=null --verify_backlog=4 --rate_iops=100 --number_ios=20`, alone
+    // and with `--ioengine=io_uring --iodepth=8`.
+    let order = |depth: u32| {
+        let text = format!(
+            "[a]\nrw=write\nbs=64k\nverify=null\nverify_backlog=4\nrate_iops=100\nnumber_ios=20\n\
+             iodepth={depth}\n"
+        );
+        let rig = Rig::new("null:zoned=false,size=4M,memory=true,latency=10us");
+        rig.run(&text);
+        let seen = rig.last.lock().expect("the last clone").clone();
+        seen.into_iter().map(|(at, io)| format!("{}{}", io.0, at / 10_000)).collect::<String>()
+    };
+    assert_eq!(&order(1)[..32], "w0w1w2w3r3r3r3r3w4w5w6w7r7r7r7r7");
+    assert_eq!(&order(8)[..32], "w0w1w2w3r3r3r3w4r4w5w6w7r7r7r7w8");
+}
+
+#[test]
+fn a_job_that_waits_to_verify_sees_one_completion_at_a_time() {
+    // fio 3.41: `--rw=write --bs=64k --size=4m --verify=null --verify_backlog=4 --iodepth=16` begins so.
+    let text = "[a]\nrw=write\nbs=64k\nverify=null\nverify_backlog=4\niodepth=16\nsize=4m\n";
+    let rig = Rig::new("null:zoned=false,size=4M,memory=true,latency=10us");
+    let (_, ios) = rig.run(text).remove(0);
+    let dirs: String = ios.iter().map(|io| io.0).take(40).collect();
+    assert_eq!(dirs, "wwwwwwwwwwwwwwwwrrrrrrrrrrrrrrrrwwwwwwww");
+}
+
+#[test]
 fn a_read_that_waits_for_writes_in_flight_is_done_at_its_place() {
     let text =
         "[a]\nrw=rw\nrwmixread=70\nbs=64k\nzonemode=zbd\niodepth=16\nnumber_ios=24\nio_size=16m\n";

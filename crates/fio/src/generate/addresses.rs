@@ -120,13 +120,12 @@ impl Addresses {
         });
         let used = || DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let map_unit = used().map(|dir| job.min_bs(dir)).min().expect("a direction");
-        // As in fio: blocks of another alignment than that of the map are not in it.
-        let visits_once = job.random && job.is_uniform() && job.is_aligned_to_blocks();
         // Blocks may end beyond the zone of a stride.
         let longest = used().map(|dir| job.bs[dir as usize]).max().expect("a direction");
         let mapped = if stride.is_some() { window.saturating_add(longest) } else { window };
-        let in_order = visits_once && job.address.lfsr;
-        let has_map = visits_once && !job.norandommap && !in_order;
+        let in_order =
+            job.random && job.address.lfsr && job.is_uniform() && job.is_aligned_to_blocks();
+        let has_map = job.has_random_map() && !in_order;
         Addresses {
             region,
             random: job.random,

@@ -1,6 +1,7 @@
 //! Which blocks of a region have been visited: fio's random map, for I/Os of several lengths. (For
 //! those of one length a permutation needs no memory.)
 
+use crate::rng::Rng;
 use std::ops::Range;
 
 /// A bitmap with summaries: each bit of a level says that 64 bits of the one below are set.
@@ -62,6 +63,13 @@ impl RandomMap {
             at = at * 64 + u64::from((!level[at as usize]).trailing_zeros());
         }
         Some(at)
+    }
+
+    /// Draws a block and visits it, or the first one after it that has not been visited. `None` if all have.
+    pub(super) fn draw(&mut self, rng: &mut Rng) -> Option<u64> {
+        let free = self.next_free(rng.below(self.blocks))?;
+        self.set(free);
+        Some(free)
     }
 
     /// Marks up to `count` blocks from `from` on as visited, up to the first that has been. Returns

@@ -299,7 +299,7 @@ impl ZbdJob {
         let wp = self.owned.get(zone).owned.wp;
         match op {
             Op::ZoneReset => self.table.note_reset(self.first + zone, wp),
-            _ => self.table.note_finish(self.first + zone, wp),
+            _ => self.table.note_finish(self.first + zone),
         }
         let slot = self.owned.get(zone);
         slot.managing = true;

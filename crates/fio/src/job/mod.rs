@@ -299,6 +299,20 @@ impl Job {
         DataDir::ALL.into_iter().all(is_block)
     }
 
+    /// Whether what the job does next depends on which of its I/Os have completed: it verifies what it writes, or
+    /// pauses.
+    pub fn goes_by_completions(&self) -> bool {
+        let verifies = self.uses(DataDir::Write) && self.verify.method.is_some();
+        verifies || self.think.time > Nanos(0)
+    }
+
+    /// Whether the job remembers which random blocks of a pass it has visited (with `random_generator=lfsr` the
+    /// order of the blocks says that).
+    pub fn has_random_map(&self) -> bool {
+        let may_have = self.is_uniform() && self.is_aligned_to_blocks();
+        self.random && !self.norandommap && may_have
+    }
+
     /// The smallest block size of a direction in bytes.
     pub fn min_bs(&self, dir: DataDir) -> u64 {
         self.address.sizes[dir as usize].min(self.bs[dir as usize])

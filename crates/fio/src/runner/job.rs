@@ -457,7 +457,8 @@ impl JobRunner {
         };
         let is_same_pass = self.run_state.as_mut().is_some_and(advances);
         if !is_same_pass {
-            if !self.pace.next_pass(now, self.done) {
+            let is_last = self.run_state.as_ref().is_some_and(|run_state| run_state.is_last_pass());
+            if is_last || !self.pace.next_pass(now, self.done) {
                 return false;
             }
             if let Some(run_state) = &mut self.run_state {
@@ -502,7 +503,9 @@ impl JobRunner {
         if self.owed > 0 || !self.refilling || self.slots.in_use() > 0 && self.waits_to_drain() {
             return submitted;
         }
-        while self.slots.in_use() < self.depth && self.pace.may_submit(now) {
+        while self.slots.in_use() < self.depth
+            && (self.pace.may_submit(now) || self.reads_before_rate(now))
+        {
             self.flow_waits = self.flow.as_mut().is_some_and(|flow| !flow.issue());
             if self.flow_waits {
                 break;
@@ -530,6 +533,9 @@ impl JobRunner {
                         self.pace.verified(io.len);
                     }
                     self.submit(now, io, IoRole::ZoneMgmt);
+                    if io.op == Op::Read {
+                        self.pace.issued(now, self.slots.in_use() >= self.depth);
+                    }
                     submitted += 1;
                     break;
                 }
@@ -553,6 +559,14 @@ impl JobRunner {
             self.owed = self.job.iodepth_batch_complete_min.min(self.slots.in_use());
         }
         submitted
+    }
+
+    /// The job may not submit I/O of its own: whether it may verify, as only the rate holds it back.
+    #[cold]
+    fn reads_before_rate(&mut self, now: Nanos) -> bool {
+        let is_held = self.pace.is_held_by_rate(now);
+        let run_state = self.run_state.as_mut().filter(|_| is_held);
+        run_state.is_some_and(|run_state| run_state.reads_before_rate())
     }
 
     /// The generator has nothing more: whether it has after this call.

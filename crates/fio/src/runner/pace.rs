@@ -287,6 +287,12 @@ impl Pace {
         !self.is_over(now) && now >= self.gate
     }
 
+    /// Whether the job has more to do, and only its rate says that it is too early.
+    pub(super) fn is_held_by_rate(&self, now: Nanos) -> bool {
+        let others = self.think.as_ref().map_or(Nanos(0), |think| think.until());
+        self.is_rated && !self.is_over(now) && now >= others.max(self.held_until)
+    }
+
     /// Submits nothing before this time since the start.
     pub fn hold(&mut self, at: Nanos) {
         let begin = self.started.unwrap_or_default();

@@ -166,8 +166,7 @@ fn bytes_of_pass(job: &Job, size: u64, io_size: u64, amount: u64) -> u64 {
     let writes = job.uses(DataDir::Write);
     let is_mixed = job.rw == Rw::Mixed && !job.random && !verifies;
     let mut bytes = size;
-    let has_map = job.is_uniform() && !job.norandommap;
-    if is_mixed || writes && job.random && !has_map {
+    if is_mixed || writes && job.random && !job.has_random_map() {
         bytes = bytes.max(io_size);
     }
     if verifies && writes && job.verify.backlog > 0 {

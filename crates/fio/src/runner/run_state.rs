@@ -67,6 +67,10 @@ pub(crate) struct RunState {
     flush_pending: bool,
     /// The job has verified before early resets.
     has_verified: bool,
+    /// The same, in any pass.
+    is_last_pass: bool,
+    /// The next I/O is one of the job's own: whether a batch of verification begins was decided before.
+    own_next: bool,
     stage: Stage,
     stopped: bool,
 }
@@ -105,6 +109,8 @@ impl RunState {
             flushing: false,
             flush_pending: false,
             has_verified: false,
+            is_last_pass: false,
+            own_next: false,
             stage: Stage::Running,
             stopped: false,
         }))
@@ -130,10 +136,11 @@ impl RunState {
                 return NextIo::Manage(FLUSH);
             }
         }
+        let own_next = std::mem::take(&mut self.own_next);
         let next = |it: &mut Verifier| it.next_trim().or_else(|| it.next_of_backlog());
         let (verifier, verifies, has_verified) =
             (&mut self.verifier, self.verifies, &mut self.has_verified);
-        let mut next = || match verifier.as_mut().and_then(next) {
+        let mut next = || match verifier.as_mut().filter(|_| !own_next).and_then(next) {
             Some(io) => NextIo::Manage(io),
             None => match generator.next_io() {
                 NextIo::Verify => {
@@ -145,10 +152,27 @@ impl RunState {
                 next => next,
             },
         };
-        match &mut self.overlaps {
+        let next = match &mut self.overlaps {
             Some(overlaps) => overlaps.next(next),
             None => next(),
-        }
+        };
+        self.own_next = matches!(next, NextIo::Wait | NextIo::Contended | NextIo::Later(_));
+        self.is_last_pass |= self.has_verified;
+        next
+    }
+
+    /// The rate allows no I/O of the job now: whether a read of `verify_backlog` is next. As in fio, those are not
+    /// held back, and if there is none one of the job's own follows, whatever completes meanwhile.
+    #[cold]
+    pub fn reads_before_rate(&mut self) -> bool {
+        let next = self.verifier.as_ref().is_some_and(Verifier::has_next_of_backlog);
+        self.own_next |= !next;
+        !self.own_next
+    }
+
+    /// Whether no further pass begins. As in fio, none does once the job has verified before an early reset.
+    pub fn is_last_pass(&self) -> bool {
+        self.is_last_pass
     }
 
     /// Whether the job's own I/O is done.

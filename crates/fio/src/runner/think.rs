@@ -1,9 +1,9 @@
 //! The pauses of a job between its I/Os (`thinktime`, `thinkcycles`, ...).
 //!
-//! As in fio, nothing is submitted once a pause is due, and it begins when nothing is in flight. fio looks for
+//! As in fio, nothing is submitted once a pause is due, and it begins when nothing is in flight. The job looks for
 //! completions only when its queue is full, for as many as it has to wait for, and when it pauses; it decides on
 //! a pause after each I/O. What completes while it waits to pause counts after the pause: with a queue, a pause
-//! may follow a single I/O.
+//! may follow a single I/O. Reads for verification count as well.
 use crate::job::{Job, ThinkOptions};
 use zonal_blk::Nanos;
 
@@ -14,9 +14,12 @@ pub(super) struct Think {
     every: Option<u32>,
     /// The time of `thinkcycles`.
     spin: Nanos,
-    /// I/Os since a pause was last due, of those that have been reaped.
+    /// I/Os that are reaped before the job decides on a pause, where its queue is full.
+    reaps: u32,
+    /// Those of them that are still to be reaped.
+    to_reap: u32,
+    /// I/Os since a pause was last due.
     ios: u32,
-    queue: Queue,
     /// When the last pause ended.
     since: Nanos,
     /// A pause is to begin.
@@ -27,45 +30,10 @@ pub(super) struct Think {
     until: Nanos,
 }
 
-/// The queue of fio: I/Os that it has submitted, until it reaps them.
-#[derive(Debug)]
-struct Queue {
-    depth: u32,
-    /// I/Os that it waits for when the queue is full.
-    reaps: u32,
-    submitted: u32,
-    /// Those of them that have completed.
-    completed: u32,
-}
-
-impl Queue {
-    /// Reaps if the queue is full and enough have completed; returns how many I/Os.
-    fn reap(&mut self) -> u32 {
-        if !self.is_full() || self.completed < self.reaps {
-            return 0;
-        }
-        self.submitted -= self.reaps;
-        self.completed -= self.reaps;
-        self.reaps
-    }
-
-    fn is_full(&self) -> bool {
-        self.submitted >= self.depth
-    }
-
-    /// Reaps all; returns how many I/Os.
-    fn drain(&mut self) -> u32 {
-        self.completed = 0;
-        std::mem::take(&mut self.submitted)
-    }
-}
-
 impl Think {
     /// The pauses of a job; `None` if it has none.
     pub fn new(job: &Job) -> Option<Box<Self>> {
         let options = job.think;
-        let depth = job.iodepth.max(1);
-        let reaps = job.iodepth_batch_complete_min.clamp(1, depth);
         let spin = options.spin();
         let zero = Nanos(0);
         (options.time > zero || spin > zero).then(|| {
@@ -73,8 +41,9 @@ impl Think {
                 options,
                 every: options.every().filter(|_| options.time > zero),
                 spin,
+                reaps: job.iodepth_batch_complete_min.clamp(1, job.iodepth.max(1)),
+                to_reap: 0,
                 ios: 0,
-                queue: Queue { depth, reaps, submitted: 0, completed: 0 },
                 since: zero,
                 is_due: false,
                 spins_next: false,
@@ -91,12 +60,11 @@ impl Think {
     /// An I/O has been submitted; `is_full` says that the queue is full with it.
     #[cold]
     pub fn submitted(&mut self, now: Nanos, is_full: bool) {
-        self.queue.submitted += 1;
         self.ios += u32::from(self.options.on_issue);
-        self.reap();
         if is_full {
-            self.spins_next = true;
+            (self.to_reap, self.spins_next) = (self.reaps, true);
         } else {
+            self.decide();
             self.until = self.until.max(now + self.spin);
         }
     }
@@ -104,11 +72,12 @@ impl Think {
     /// An I/O has completed.
     #[cold]
     pub fn completed(&mut self, now: Nanos) {
-        let was_full = self.queue.is_full();
-        // Others, such as those that verify, are not in the queue.
-        self.queue.completed = self.queue.submitted.min(self.queue.completed + 1);
-        if was_full {
-            self.reap();
+        self.ios += u32::from(!self.options.on_issue);
+        if self.to_reap > 0 {
+            self.to_reap -= 1;
+            if self.to_reap == 0 {
+                self.decide();
+            }
         }
         let ThinkOptions { time, io_time, .. } = self.options;
         self.is_due |= time > Nanos(0) && io_time > Nanos(0) && now >= self.since + io_time;
@@ -117,13 +86,8 @@ impl Think {
         }
     }
 
-    /// Reaps what fio would, and has a pause be due if that was the last I/O before it.
-    fn reap(&mut self) {
-        let reaped = self.queue.reap();
-        self.ios += if self.options.on_issue { 0 } else { reaped };
-        if self.queue.is_full() {
-            return;
-        }
+    /// Has a pause be due if that was the last I/O before it.
+    fn decide(&mut self) {
         if self.every.is_some_and(|every| self.ios >= every) {
             self.ios = 0;
             self.is_due = true;
@@ -135,8 +99,6 @@ impl Think {
         if !std::mem::take(&mut self.is_due) {
             return None;
         }
-        let reaped = self.queue.drain();
-        self.ios += if self.options.on_issue { 0 } else { reaped };
         let time = self.options.time;
         self.until = self.until.max(now + time);
         self.since = self.until;
@@ -191,11 +153,18 @@ mod tests {
     fn between_pauses(depth: u32, blocks: u32) -> Vec<u32> {
         let mut think =
             at_depth(depth, ThinkOptions { blocks: Some(blocks), ..Default::default() });
-        let mut counts = vec![0];
+        let (mut counts, mut in_flight) = (vec![0], 0);
         for at in 0..24 {
             *counts.last_mut().expect("a count") += 1;
-            io(&mut think, at);
-            if think.drained(Nanos(at)).is_some() {
+            in_flight += 1;
+            think.submitted(Nanos(at), in_flight == depth);
+            if in_flight == depth {
+                think.completed(Nanos(at));
+                in_flight -= 1;
+            }
+            if think.until() == NEVER {
+                (0..std::mem::take(&mut in_flight)).for_each(|_| think.completed(Nanos(at)));
+                assert!(think.drained(Nanos(at)).is_some());
                 counts.push(0);
             }
         }

@@ -3,8 +3,8 @@
 //! Completed writes are inserted, and popped for verification. Records do not overlap: as in fio, a block that
 //! is partly overwritten is removed. A record takes 16 bytes in an ordered map.
 //!
-//! They are popped in order of sectors, each block once, or in the order of the writes, which takes 16 bytes more:
-//! then a block that has been written again is read as often as it was written, as in fio.
+//! They are popped in order of sectors, each block once, or in the order in which the writes were submitted, which
+//! takes 16 bytes more: then a block that has been written again is read as often as it was written, as in fio.
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -21,6 +21,8 @@ pub(crate) struct Record {
     pub appended: bool,
     /// It has been trimmed since.
     pub trimmed: bool,
+    /// Another write may be what the block holds.
+    pub uncertain: bool,
 }
 
 #[derive(Debug)]
@@ -33,16 +35,17 @@ pub(crate) struct Log {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     number: u32,
-    /// Length; the highest bits are set for appends and for trimmed writes.
+    /// Length; the highest bits are set for appends, for trimmed writes and for uncertain ones.
     nr_sectors: u32,
 }
 
 const APPENDED: u32 = 1 << 31;
 const TRIMMED: u32 = 1 << 30;
+const UNCERTAIN: u32 = 1 << 29;
 
 impl Entry {
     fn nr_sectors(self) -> u32 {
-        self.nr_sectors & !(APPENDED | TRIMMED)
+        self.nr_sectors & !(APPENDED | TRIMMED | UNCERTAIN)
     }
 
     fn record(self, sector: u64) -> Record {
@@ -52,6 +55,7 @@ impl Entry {
             number: self.number,
             appended: self.nr_sectors & APPENDED != 0,
             trimmed: self.nr_sectors & TRIMMED != 0,
+            uncertain: self.nr_sectors & UNCERTAIN != 0,
         }
     }
 }
@@ -63,17 +67,33 @@ impl Log {
         Log { by_sector: BTreeMap::new(), in_order }
     }
 
+    /// Whether writes are popped in their order: then they have to be [`queue`](Self::queue)d.
+    pub fn is_in_order(&self) -> bool {
+        self.in_order.is_some()
+    }
+
+    /// This write is to be popped after those before it, once it is inserted.
+    pub fn queue(&mut self, sector: u64, nr_sectors: u32, number: u32) {
+        if let Some(order) = &mut self.in_order {
+            order.push_back((sector, nr_sectors, number));
+        }
+    }
+
+    /// A write that was queued has failed.
+    pub fn cancel(&mut self, number: u32) {
+        if let Some(order) = &mut self.in_order {
+            order.retain(|&(_, _, queued)| queued != number);
+        }
+    }
+
     /// Inserts a write, or the trim of one, and removes those that it overlaps.
     pub fn insert(&mut self, record: Record) {
-        let Record { sector, nr_sectors, number, appended, trimmed } = record;
+        let Record { sector, nr_sectors, number, appended, trimmed, uncertain } = record;
         self.remove(sector..sector + u64::from(nr_sectors));
-        let flags = [(appended, APPENDED), (trimmed, TRIMMED)];
+        let flags = [(appended, APPENDED), (trimmed, TRIMMED), (uncertain, UNCERTAIN)];
         let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag));
         let nr_sectors = flags.fold(nr_sectors, |sectors, flag| sectors | flag);
         self.by_sector.insert(sector, Entry { number, nr_sectors });
-        if let Some(order) = self.in_order.as_mut().filter(|_| !trimmed) {
-            order.push_back((sector, record.nr_sectors, number));
-        }
     }
 
     /// Removes all writes that overlap the range.
@@ -92,32 +112,24 @@ impl Log {
             let (sector, entry) = self.by_sector.pop_first()?;
             return Some(entry.record(sector));
         };
-        loop {
-            let (sector, nr_sectors, number) = order.pop_front()?;
-            // What overwrites a block in part leaves nothing to verify.
-            let entry = self.by_sector.get(&sector).copied();
-            let Some(entry) = entry.filter(|entry| entry.nr_sectors() == nr_sectors) else {
-                continue;
-            };
-            if entry.number == number {
-                self.by_sector.remove(&sector);
-            }
-            return Some(entry.record(sector));
+        let (sector, nr_sectors, number) = order.pop_front()?;
+        let entry = self.by_sector.get(&sector).copied();
+        let Some(entry) = entry.filter(|entry| entry.nr_sectors() == nr_sectors) else {
+            // Overwritten in part, or about to be overwritten.
+            let (appended, trimmed, uncertain) = (false, false, true);
+            return Some(Record { sector, nr_sectors, number, appended, trimmed, uncertain });
+        };
+        if entry.number == number {
+            self.by_sector.remove(&sector);
         }
+        Some(entry.record(sector))
     }
 
-    /// The first sector of the next write to verify, if that is the lowest one.
-    pub fn lowest(&self) -> Option<u64> {
-        match self.in_order {
-            Some(_) => None,
-            None => self.by_sector.first_key_value().map(|(sector, _)| *sector),
-        }
-    }
-
-    /// Forgets what was overwritten or reset.
-    pub fn begin_pass(&mut self) {
-        if let Some(order) = self.in_order.as_mut().filter(|_| self.by_sector.is_empty()) {
-            order.clear();
+    /// The first sector of the next write to verify, and its number if that is known before it has completed.
+    pub fn front(&self) -> Option<(u64, Option<u32>)> {
+        match &self.in_order {
+            Some(order) => order.front().map(|&(sector, _, number)| (sector, Some(number))),
+            None => self.by_sector.first_key_value().map(|(sector, _)| (*sector, None)),
         }
     }
 
@@ -128,10 +140,10 @@ impl Log {
 
     /// Whether there is nothing to verify.
     pub fn is_empty(&self) -> bool {
-        self.by_sector.is_empty()
+        self.len() == 0
     }
 
-    /// Number of writes.
+    /// Number of writes, those that are queued included.
     pub fn len(&self) -> usize {
         self.in_order.as_ref().map_or(self.by_sector.len(), VecDeque::len)
     }

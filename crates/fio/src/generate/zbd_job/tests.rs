@@ -603,6 +603,22 @@ fn the_reset_of_an_open_zone_takes_all_of_it_from_the_data() {
 }
 
 #[test]
+fn the_reset_of_a_finished_zone_takes_all_of_it_from_the_data() {
+    // fio 3.41 with --bs=12k in zones of 14.5 blocks of 4 KiB.
+    let table = counting_table("null:zones=4,zone_size=64k,zone_capacity=58k,max_open=0");
+    let mut job = job(&table, 0, true, 0..4);
+    let mut write_first = || {
+        job.pending[DataDir::Write as usize] = Some(Target { zone: 0, at: 0, len: BLOCK });
+        trail(&mut job, 1)
+    };
+    (0..14).for_each(|_| assert_eq!(write_first(), [(Op::Write, 0)]));
+    assert_eq!(write_first(), [(Op::ZoneFinish, 0), (Op::Write, 1)]);
+    assert_eq!(table.data(), 15 * BLOCK);
+    assert_eq!(write_first(), [(Op::ZoneReset, 0), (Op::Write, 0)]);
+    assert_eq!(table.data(), (16 * BLOCK).wrapping_sub(ZONE));
+}
+
+#[test]
 fn reads_go_on_where_verification_before_an_early_reset_ended() {
     // fio 3.41 with --rw=rw --verify=null --zone_reset_threshold=0.6 --zone_reset_frequency=0.1.
     let table = table("null:zones=4,zone_size=64k,written=100%,max_open=0", 0);

@@ -125,7 +125,8 @@ options! {
         "1", "Completions to wait for at a time; 0 polls.";
     "iodepth_batch_complete_max":
         number(0, ANY_U32, |draft, n| draft.job.iodepth_batch_complete_max = to_u32(n)),
-        "iodepth (fio: iodepth_batch_complete_min)", "Most completions to reap at a time.";
+        "iodepth (fio: iodepth_batch_complete_min)",
+        "Most completions to reap at a time; in jobs that verify or pause the default is that of fio.";
     "iodepth_low": number(0, ANY_U32, |draft, n| draft.job.iodepth_low = to_u32(n)),
         "iodepth", "Depth to drain to before the queue is refilled.";
     "io_submit_mode": ValueKind::Word(&[
