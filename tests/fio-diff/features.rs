@@ -19,7 +19,8 @@ pub const RUNTIME: f64 = 200.0;
 
 /// fio's rates make up for a delay, unless it is at the end.
 const RATED: f64 = 1.4;
-/// fio's pauses do not, and may take any time on a machine that does other work: they are counted.
+/// fio's pauses do not, and may take any time on a machine that does other work, which makes pauses of its own, but
+/// not at the same place with all seeds: where they are is compared.
 const PAUSED: f64 = f64::MAX;
 
 /// The ends of programs that say nothing of what they would do.
@@ -202,8 +203,10 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
         add("I/Os".into(), exact(ios.len()));
     }
     if let Some(pause) = section.get("thinktime").and_then(|micros| micros.parse::<u64>().ok()) {
-        let is_pause = |pair: &&[Io]| pair[1].at.saturating_sub(pair[0].at) >= pause;
-        add("pauses".into(), exact(ios.windows(2).filter(is_pause).count()));
+        let pairs = ios.windows(2).enumerate();
+        for (at, _) in pairs.filter(|(_, pair)| pair[1].at.saturating_sub(pair[0].at) >= pause) {
+            add(format!("pauses before I/O {}", at + 1), exact(1_u32));
+        }
     }
     let is_deep = section.get("iodepth").is_some_and(|depth| depth != "1");
     if is_random(section) || is_timed(section) || is_deep && section.clones() > 1 {
