@@ -529,13 +529,7 @@ impl JobRunner {
                     }
                 }
                 NextIo::Manage(io) => {
-                    if io.op == Op::Read {
-                        self.pace.verified(io.len);
-                    }
-                    self.submit(now, io, IoRole::ZoneMgmt);
-                    if io.op == Op::Read {
-                        self.pace.issued(now, self.slots.in_use() >= self.depth);
-                    }
+                    self.submit_besides(now, io);
                     submitted += 1;
                     break;
                 }
@@ -559,6 +553,19 @@ impl JobRunner {
             self.owed = self.job.iodepth_batch_complete_min.min(self.slots.in_use());
         }
         submitted
+    }
+
+    /// Submits what is no I/O of the job itself. What is read for verification counts as one all the same.
+    #[inline(never)]
+    fn submit_besides(&mut self, now: Nanos, io: &Io) {
+        let is_read = io.op == Op::Read;
+        if is_read {
+            self.pace.verified(io.len);
+        }
+        self.submit(now, io, IoRole::ZoneMgmt);
+        if is_read {
+            self.pace.issued(now, self.slots.in_use() >= self.depth);
+        }
     }
 
     /// The job may not submit I/O of its own: whether it may verify, as only the rate holds it back.
