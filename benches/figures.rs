@@ -13,12 +13,14 @@ mod start;
 mod support;
 
 use median::median;
+use std::hint::black_box;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
 use support::threads::{RandomWrites, Sharing, at_once, line_round_trip};
 use support::{DEVICE, Writer, Zones, ns_per_read, ns_per_write, per_io, queue, timed};
+use zonal_blk::lock::SpinLock;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Op, Queue, QueueOptions, ZoneWrite};
 
@@ -135,6 +137,12 @@ fn one_thread() {
     });
     row("plug, depth 16 over 16 zones, one thread", plug, "ns", "");
     row("qd1, depth 16 over 16 zones, one thread", qd1, "ns", "at most 20 ns above plug");
+    let lock = SpinLock::new(0);
+    let [locked] = best::<1>(|_| {
+        let time = timed(|| (0..WRITES).for_each(|_| *black_box(&lock).lock() += 1));
+        per_io(time, WRITES)
+    });
+    row("a lock that no other thread takes; such a write takes three", locked, "ns", "");
 }
 
 fn threads() {
@@ -153,19 +161,20 @@ fn threads() {
 
 /// What sharing costs is what cache lines take between two CPUs, which depends on where the machine
 /// has them: the same two virtual ones may be near one time and far apart another. So the most that
-/// any layer could reach is measured beside it, and the most with a plug that is locked when a write is
-/// submitted and when it has completed.
+/// any layer could reach is measured beside it, the most with a plug that is locked when a write is
+/// submitted and when it has completed, and what is left if threads also complete each other's writes.
 fn shared_zones() {
     row("cache line to another CPU and back", best::<1>(|_| line_round_trip())[0], "ns", "");
     for (op, name) in [(Op::Write, "writes"), (Op::ZoneAppend, "appends")] {
         for (threads, goal) in [(2, "at least 80 %"), (4, "at least 60 %")] {
             for depth in [1, 4, 16] {
-                let [own, order, plug, shared, one] = best::<5>(|case| {
+                let [own, order, plug, handover, shared, one] = best::<6>(|case| {
                     let (threads, sharing) = match case {
                         0 => (threads, Sharing::Nothing),
                         1 => (threads, Sharing::Order),
                         2 => (threads, Sharing::Plug),
-                        3 => (threads, Sharing::Zones),
+                        3 => (threads, Sharing::Handover),
+                        4 => (threads, Sharing::Zones),
                         _ => (1, Sharing::Nothing),
                     };
                     let scheduler = Scheduler::None;
@@ -178,6 +187,11 @@ fn shared_zones() {
                 row(&most, own / order * 100.0, "%", "");
                 let most = format!("{figure}, the most with a plug");
                 row(&most, own / plug * 100.0, "%", "");
+                // At depth 1 hardly any write waits.
+                if depth > 1 {
+                    let lines = format!("{figure}, the cache lines of the layer alone");
+                    row(&lines, own / handover * 100.0, "%", "");
+                }
                 row(&format!("{figure}, against one"), one / shared * 100.0, "%", "at least 100 %");
             }
         }

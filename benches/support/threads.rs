@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Bio, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneWrite};
+use zonal_blk::{Bio, Mailbox, Nanos, Op, Queue, QueueOptions, Sector, Status, ZoneWrite};
 
 /// Runs `work` for each of `threads` threads at the same time. Gives the time from the first one's start to
 /// the last one's end, as they saw it: with more threads than CPUs nobody else has a good view.
@@ -46,16 +46,83 @@ pub fn line_round_trip() -> f64 {
     time.as_nanos() as f64 / TURNS as f64
 }
 
-/// A number in cache lines of its own.
+/// A lock in cache lines of its own.
 #[repr(align(128))]
-struct Line(SpinLock<u64>);
+struct Line<T>(SpinLock<T>);
 
 /// What writers of a zone take from each other.
 struct ZoneLines {
     /// Where the next write goes.
-    offset: Line,
-    /// Stands for the plug, with [`Sharing::Order`] and [`Sharing::Plug`].
-    plug: Line,
+    offset: Line<u64>,
+    /// Stands for the plug: the writes that wait in it, with [`Sharing::Handover`].
+    plug: Line<Vec<Box<Waiting>>>,
+}
+
+/// Stands for a write that waits in a plug: a cache line.
+#[repr(align(64))]
+struct Waiting {
+    owner: usize,
+    /// Whether a thread has completed it.
+    completed: bool,
+}
+
+/// A thread's part of handing writes over, as the layer does it: a write waits in its plug, and whoever
+/// completes a write of that zone completes those that wait as well, and leaves them in the mailboxes of
+/// those that they are of.
+struct Handover<'a> {
+    id: usize,
+    mailboxes: &'a [Mailbox<Box<Waiting>>],
+    outboxes: Vec<Vec<Box<Waiting>>>,
+    pool: Vec<Box<Waiting>>,
+    mail: Vec<Box<Waiting>>,
+    /// How many of this thread's writes have been completed.
+    back: u64,
+}
+
+impl<'a> Handover<'a> {
+    fn new(id: u64, mailboxes: &'a [Mailbox<Box<Waiting>>]) -> Self {
+        let outboxes = mailboxes.iter().map(|_| Vec::new()).collect();
+        let id = usize::try_from(id).expect("a few threads");
+        Handover { id, mailboxes, outboxes, pool: Vec::new(), mail: Vec::new(), back: 0 }
+    }
+
+    /// A write of this thread waits in `plug`.
+    fn park(&mut self, plug: &mut Vec<Box<Waiting>>) {
+        let new = || Box::new(Waiting { owner: self.id, completed: false });
+        let mut waiting = self.pool.pop().unwrap_or_else(new);
+        waiting.completed = false;
+        plug.push(waiting);
+    }
+
+    /// Completes what waits in `plug`, after a write of this thread.
+    fn complete(&mut self, plug: &Line<Vec<Box<Waiting>>>) {
+        for mut waiting in plug.0.lock().drain(..) {
+            waiting.completed = true;
+            match waiting.owner {
+                owner if owner == self.id => self.take_back(waiting),
+                owner => self.outboxes[owner].push(waiting),
+            }
+        }
+    }
+
+    /// At the end of a poll: leaves mail, and takes this thread's.
+    fn exchange(&mut self) {
+        for (mailbox, outbox) in self.mailboxes.iter().zip(&mut self.outboxes) {
+            if !outbox.is_empty() {
+                mailbox.push_all(outbox);
+            }
+        }
+        let mut mail = std::mem::take(&mut self.mail);
+        self.mailboxes[self.id].take(&mut mail);
+        mail.drain(..).for_each(|waiting| self.take_back(waiting));
+        self.mail = mail;
+    }
+
+    fn take_back(&mut self, waiting: Box<Waiting>) {
+        assert!(waiting.completed);
+        self.back += 1;
+        self.pool.push(waiting);
+    }
 }
 
 /// State that threads share.
@@ -70,6 +137,10 @@ pub enum Sharing {
     /// That line, and one that is locked when a write is submitted and when it has completed, as a plug
     /// is by a layer that keeps one write in flight in a zone; with appends it is the same line.
     Plug,
+    /// The same, and the lines of the writes: each waits in the plug, where a thread that completes
+    /// another one may complete it, and comes back by mail. It costs the cache lines that the layer's
+    /// threads take from each other at great depths, and what it takes to do all this beside the layer.
+    Handover,
     /// The zones.
     Zones,
 }
@@ -102,41 +173,52 @@ impl RandomWrites {
         let queue = queue(&format!("{DEVICE},append_max=0"), options);
         let count = match self.sharing {
             Sharing::Nothing => Self::ZONES * self.threads,
-            Sharing::Order | Sharing::Plug | Sharing::Zones => Self::ZONES,
+            _ => Self::ZONES,
         };
-        let line = || Line(SpinLock::new(0));
-        let zone = |_| ZoneLines { offset: line(), plug: line() };
+        let zone =
+            |_| ZoneLines { offset: Line(SpinLock::new(0)), plug: Line(SpinLock::new(Vec::new())) };
         let lines: Vec<ZoneLines> = (0..count).map(zone).collect();
-        let time = at_once(self.threads, |id| self.write(&queue, &lines, id));
+        let mailboxes: Vec<_> = (0..self.threads).map(|_| Mailbox::default()).collect();
+        let time = at_once(self.threads, |id| {
+            self.write(&queue, &lines, id, Handover::new(id, &mailboxes));
+        });
         per_io(time, self.threads * Self::WRITES)
     }
 
-    fn write(self, queue: &Arc<Queue>, lines: &[ZoneLines], id: u64) {
+    fn write(self, queue: &Arc<Queue>, lines: &[ZoneLines], id: u64, mut handover: Handover) {
         let mut channel = queue.channel().expect("a hardware queue");
         let own = id * Self::ZONES;
         let append = self.op == Op::ZoneAppend;
+        let hands_over = self.sharing == Sharing::Handover;
         let (first, first_line, own_offset, locks_plug) = match self.sharing {
             Sharing::Nothing => (own, own, false, false),
             Sharing::Order => (own, 0, true, append),
-            Sharing::Plug => (own, 0, true, true),
+            Sharing::Plug | Sharing::Handover => (own, 0, true, true),
             Sharing::Zones => (0, 0, false, false),
         };
         let lines = &lines[first_line as usize..];
         // The offsets in zones of one's own.
         let mut private = [0; Self::ZONES as usize];
         let mut random = id * 2 + 1;
-        let (mut left, mut in_flight) = (Self::WRITES, 0);
+        let (mut submitted, mut completed) = (0, 0);
         let mut done = Vec::with_capacity(self.depth);
-        while left > 0 || in_flight > 0 {
-            let mut moved = false;
-            while left > 0 && in_flight < self.depth {
+        loop {
+            let ended = if hands_over { handover.back.min(completed) } else { completed };
+            if ended == Self::WRITES {
+                break;
+            }
+            let before = submitted;
+            while submitted < Self::WRITES && submitted - ended < self.depth as u64 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let zone = (random >> 33) % Self::ZONES;
                 let start = (first + zone) * queue.limits().zone_size.0;
                 let line = &lines[zone as usize];
                 let mut agreed = (!append).then(|| line.offset.0.lock());
                 if locks_plug {
-                    *line.plug.0.lock() += 1;
+                    let mut plug = line.plug.0.lock();
+                    if hands_over {
+                        handover.park(&mut plug);
+                    }
                 }
                 let at = agreed.as_deref_mut().map_or(start, |agreed| {
                     let offset = if own_offset { &mut private[zone as usize] } else { agreed };
@@ -144,21 +226,24 @@ impl RandomWrites {
                     start + *offset - BLOCK
                 });
                 channel.submit(Nanos(0), Bio::new(self.op, Sector(at), BLOCK as u32, zone));
-                left -= 1;
-                in_flight += 1;
-                moved = true;
+                submitted += 1;
             }
             channel.poll(Nanos(0), &mut done);
-            moved |= !done.is_empty();
-            in_flight -= done.len();
+            if submitted == before && done.is_empty() {
+                thread::yield_now();
+            }
+            completed += done.len() as u64;
             for completion in done.drain(..) {
                 assert_eq!(completion.status, Status::Ok);
-                if self.sharing == Sharing::Plug {
-                    *lines[completion.user_data as usize].plug.0.lock() += 1;
+                let plug = &lines[completion.user_data as usize].plug;
+                match self.sharing {
+                    Sharing::Plug => drop(plug.0.lock()),
+                    Sharing::Handover => handover.complete(plug),
+                    _ => {}
                 }
             }
-            if !moved {
-                thread::yield_now();
+            if hands_over {
+                handover.exchange();
             }
         }
         channel.drain();
