@@ -1,6 +1,7 @@
 //! `zonal create` and `zonal check`: images in files.
 mod check;
 mod describe;
+mod pack;
 mod tool;
 
 pub use check::{CheckArgs, check};

@@ -157,6 +157,9 @@ fn configured(server: Server, args: &ServeArgs) -> Server {
     if let Some(path) = &args.control.ctl {
         server = server.ctl(path);
     }
+    if let Some(group) = args.control.ctl_group {
+        server = server.ctl_group(group);
+    }
     if let Some(address) = args.control.metrics {
         server = server.metrics(address);
     }

@@ -48,6 +48,33 @@ fn raw_data_become_an_image_again_with_the_same_write_pointers() {
 }
 
 #[test]
+fn an_image_is_compressed_for_transport_and_comes_back_as_it_was() {
+    let dir = with_image();
+    let convert = |from: &str, to: &str| dir.zonal(&["image", "convert", from, to]);
+    let told = convert("a.img", "a.img.zst").expect_ok();
+    assert!(told.starts_with("a.img: compressed to a.img.zst: "), "{told}");
+    convert("a.img.zst", "b.img").expect_ok();
+    let file = |name: &str| std::fs::read(dir.path().join(name)).expect("a file");
+    assert!(file("a.img") == file("b.img"), "each byte is the same");
+    assert_eq!(report(&dir, "b.img"), report(&dir, "a.img"));
+
+    let whole = file("a.img.zst");
+    let cut = &whole[..whole.len() / 2];
+    let junk = zstd::stream::encode_all(&b"no image"[..], 0).expect("it is compressed");
+    for (content, why) in [(cut, "unpacking it to c.img"), (&junk[..], "found no image in it")] {
+        std::fs::write(dir.path().join("c.img.zst"), content).expect("a file");
+        let ran = convert("c.img.zst", "c.img");
+        assert!(ran.code == 2 && ran.err.contains(why), "{}: {}", ran.code, ran.err);
+        assert!(!dir.path().join("c.img").exists(), "what could not be made is removed");
+    }
+    for (from, to, expected) in [("a.img", "d.zst", "NAME.img.zst"), ("a.img.zst", "d", "NAME.img")]
+    {
+        let ran = convert(from, to);
+        assert!(ran.code == 2 && ran.err.contains(expected), "{}: {}", ran.code, ran.err);
+    }
+}
+
+#[test]
 fn a_clone_has_an_identity_of_its_own_and_a_snapshot_that_of_the_image() {
     let dir = with_image();
     dir.zonal(&["image", "snapshot", "a.img", "s.img"]).expect_ok();

@@ -321,6 +321,16 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "lines_through_the_same_points_are_all_seen",
     ),
     ("engineer", "the page of advice leads with the answer", "the_page_leads_with_the_answer"),
+    (
+        "operator",
+        "an image is compressed for transport",
+        "an_image_is_compressed_for_transport_and_comes_back_as_it_was",
+    ),
+    (
+        "operator",
+        "a group may use the control socket",
+        "a_group_that_is_named_may_use_the_control_socket",
+    ),
     // Someone at a terminal.
     (
         "terminal",

@@ -83,6 +83,22 @@ impl ControlledServer {
 }
 
 #[test]
+fn a_group_that_is_named_may_use_the_control_socket() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("ctl");
+    let path = socket.to_str().expect("UTF-8");
+    let own = rustix::process::getegid().as_raw().to_string();
+    let serve = [SMALL, "--nvme-tcp", "127.0.0.1:0", "--ctl", path, "--ctl-group"];
+    let mut server = Server::start(&[&serve[..], &[&own]].concat());
+    assert_eq!(server.line(), format!("ctl {path}"));
+    assert_eq!(socket.metadata().expect("a socket").permissions().mode() & 0o777, 0o660);
+    fine(&["ctl", path, "status"]);
+    drop(server);
+    let (code, _, err) = ran(&[&["serve"], &serve[..], &["no such group"]].concat());
+    assert!(code == 2 && err.contains("there is no such group"), "{code}: {err}");
+}
+
+#[test]
 fn requests_and_zones_are_counted() {
     let server = ControlledServer::start(SMALL);
     fine(&server.job(&["--rw=write", "--bs=64k", "--size=8M", "--io_size=1M"]));

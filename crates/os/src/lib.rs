@@ -26,6 +26,7 @@
 pub mod blk_zone;
 mod cpus;
 pub mod fork;
+pub mod group;
 pub mod mapped;
 mod memory;
 pub mod output_file;

@@ -1,5 +1,6 @@
-//! Sockets at a path, which only their owner can open.
-use rustix::fs::{Mode, fchmod};
+//! Sockets at a path, which only their owner can open, or a group too.
+use crate::group::is_member;
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, chmodat, chownat, fchmod, open};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
@@ -9,7 +10,7 @@ use rustix::net::{
 use rustix::process::geteuid;
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -26,14 +27,24 @@ pub struct BoundSocket {
     pub path: PathBuf,
     /// Device and inode of the socket at the path.
     place: (u64, u64),
+    /// The group whose members may connect, too.
+    group: Option<u32>,
 }
 
 impl BoundSocket {
-    /// Listens at `path`. A socket without a server is replaced.
+    /// Listens at `path`, for the own user. A socket without a server is replaced.
     ///
     /// # Errors
     /// The path is in use, or the socket cannot be created.
     pub fn new(path: &Path) -> io::Result<Self> {
+        Self::for_group(path, None)
+    }
+
+    /// The same for the own user and the members of a group.
+    ///
+    /// # Errors
+    /// The same; or the own user may not give a file to the group.
+    pub fn for_group(path: &Path, group: Option<u32>) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path).map_err(|error| match error {
             Errno::NAMETOOLONG => io::Error::new(
                 ErrorKind::InvalidInput,
@@ -58,9 +69,26 @@ impl BoundSocket {
         fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         bind(&socket, &address)?;
         let place = place(&fs::symlink_metadata(path)?);
-        let bound = BoundSocket { listener: socket.into(), path: path.to_owned(), place };
+        let bound = BoundSocket { listener: socket.into(), path: path.to_owned(), place, group };
+        if let Some(group) = group {
+            bound.give_to(group)?;
+        }
         listen(&bound.listener, BACKLOG)?;
         Ok(bound)
+    }
+
+    /// Lets members of a group open the socket.
+    fn give_to(&self, group: u32) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = open(&self.path, flags, Mode::empty())?;
+        // By the descriptor: another file may have been put at the path.
+        if place(&fs::metadata(own_path(&file))?) != self.place {
+            return Err(io::Error::other("another file was put there"));
+        }
+        chownat(&file, "", None, Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH)?;
+        // The group first, so that no other group can open it in between.
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
+        Ok(chmodat(CWD, own_path(&file), mode, AtFlags::empty())?)
     }
 
     /// The next client. One that [`BoundSocket::admit`] refuses is turned away.
@@ -73,8 +101,8 @@ impl BoundSocket {
         Ok(stream)
     }
 
-    /// Refuses a client of another user than the server's, root and the one that the socket belongs to,
-    /// whatever let it connect.
+    /// Refuses a client of another user than the server's, root and the one that the socket belongs to, and
+    /// not in the group of the socket, whatever let it connect.
     ///
     /// # Errors
     /// `PermissionDenied` for another user.
@@ -82,8 +110,12 @@ impl BoundSocket {
         let user = socket_peercred(client)?.uid.as_raw();
         let owner =
             fs::symlink_metadata(&self.path).ok().filter(|found| place(found) == self.place);
-        if !is_admitted(user, geteuid().as_raw(), owner.map(|found| found.uid())) {
-            let text = format!("user {user} connected, expected the owner of the socket or root");
+        let is_in_group = self.group.map_or(Ok(false), |group| is_member(client, group))?;
+        if !is_in_group && !is_admitted(user, geteuid().as_raw(), owner.map(|found| found.uid())) {
+            let group =
+                self.group.map_or(String::new(), |group| format!(", a member of group {group}"));
+            let text =
+                format!("user {user} connected, expected the owner of the socket{group} or root");
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
         Ok(())
@@ -107,6 +139,11 @@ impl Drop for BoundSocket {
 
 fn new_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags | SocketFlags::CLOEXEC, None)
+}
+
+/// The path of an open file itself.
+fn own_path(file: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 fn place(found: &Metadata) -> (u64, u64) {
@@ -153,6 +190,20 @@ mod tests {
         let socket = BoundSocket::new(&directory.path().join("s")).expect("a socket");
         let _client = UnixStream::connect(&socket.path).expect("a server");
         socket.accept().expect("the same user");
+    }
+
+    #[test]
+    fn a_group_can_open_a_socket_that_is_for_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("s");
+        let own = rustix::process::getegid().as_raw();
+        for (group, mode) in [(None, 0o600), (Some(own), 0o660)] {
+            let socket = BoundSocket::for_group(&path, group).expect("a socket");
+            let found = fs::symlink_metadata(&path).expect("a socket");
+            assert_eq!((found.mode() & 0o777, found.gid()), (mode, own));
+            let _client = UnixStream::connect(&socket.path).expect("a server");
+            socket.accept().expect("the same user");
+        }
     }
 
     #[test]

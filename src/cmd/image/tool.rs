@@ -1,5 +1,5 @@
 //! `zonal image`: what can be done with an image as a file.
-use super::{byte_bar, check, describe, of_image};
+use super::{byte_bar, check, describe, of_image, pack};
 use crate::format::{self, FormatArgs};
 use crate::terminal::{StepBar, notices, stdout};
 use anyhow::{Context, Result, bail, ensure};
@@ -25,7 +25,7 @@ use zonal_os::uuid;
 pub enum ImageCommand {
     /// Show an image: its device, its format, and the space that it takes
     Info(InfoArgs),
-    /// Copy an image to the newest format or to a raw file of its data, or a raw file to an image
+    /// Copy an image to the newest format, to a compressed file or to a raw file of its data, or back
     Convert(ConvertArgs),
     /// Copy an image as it is, with its identity; where the file system shares blocks, in no time
     Snapshot(CopyArgs),
@@ -48,11 +48,12 @@ pub struct InfoArgs {
 /// Options of `zonal image convert`.
 #[derive(Args, Debug)]
 pub struct ConvertArgs {
-    /// An image, or a raw file
+    /// An image, a compressed one, or a raw file
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
-    /// The file to create, which must not exist: an image if its name ends in .img, else a raw file, in
-    /// which each sector has its place, and what is zero is a hole
+    /// The file to create, which must not exist: an image if its name ends in .img, an image that is
+    /// compressed for transport if it ends in .img.zst, else a raw file, in which each sector has its
+    /// place, and what is zero is a hole
     #[arg(value_name = "TO")]
     pub to: PathBuf,
     /// For a raw file, the device that the image emulates: a spec (see `zonal devices`) or a TOML profile
@@ -138,8 +139,16 @@ fn zones(recovered: &Recovered) -> Value {
 fn convert(args: &ConvertArgs) -> Result<()> {
     must_be_new(&args.to)?;
     let to_image = args.to.extension().is_some_and(|extension| extension == "img");
+    // Raw data, which have a profile beside them, may begin as a compressed file does.
+    let is_packed = args.profile.is_none() || pack::has_name(&args.from);
+    if is_packed && pack::is_compressed(&args.from)? {
+        return unpack(args, to_image);
+    }
     if is_image(&args.from)? {
         ensure!(args.profile.is_none(), "--profile: found it with an image, which has its own");
+        if args.to.extension().is_some_and(|extension| extension == "zst") {
+            return pack(args);
+        }
         if !to_image {
             return to_raw(args);
         }
@@ -170,6 +179,44 @@ fn convert(args: &ConvertArgs) -> Result<()> {
     })
     .with_context(|| format!("{}", args.from.display()))?;
     said(&args.from, &args.to, "converted")
+}
+
+/// Compresses an image, as it is.
+fn pack(args: &ConvertArgs) -> Result<()> {
+    let (from, to) = (&args.from, &args.to);
+    ensure!(
+        pack::has_name(to),
+        "{}: expected the name of an image, NAME{}",
+        to.display(),
+        pack::NAME
+    );
+    // Nobody writes to it meanwhile.
+    let _locked = image::ImageFile::open(from, false).with_context(|| of_image(from))?;
+    let mut sizes = (0, 0);
+    unless_it_fails(to, || {
+        sizes = pack::compress(from, to)?;
+        Ok(())
+    })?;
+    let [before, after] = [sizes.0, sizes.1].map(format_size);
+    let (from, to) = (from.display(), to.display());
+    writeln!(stdout(), "{from}: compressed to {to}: {after} instead of {before}")?;
+    Ok(())
+}
+
+/// The image that a compressed file holds.
+fn unpack(args: &ConvertArgs, to_image: bool) -> Result<()> {
+    let (from, to) = (&args.from, &args.to);
+    ensure!(
+        args.profile.is_none(),
+        "--profile: found it with a compressed image, which has its own"
+    );
+    ensure!(to_image, "{}: expected the name of an image, NAME.img", to.display());
+    unless_it_fails(to, || {
+        pack::decompress(from, to)?;
+        ensure!(is_image(to)?, "{}: found no image in it", from.display());
+        Ok(())
+    })?;
+    said(from, to, "unpacked")
 }
 
 fn to_raw(args: &ConvertArgs) -> Result<()> {

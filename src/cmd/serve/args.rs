@@ -312,6 +312,9 @@ pub struct ControlArgs {
     /// Make a socket here for `zonal ctl`, which monitors and controls the devices
     #[arg(long, value_name = "SOCKET")]
     pub ctl: Option<PathBuf>,
+    /// Let the members of this group, by name or number, use the socket of --ctl, too
+    #[arg(long, value_name = "GROUP", requires = "ctl", value_parser = group)]
+    pub ctl_group: Option<u32>,
     /// Answer `GET /metrics` on this address, for Prometheus
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
@@ -369,4 +372,11 @@ pub struct UblkArgs {
     /// waits, take it over
     #[arg(long)]
     pub recover: bool,
+}
+
+/// The number of a group that has this name or number.
+fn group(text: &str) -> Result<u32, String> {
+    let found = zonal_os::group::group_id(text).map_err(|error| error.to_string())?;
+    let number = found.or_else(|| text.parse().ok());
+    number.ok_or_else(|| "there is no such group: expected the name or the number of one (`getent group` lists them)".to_owned())
 }

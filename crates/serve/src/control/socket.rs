@@ -1,4 +1,4 @@
-//! The control socket, which only its owner can open.
+//! The control socket, which only its owner can open, or a group too.
 //!
 //! A request is a line `{"device":1,"command":["get","scheduler"]}`, its response a line
 //! `{"ok":VALUE}` or `{"error":TEXT}`. Clients that send overlong lines, or nothing for a time, are
@@ -37,12 +37,12 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens at `path`. A socket without a server is replaced.
+    /// Listens at `path`, for the own user and the members of `group`. A socket without a server is replaced.
     ///
     /// # Errors
-    /// The path is in use, or the socket cannot be created.
-    pub fn start(path: &Path, manager: Arc<DeviceManager>) -> io::Result<Self> {
-        let socket = Arc::new(BoundSocket::new(path)?);
+    /// The path is in use, the socket cannot be created, or the own user may not give it to the group.
+    pub fn start(path: &Path, group: Option<u32>, manager: Arc<DeviceManager>) -> io::Result<Self> {
+        let socket = Arc::new(BoundSocket::for_group(path, group)?);
         let stopping = Arc::new(AtomicBool::new(false));
         let (ours, stop) = (Arc::clone(&socket), Arc::clone(&stopping));
         let accept = move || accept(&ours, &manager, &stop);
@@ -208,9 +208,9 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("ctl");
         let manager = || Arc::new(DeviceManager::new(Vec::new(), Vec::new()));
-        let first = ControlServer::start(&path, manager()).expect("a server");
+        let first = ControlServer::start(&path, None, manager()).expect("a server");
         std::fs::remove_file(&path).expect("it is there");
-        let second = ControlServer::start(&path, manager()).expect("another server");
+        let second = ControlServer::start(&path, None, manager()).expect("another server");
         drop(first);
         let mut client = ControlClient::connect(&path).expect("the successor listens");
         client.send(1, &["status".to_owned()]).expect("an answer").expect_err("no device");

@@ -18,6 +18,8 @@ use zonal_nvme::controller::PutMark;
 pub struct ControlOptions {
     /// The control socket.
     pub ctl: Option<PathBuf>,
+    /// The group whose members may use the control socket.
+    pub ctl_group: Option<u32>,
     /// The address of the metrics.
     #[cfg(feature = "http")]
     pub metrics: Option<SocketAddr>,
@@ -128,7 +130,7 @@ impl ControlOptions {
         let manager = Arc::new(DeviceManager::new(devices, locations).with_paths(paths));
         let mut servers: Vec<Box<dyn Export>> = Vec::new();
         if let Some(path) = &self.ctl {
-            let server = ControlServer::start(path, Arc::clone(&manager));
+            let server = ControlServer::start(path, self.ctl_group, Arc::clone(&manager));
             servers.push(Box::new(server.map_err(of_option("ctl", Some(&path.display())))?));
         }
         #[cfg(feature = "http")]

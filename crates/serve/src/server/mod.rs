@@ -166,6 +166,13 @@ impl Server {
         self
     }
 
+    /// Lets the members of a group use the control socket, by the number of the group.
+    #[must_use]
+    pub fn ctl_group(mut self, group: u32) -> Self {
+        self.control.ctl_group = Some(group);
+        self
+    }
+
     /// Answers `GET /metrics` on this address, for Prometheus. Of which devices: as [`Server::ctl`].
     #[cfg(feature = "http")]
     #[must_use]
