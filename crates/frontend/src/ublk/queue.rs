@@ -104,6 +104,8 @@ pub struct Queue<D> {
     bio_desc: Vec<Option<BioDesc>>,
     /// The longest request in sectors.
     max_request_sectors: u32,
+    /// Of every write, beside its own.
+    write_flags: BioFlags,
     /// Bios that are submitted together.
     bios: Vec<Bio>,
     /// Kept for its capacity.
@@ -124,10 +126,16 @@ impl<D: Driver> Queue<D> {
             tags: Tags::new(depth),
             bio_desc: vec![None; usize::from(depth)],
             max_request_sectors,
+            write_flags: BioFlags::NONE,
             bios: Vec::new(),
             fetched: Vec::new(),
             completions: Vec::new(),
         }
+    }
+
+    /// From now on writes complete when they are durable.
+    pub fn make_writes_durable(&mut self) {
+        self.write_flags = BioFlags::FUA;
     }
 
     /// Queues the fetch of every tag's first request.
@@ -159,6 +167,7 @@ impl<D: Driver> Queue<D> {
 
     fn bio(&mut self, tag: u16, bio_desc: BioDesc) {
         let BioDesc { op, flags, sector, nr_sectors } = bio_desc;
+        let flags = if op.is_write() { flags | self.write_flags } else { flags };
         let mut bio = Bio { flags, ..Bio::new(op, sector, nr_sectors, tag.into()) };
         if bio_desc.bytes() > 0 {
             let external = self.zero_copy.then(|| self.driver.external_buf(tag, bio_desc.bytes()));

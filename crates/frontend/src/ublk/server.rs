@@ -39,6 +39,9 @@ pub struct ServerConfig {
     /// The device waits for another server when this one is killed, and a device that waits is
     /// recovered.
     pub recover: bool,
+    /// Writes complete when they are durable: nothing that was answered is lost with this server. The next
+    /// one is given flushes of the kernel that cover writes which this one has answered.
+    pub durable_writes: bool,
     /// Data are copied even where zero copy is possible.
     pub force_copy: bool,
     /// The clock; all exports of a device share one.
@@ -205,6 +208,7 @@ impl Server {
                 number,
                 depth: info.queue_depth,
                 max_request_sectors,
+                durable_writes: config.durable_writes,
                 zero_copy: (zero_copy, Arc::clone(&config.notify)),
                 clock: config.clock.clone(),
                 dropped: Arc::clone(&self.dropped),
@@ -253,6 +257,7 @@ struct Thread {
     number: u16,
     depth: u16,
     max_request_sectors: u32,
+    durable_writes: bool,
     zero_copy: (bool, Notify),
     clock: RealClock,
     dropped: Arc<AtomicBool>,
@@ -288,9 +293,13 @@ impl Thread {
     /// Gives the driver the commands of all tags.
     fn begin(self) -> io::Result<(Queue<Ring>, Poller)> {
         let Thread { file, channel, number, depth, max_request_sectors, zero_copy, .. } = self;
+        let durable_writes = self.durable_writes;
         let poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO))?;
         let ring = Ring::open(file, number, depth, zero_copy)?;
         let mut queue = Queue::new(ring, channel, depth, max_request_sectors);
+        if durable_writes {
+            queue.make_writes_durable();
+        }
         queue.fetch_all();
         queue.driver.submit()?;
         Ok((queue, poller))

@@ -18,9 +18,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use zerocopy::FromBytes;
-use zonal_blk::{Buf, ExternalBuf, Nanos, QueueOptions, Status};
+use zonal_blk::{Buf, ExternalBuf, Nanos, QueueOptions, Status, ZoneNo};
 use zonal_device::device_spec;
 use zonal_device::inject::InjectDevice;
+use zonal_device::power::{CutPlan, Keep, PowerDevice, When};
 use zonal_os::RealClock;
 use zonal_os::blk_zone::BlkZone;
 use zonal_os::poll::{Frontend, Poller, WaitPolicy, serve};
@@ -542,4 +543,31 @@ fn settle_model(
             _ => assert_eq!(result, -95),
         }
     }
+}
+
+/// The blocks of zone 0 that are left when the power fails after a write, an append and zeroes were answered.
+fn left_after_loss(durable: bool) -> u64 {
+    let spec = device_spec::parse("null:zones=4,zone_size=1M,lba=4096,memory=true");
+    let device = spec.and_then(|spec| device_spec::build(&spec)).expect("a device");
+    let device = Arc::new(PowerDevice::new(device, 1 << 20).expect("it keeps data"));
+    let queue = zonal_blk::Queue::attach(Arc::clone(&device) as _, QueueOptions::default());
+    let mut rig = Rig::over(queue.expect("a queue"), 1, None);
+    if durable {
+        rig.queue.make_writes_durable();
+    }
+    let (write, append, zeroes) = (1, 13, 5);
+    for (op, sector, data) in [(write, 0, 4096), (append, 0, 4096), (zeroes, 16, 0)] {
+        assert!(rig.one(op, sector, 8, vec![1; data]).0 >= 0, "{op}");
+    }
+    device.cut(CutPlan::new(When::Now, Keep::None, 0), None).expect("the power is on");
+    let mut zones = Vec::new();
+    rig.device.report_zones(ZoneNo(0), 1, &mut zones).expect("the power is back");
+    let left = (zones[0].wp.0 - zones[0].start.0) / 8;
+    rig.stop();
+    left
+}
+
+#[test]
+fn durable_writes_are_there_after_a_loss_of_what_was_not_flushed() {
+    assert_eq!((left_after_loss(false), left_after_loss(true)), (0, 3));
 }

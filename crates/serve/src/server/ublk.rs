@@ -65,6 +65,8 @@ pub fn start(
         queues: options.queues.unwrap_or(queues.min(device.queue.limits().nr_queues)),
         depth: options.depth,
         recover: options.recover,
+        // An image keeps what was flushed, and the kernel flushes the next server instead.
+        durable_writes: options.recover && device.kind == "image",
         force_copy: options.copies,
         clock: clock.clone(),
         notify: Arc::new(|what| tracing::info!("{what}")),
