@@ -1,9 +1,10 @@
 //! The ordinary flash drive below a queue, in virtual time: latencies, collection, invariants.
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, Sector, Status};
 use zonal_device::control::{DeviceControl, FaultHooks, TranslationStats};
 use zonal_device::device_spec::{build, parse};
+use zonal_device::flash::FlashActivity;
 use zonal_device::rng::Rng;
 use zonal_device::ssd::Prefill;
 use zonal_device::ssd::translation::Policy;
@@ -214,6 +215,58 @@ fn host_waits_for_the_collection_and_goes_on() {
     assert_eq!(stats.host, Bytes(2 * PAGES * 4096));
     assert!(stats.waited >= Bytes(PAGES * 4096), "{} waited", stats.waited.0);
     assert!((1..=2).contains(&stats.free_superblocks), "{} free", stats.free_superblocks);
+}
+
+#[test]
+fn traces_tell_writes_that_wait_for_the_collection_from_those_that_wait_for_programs() {
+    let stalls = |prefill, depth| {
+        let (write_time, link_rate) = (Nanos(0), Bytes(10_000_000_000));
+        let mut rig = Rig::new(&SsdConfig { prefill, write_time, link_rate, ..small() });
+        let seen = Arc::new(Mutex::new([0_u64; 2]));
+        let to = Arc::clone(&seen);
+        rig.device.trace_flash(Box::new(move |entry| {
+            let kinds = [FlashActivity::BufferFull, FlashActivity::Collection];
+            if let Some(kind) = kinds.iter().position(|kind| *kind == entry.activity) {
+                to.lock().unwrap()[kind] += (entry.to - entry.from).0;
+            }
+        }));
+        rig.overwrite(PAGES, depth, &mut Rng::new(6));
+        let stalls = *seen.lock().unwrap();
+        stalls
+    };
+    let [full, collection] = stalls(Prefill::Empty, 512);
+    assert!(full > 0 && collection == 0, "{full} ns for programs, {collection} for the collection");
+    let [full, collection] = stalls(Prefill::Random(3), 512);
+    assert!(collection > full, "{full} ns for programs, {collection} for the collection");
+}
+
+#[test]
+fn levels_have_the_superblocks_by_their_valid_pages_and_what_waits_for_the_collection() {
+    let levels =
+        |rig: &Rig| -> Vec<u64> { rig.device.levels().iter().map(|level| level.value).collect() };
+    // Four superblocks of valid pages. The first loses a quarter of them each time, to one that loses half
+    // of its own while it is filled.
+    let mut rig = Rig::new(&small());
+    for page in (0..4 * SUPERBLOCK).step_by(32) {
+        rig.time(write(page, 32));
+    }
+    assert_eq!(levels(&rig)[4..], [0, 0, 0, 0, 4]);
+    for (first, quarter) in [(0, [0, 1, 1, 3]), (32, [0, 3, 0, 3]), (64, [1, 3, 0, 3])] {
+        rig.time(write(first, 32));
+        rig.time(write(1000 + first, 32));
+        rig.time(write(1000 + first, 32));
+        rig.time(write(1000 + first, 32));
+        assert_eq!(levels(&rig)[5..], quarter, "after {first}");
+    }
+    let config = SsdConfig { prefill: Prefill::Random(3), ..small() };
+    let mut rig = Rig::new(&config);
+    (0..600).for_each(|at| rig.submit(write(at * 7 % PAGES, 1)));
+    let mut most = 0;
+    while rig.channel.outstanding() > 0 {
+        rig.step();
+        most = most.max(levels(&rig)[4]);
+    }
+    assert!(most > 0 && most < config.buffer.0, "{most} bytes waited");
 }
 
 #[test]

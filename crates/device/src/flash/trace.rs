@@ -20,6 +20,8 @@ pub enum FlashActivity {
     Suspend,
     /// A write waits for space in the write buffer.
     BufferFull,
+    /// The same, where the buffer has data that wait for the collection.
+    Collection,
 }
 
 impl FlashActivity {
@@ -34,6 +36,7 @@ impl FlashActivity {
             FlashActivity::Erase => "erase",
             FlashActivity::Suspend => "suspend",
             FlashActivity::BufferFull => "buffer full",
+            FlashActivity::Collection => "collection",
         }
     }
 }

@@ -5,7 +5,7 @@
 //! can. A victim is erased while the next one is read.
 use super::collector::{COLLECTS, Emptied};
 use super::drive::Drive;
-use super::translation::{Copied, Place};
+use super::translation::Copied;
 use crate::flash::{CommandId, DieOp};
 
 impl Drive {
@@ -84,30 +84,29 @@ impl Drive {
             };
             self.collector.pages += 1;
             self.collector.pace.moved();
-            if !self.is_in_row(row, from) {
+            let mut list = &mut self.collector.rows[row as usize];
+            // Pages that are sensed together are read together. They come in the order of their slots.
+            if list.from.is_some() && from.slot >= list.end {
                 self.read_row(row);
                 row = self.collector.new_row();
+                list = &mut self.collector.rows[row as usize];
             }
-            let list = &mut self.collector.rows[row as usize];
-            list.from.get_or_insert(from);
+            if list.from.is_none() {
+                list.from = Some(from);
+                list.end = (from.slot / self.layout.row + 1) * self.layout.row;
+            }
             list.last = from.slot;
-            list.to.push(to);
+            list.add(to, self.layout.unit);
         }
         self.read_row(row);
         true
-    }
-
-    /// Whether a page is sensed together with the pages of a row so far; any page is if there are none.
-    fn is_in_row(&self, row: u32, place: Place) -> bool {
-        let first = self.collector.rows[row as usize].from;
-        first.is_none_or(|first| first.slot / self.layout.row == place.slot / self.layout.row)
     }
 
     /// Reads the pages of a row.
     fn read_row(&mut self, row: u32) {
         let list = &self.collector.rows[row as usize];
         let Some(from) = list.from else { return self.collector.free_rows.push(row) };
-        let (last, pages) = (list.last, u32::try_from(list.to.len()).expect("a row is small"));
+        let (last, pages) = (list.last, list.pages);
         self.collector.emptied.last_mut().expect("a superblock is being collected").reads += 1;
         self.read_flash(CommandId(COLLECTS | row), from, last, pages);
     }
@@ -116,10 +115,11 @@ impl Drive {
     pub(super) fn collected(&mut self, id: CommandId) {
         let number = id.0 & !COLLECTS;
         let mut row = std::mem::take(&mut self.collector.rows[number as usize]);
-        for &to in &row.to {
-            self.arrived(to, true);
+        for &(to, count) in &row.to {
+            self.arrived(to, count, true);
         }
         row.to.clear();
+        row.pages = 0;
         let superblock = row.from.take().expect("a row was read").superblock;
         self.collector.rows[number as usize] = row;
         self.collector.free_rows.push(number);

@@ -27,7 +27,28 @@ pub(super) struct Emptied {
 pub(super) struct Row {
     pub(super) from: Option<Place>,
     pub(super) last: u32,
-    pub(super) to: Vec<Place>,
+    /// The slot of the victim where the row ends.
+    pub(super) end: u32,
+    /// Places in a row of one unit: the first, and their number.
+    pub(super) to: Vec<(Place, u32)>,
+    /// All of them.
+    pub(super) pages: u32,
+}
+
+impl Row {
+    /// Adds a page.
+    #[inline]
+    pub(super) fn add(&mut self, to: Place, unit: u32) {
+        self.pages += 1;
+        if let Some((first, count)) = self.to.last_mut()
+            && (first.superblock, first.slot + *count) == (to.superblock, to.slot)
+            && !to.slot.is_multiple_of(unit)
+        {
+            *count += 1;
+        } else {
+            self.to.push((to, 1));
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -85,8 +85,9 @@ pub(super) struct Drive {
     commands: Slab<Command>,
     /// Commands not yet fetched.
     waiting: VecDeque<CommandId>,
-    /// Writes that were fetched and found no space in the buffer, and since when.
-    stalled: VecDeque<(CommandId, Nanos)>,
+    /// Writes that were fetched and found no space in the buffer, since when, and whether data in it waited
+    /// for the collection then.
+    stalled: VecDeque<(CommandId, Nanos, bool)>,
     unplaced: VecDeque<Unplaced>,
     /// Pages of the host that had to wait there.
     waited: u64,
@@ -193,12 +194,12 @@ impl Drive {
         }
     }
 
-    /// A write has waited for space in the buffer.
+    /// A write has waited for space in the buffer, in which data wait for the collection if it is `held`.
     #[cold]
-    fn send_stall(&mut self, id: CommandId, from: Nanos, to: Nanos) {
+    fn send_stall(&mut self, id: CommandId, from: Nanos, to: Nanos, held: bool) {
         let command = Some(self.commands[id.0 as usize].place());
         let Some(sink) = &mut self.trace else { return };
-        let activity = FlashActivity::BufferFull;
+        let activity = if held { FlashActivity::Collection } else { FlashActivity::BufferFull };
         sink(&FlashEntry { from, to, activity, die: None, zone: None, command });
     }
 
@@ -210,12 +211,26 @@ impl Drive {
         let free = u64::from(self.translation.free());
         let mapped = u64::from(self.translation.mapped());
         let bytes = self.buffered + self.collector.buffered();
-        vec![
+        let waiting = self.unplaced.iter().filter(|what| matches!(what, Unplaced::Write(..)));
+        let waiting = waiting.count() as u64 * u64::from(PAGE);
+        let by_share = self.translation.closed_by_share();
+        let quarters = [
+            "superblocks up to 1/4 valid",
+            "superblocks up to 2/4 valid",
+            "superblocks up to 3/4 valid",
+            "superblocks over 3/4 valid",
+        ];
+        let quarters = quarters.into_iter().zip(by_share);
+        let quarters =
+            quarters.map(|(name, value)| Level { name, value, of: shape.superblocks.into() });
+        let parts = [
             Level { name: "write buffer, bytes", value: bytes, of: config.buffer.0 },
             Level { name: "dies programming or erasing", value: busy, of: config.dies.into() },
             Level { name: "free superblocks", value: free, of: shape.superblocks.into() },
             Level { name: "pages with data", value: mapped, of: shape.logical_pages.into() },
-        ]
+            Level { name: "waits for the collection, bytes", value: waiting, of: config.buffer.0 },
+        ];
+        parts.into_iter().chain(quarters).collect()
     }
 
     /// Commands that completed late.
@@ -275,12 +290,12 @@ impl Drive {
             return;
         }
         while self.free_at <= now {
-            if let Some(&(id, since)) = self.stalled.front()
+            if let Some(&(id, since, held)) = self.stalled.front()
                 && self.reserve(id)
             {
                 self.stalled.pop_front();
                 if self.trace.is_some() {
-                    self.send_stall(id, since, now);
+                    self.send_stall(id, since, now, held || self.host_waits());
                 }
                 self.transfer(id, now);
             } else if let Some(id) = self.waiting.pop_front() {
@@ -335,7 +350,7 @@ impl Drive {
                 if self.stalled.is_empty() && self.reserve(id) {
                     self.transfer(id, self.free_at);
                 } else {
-                    self.stalled.push_back((id, self.free_at));
+                    self.stalled.push_back((id, self.free_at, self.host_waits()));
                 }
             }
             (Ok(()), _) => {
@@ -511,7 +526,7 @@ impl Drive {
                 }
                 let place = self.translation.write(page, frontier);
                 self.collector.pace.host_wrote();
-                self.arrived(place, false);
+                self.arrived(place, 1, false);
             }
         }
         true
@@ -588,10 +603,11 @@ impl Drive {
         });
     }
 
-    /// A page that has its place is in the buffer: its unit is programmed once all its pages are.
-    pub(super) fn arrived(&mut self, place: Place, collected: bool) {
+    /// Pages that have places in a row of one unit are in the buffer: the unit is programmed once all its
+    /// pages are.
+    pub(super) fn arrived(&mut self, place: Place, count: u32, collected: bool) {
         let unit = self.layout.unit_of(place);
-        if self.units.add(place.superblock, unit, collected) {
+        if self.units.add(place.superblock, unit, count, collected) {
             self.program(place.superblock, unit);
         }
     }

@@ -54,16 +54,22 @@ impl Units {
         (Units { pages, filled, programming: Vec::new(), programmed }, waiting)
     }
 
-    /// A page of a unit has arrived. Returns whether that was the last, so that it is programmed.
+    /// Pages of a unit have arrived. Returns whether these were the last, so that it is programmed.
     #[inline]
-    pub(super) fn add(&mut self, superblock: u32, number: u32, collected: bool) -> bool {
+    pub(super) fn add(
+        &mut self,
+        superblock: u32,
+        number: u32,
+        count: u32,
+        collected: bool,
+    ) -> bool {
         let is = |unit: &Unit| (unit.superblock, unit.number) == (superblock, number);
         let at = self.filled.iter().rposition(is).unwrap_or_else(|| {
             self.filled.push(Unit { superblock, number, pages: Pages::default() });
             self.filled.len() - 1
         });
         let pages = &mut self.filled[at].pages;
-        *(if collected { &mut pages.collected } else { &mut pages.host }) += 1;
+        *(if collected { &mut pages.collected } else { &mut pages.host }) += count;
         let full = pages.host + pages.collected == self.pages;
         if full {
             let unit = self.filled.swap_remove(at);

@@ -105,8 +105,9 @@ pub(super) struct Flash<'a> {
 }
 
 impl<'a> Flash<'a> {
-    const PARTS: [&'static str; 7] = [
+    const PARTS: [&'static str; 8] = [
         "buffer_full",
+        "collection",
         "behind_erase",
         "behind_program",
         "behind_read",
@@ -135,16 +136,16 @@ impl<'a> Flash<'a> {
     /// The index of the part that it is to wait behind an activity of another command.
     fn behind(activity: FlashActivity) -> Option<usize> {
         match activity {
-            FlashActivity::Erase => Some(1),
-            FlashActivity::Program | FlashActivity::Pad | FlashActivity::Save => Some(2),
-            FlashActivity::Sense | FlashActivity::Transfer => Some(3),
-            FlashActivity::Suspend => Some(4),
-            FlashActivity::BufferFull => None,
+            FlashActivity::Erase => Some(2),
+            FlashActivity::Program | FlashActivity::Pad | FlashActivity::Save => Some(3),
+            FlashActivity::Sense | FlashActivity::Transfer => Some(4),
+            FlashActivity::Suspend => Some(5),
+            FlashActivity::BufferFull | FlashActivity::Collection => None,
         }
     }
 
-    fn during(&self, life: &Life, from: Nanos, to: Nanos) -> [u64; 7] {
-        let mut parts = [0; 7];
+    fn during(&self, life: &Life, from: Nanos, to: Nanos) -> [u64; 8] {
+        let mut parts = [0; 8];
         let command = life.issued.and_then(|issue| match issue.how {
             Issued::Alone { hw_queue, tag, .. } => Some((hw_queue, tag)),
             Issued::Merged { into } => self.fronts.get(&into).copied(),
@@ -156,8 +157,12 @@ impl<'a> Flash<'a> {
             .filter(|entry| entry.from >= from && entry.to <= to)
             .copied()
             .collect();
-        for entry in own.iter().filter(|entry| entry.activity == FlashActivity::BufferFull) {
-            parts[0] += (entry.to - entry.from).0;
+        for entry in &own {
+            match entry.activity {
+                FlashActivity::BufferFull => parts[0] += (entry.to - entry.from).0,
+                FlashActivity::Collection => parts[1] += (entry.to - entry.from).0,
+                _ => {}
+            }
         }
         let transfers = own.iter().filter(|entry| entry.activity == FlashActivity::Transfer);
         let Some(last) = transfers.max_by_key(|entry| entry.to) else { return parts };
@@ -165,8 +170,8 @@ impl<'a> Flash<'a> {
             (entry.die, entry.to, entry.activity) == (last.die, last.from, FlashActivity::Sense)
         });
         let begin = sensed.map_or(last.from, |sensed| sensed.from);
-        parts[5] = (last.from - begin).0;
-        parts[6] = (last.to - last.from).0;
+        parts[6] = (last.from - begin).0;
+        parts[7] = (last.to - last.from).0;
         let on_die = last.die.and_then(|die| self.dies.get(&die)).map_or(&[][..], Vec::as_slice);
         let first = on_die.partition_point(|entry| entry.to <= from);
         for entry in on_die[first..].iter().take_while(|entry| entry.from < begin) {

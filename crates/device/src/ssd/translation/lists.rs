@@ -18,18 +18,16 @@ impl PageList {
     pub(super) fn pack(pages: &[Page], bound: u32) -> Self {
         let Ok(len @ 1..) = u32::try_from(pages.len()) else { return PageList::default() };
         let low = (bound / len).max(1).ilog2();
-        let mut bits = Writer { words: Vec::new(), used: 64 };
         // Room for the most that it may need would be too much for most lists.
-        bits.words.reserve(pages.len() * (low as usize + 2) / 64 + 1);
+        let mut bits = Writer::new(pages.len() * (low as usize + 2) / 64 + 1);
         let mut next = 0;
         for &page in pages {
             let distance = page - next;
             next = page + 1;
-            bits.unary(distance >> low);
-            bits.binary(u64::from(distance) & ((1 << low) - 1), low);
+            bits.rice(distance, low);
         }
         let low = u8::try_from(low).expect("a page has 32 bits");
-        PageList { words: bits.words.into(), len, low }
+        PageList { words: bits.finish(), len, low }
     }
 
     /// The pages, in ascending order.
@@ -38,8 +36,7 @@ impl PageList {
         let mut bits = Reader { words: &self.words, at: 0 };
         let mut next = 0;
         (0..self.len).map(move |_| {
-            let quotient = bits.unary();
-            let page = next + (quotient << low | bits.binary(low));
+            let page = next + bits.rice(low);
             next = page + 1;
             page
         })
@@ -80,40 +77,46 @@ impl PageList {
 /// Appends bits, the lowest of a word first.
 struct Writer {
     words: Vec<u64>,
-    /// Bits of the last word that are in use.
+    /// The bits after those in `words`, and their number, below 64.
+    bits: u64,
     used: u32,
 }
 
 impl Writer {
-    /// The lowest `len` bits of `value`; the others are 0.
+    fn new(words: usize) -> Self {
+        Writer { words: Vec::with_capacity(words), bits: 0, used: 0 }
+    }
+
+    /// The lowest `len` bits of `value`, at most 63; the others are 0.
     #[inline]
-    fn binary(&mut self, value: u64, len: u32) {
-        if len == 0 {
-            return;
-        }
-        if self.used == 64 {
-            self.words.push(0);
-            self.used = 0;
-        }
-        let last = self.words.last_mut().expect("there is a word");
-        *last |= value << self.used;
-        let fits = 64 - self.used;
-        if len <= fits {
-            self.used += len;
-        } else {
-            self.words.push(value >> fits);
-            self.used = len - fits;
+    fn put(&mut self, value: u64, len: u32) {
+        self.bits |= value << self.used;
+        self.used += len;
+        if self.used >= 64 {
+            self.words.push(self.bits);
+            self.used -= 64;
+            // Of `value` this many bits are left.
+            self.bits = value >> (len - self.used);
         }
     }
 
-    /// As many zeroes as `count`, and a one.
+    /// A number: its quotient by `2^low` as that many zeroes and a one, and its remainder.
     #[inline]
-    fn unary(&mut self, mut count: u32) {
-        while count >= 32 {
-            self.binary(0, 32);
-            count -= 32;
+    fn rice(&mut self, number: u32, low: u32) {
+        let (mut quotient, remainder) = (number >> low, number & ((1 << low) - 1));
+        // With one of these the rest is no longer than 31 bits of a quotient, a one and 31 of a remainder.
+        while quotient >= 32 {
+            self.put(0, 32);
+            quotient -= 32;
         }
-        self.binary(1 << count, count + 1);
+        self.put((u64::from(remainder) << 1 | 1) << quotient, quotient + 1 + low);
+    }
+
+    fn finish(mut self) -> Box<[u64]> {
+        if self.used > 0 {
+            self.words.push(self.bits);
+        }
+        self.words.into()
     }
 }
 
@@ -124,7 +127,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The bits from the next one on, at least those up to the end of a word.
+    /// The next 64 bits, with zeroes after the last.
     #[inline]
     fn ahead(&self) -> u64 {
         let (word, bit) = (self.at / 64, self.at % 64);
@@ -133,28 +136,23 @@ impl Reader<'_> {
         if bit == 0 { here } else { here | next << (64 - bit) }
     }
 
+    /// A number, as [`Writer::rice`] has written it.
     #[inline]
-    fn binary(&mut self, len: u32) -> u32 {
-        let value = self.ahead() & ((1 << len) - 1);
-        self.at += len as usize;
-        u32::try_from(value).expect("no more than 32 bits are read")
-    }
-
-    #[inline]
-    fn unary(&mut self) -> u32 {
-        let mut count = 0;
-        loop {
-            match self.ahead().trailing_zeros() {
-                64 => {
-                    self.at += 64;
-                    count += 64;
-                }
-                zeroes => {
-                    self.at += zeroes as usize + 1;
-                    return count + zeroes;
-                }
-            }
+    fn rice(&mut self, low: u32) -> u32 {
+        let mut quotient = 0;
+        let mut ahead = self.ahead();
+        let mut zeroes = ahead.trailing_zeros();
+        while zeroes + 1 + low > 64 {
+            // The one or a part of the remainder is beyond.
+            let skipped = zeroes.min(32);
+            quotient += skipped;
+            self.at += skipped as usize;
+            ahead = self.ahead();
+            zeroes = ahead.trailing_zeros();
         }
+        self.at += (zeroes + 1 + low) as usize;
+        let remainder = ahead >> zeroes >> 1 & ((1 << low) - 1);
+        (quotient + zeroes) << low | u32::try_from(remainder).expect("it has no more than 31 bits")
     }
 }
 

@@ -25,6 +25,7 @@
 //! of about `log2(logical pages / pages of a superblock) + 2` bits a page.
 pub(super) mod bytes;
 mod lists;
+mod order;
 mod saved;
 mod shape;
 mod steps;
@@ -155,6 +156,8 @@ pub struct Translation {
     counts: Counts,
     /// The vectors of superblocks that were closed, kept for their capacity.
     spare: Vec<Vec<Page>>,
+    /// For sorting pages.
+    scratch: Vec<Page>,
     /// The steps since they were last taken, if they are recorded.
     steps: Option<Vec<Step>>,
 }
@@ -188,6 +191,7 @@ impl Translation {
             mapped: 0,
             counts: Counts::default(),
             spare: Vec::new(),
+            scratch: Vec::new(),
             steps: None,
             shape,
         })
@@ -244,6 +248,12 @@ impl Translation {
     /// Valid pages of a superblock.
     pub fn valid(&self, superblock: u32) -> u32 {
         self.victims.valid(superblock)
+    }
+
+    /// Closed superblocks, by the share of their pages that is valid: up to a quarter, a half, three
+    /// quarters, or more.
+    pub fn closed_by_share(&self) -> [u64; 4] {
+        self.victims.closed_by_share()
     }
 
     /// How often a superblock was erased.
@@ -306,7 +316,7 @@ impl Translation {
         let lists: usize = self.lists.iter().map(PageList::memory).sum();
         let open = self.frontiers.iter().flatten().map(|open| open.pages.capacity());
         let open: usize = open.chain(self.spare.iter().map(Vec::capacity)).sum();
-        4 * (self.places.len() + self.slots.len() + open) + lists
+        4 * (self.places.len() + self.slots.len() + open + self.scratch.capacity()) + lists
     }
 
     /// The place of a page, as a number.
@@ -457,7 +467,7 @@ impl Translation {
     #[inline(never)]
     fn close(&mut self, frontier: usize) {
         let Open { superblock, mut pages } = self.frontiers[frontier].take().expect("it is open");
-        pages.sort_unstable();
+        order::sort(&mut pages, &mut self.scratch, self.shape.logical_pages);
         pages.dedup();
         self.lists[superblock as usize] = PageList::pack(&pages, self.shape.logical_pages);
         pages.clear();

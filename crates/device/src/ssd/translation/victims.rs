@@ -77,6 +77,16 @@ impl Victims {
         Some(victims)
     }
 
+    /// See [`Translation::closed_by_share`](super::Translation::closed_by_share).
+    pub(super) fn closed_by_share(&self) -> [u64; 4] {
+        let mut counts = [0; 4];
+        for &valid in self.valid.iter().filter(|valid| **valid < NOT_CLOSED) {
+            let quarter = (u64::from(valid) * 4).div_ceil(self.pages.into()).max(1) - 1;
+            counts[usize::try_from(quarter).expect("below four")] += 1;
+        }
+        counts
+    }
+
     pub(super) fn valid(&self, superblock: u32) -> u32 {
         self.valid[superblock as usize] & !NOT_CLOSED
     }
