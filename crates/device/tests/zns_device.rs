@@ -266,15 +266,126 @@ fn reset_that_erases_later_takes_a_base_the_data_and_the_program_of_an_open_zone
 
 #[test]
 fn commands_overlap_in_their_latency() {
-    let mut rig = Rig::new(&ZnsConfig { latency: Nanos(7_000), ..small() });
-    rig.submit(write(0, 0, 8));
-    rig.submit(write(1, 0, 8));
+    let mut rig = Rig::new(&ZnsConfig { latency: Nanos(80_000), ..small() });
+    for zone in 0..3 {
+        rig.submit(write(zone, 0, 8));
+    }
     rig.run();
-    let ends: Vec<u64> = rig.ends.iter().map(|(_, end, _)| end.0).collect();
-    let first = 10_000 + 2 * 4096 + 7_000;
-    assert_eq!(ends, [first, first + 4096 + 11_000]);
+    let controller = |nth: u64| (nth + 1) * (10_000 + 4096) + nth * 1_000 + 4096;
+    for (_, end, completion) in &rig.ends {
+        let way = end.0 - controller(completion.sector.0 / ZONE);
+        assert!([70_000, 110_000].contains(&way), "{way}");
+    }
     rig.settle();
-    assert_eq!(rig.time(Bio::new(Op::Read, Sector(0), 8, 0)), 7_000 + 5_000 + 4096);
+    assert_eq!(rig.time(Bio::new(Op::Read, Sector(0), 8, 0)), 80_000 + 5_000 + 4096);
+}
+
+#[test]
+fn one_write_in_four_takes_longer_and_the_mean_is_the_latency() {
+    let mut rig = Rig::new(&ZnsConfig { latency: Nanos(80_000), ..small() });
+    let mut ways = Vec::new();
+    for at in 0..150 {
+        ways.push(rig.time(write(0, at * 8, 8)) - 10_000 - 2 * 4096);
+        rig.settle();
+    }
+    let long = ways.iter().filter(|way| **way == 110_000).count();
+    let short = ways.iter().filter(|way| **way == 70_000).count();
+    assert!(long + short == ways.len() && (20..60).contains(&long), "{long} of {}", ways.len());
+}
+
+#[test]
+fn appends_to_one_zone_follow_one_another_with_what_they_take_longer() {
+    let config = ZnsConfig {
+        write_unit: Bytes(8192),
+        unit_time: Nanos(3_000),
+        append_time: Nanos(20_000),
+        zone_rate: Bytes(0),
+        zone_switch: Nanos(0),
+        ..small()
+    };
+    let ends = |zones: [u64; 3]| {
+        let mut rig = Rig::new(&config);
+        for zone in zones {
+            rig.submit(Bio::new(Op::ZoneAppend, Sector(zone * ZONE), 16, 0));
+        }
+        rig.run();
+        rig.ends.iter().map(|(_, end, _)| end.0).collect::<Vec<u64>>()
+    };
+    let (data, longer) = (8192, 10_000);
+    assert_eq!(ends([0, 0, 0]), [1, 2, 3].map(|nth| 3_000 + nth * (data + longer)));
+    assert_eq!(ends([0, 1, 2]), [1, 2, 3].map(|nth| nth * (3_000 + data) + longer));
+}
+
+/// A drive of eight zones that can all be written and whose buffer is full of the first one's data.
+fn full() -> Rig {
+    let (max_open, max_active, buffer) = (8, 8, Bytes(768 << 10));
+    let program = Nanos(20_000_000);
+    let mut rig = Rig::new(&ZnsConfig {
+        max_open,
+        max_active,
+        buffer,
+        program,
+        zone_rate: Bytes(0),
+        ..small()
+    });
+    for at in 0..3 {
+        rig.time(write(0, at * 512, 512));
+    }
+    assert_eq!(rig.device.buffered(), buffer);
+    rig
+}
+
+#[test]
+fn writes_that_wait_for_space_have_it_in_random_order() {
+    let mut rig = full();
+    for zone in 1..8 {
+        rig.submit(write(zone, 0, 128));
+    }
+    rig.run();
+    let order: Vec<u64> = rig.ends.iter().map(|(_, _, c)| c.sector.0 / ZONE).collect();
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [1, 2, 3, 4, 5, 6, 7]);
+    assert_ne!(order, sorted, "not the order of arrival");
+}
+
+#[test]
+fn long_write_that_is_next_to_have_space_is_not_overtaken_by_short_ones() {
+    let mut rig = full();
+    // Each unit that is programmed has space for one more of the short ones.
+    rig.submit(write(1, 0, 512));
+    for zone in 2..4 {
+        rig.submit(write(zone, 0, 128));
+    }
+    let mut written = [128, 128];
+    loop {
+        rig.step(Nanos(u64::MAX));
+        for (_, _, completion) in std::mem::take(&mut rig.ends) {
+            assert_eq!(completion.status, Status::Ok, "there is no room left for short ones");
+            let zone = completion.sector.0 / ZONE;
+            if zone == 1 {
+                return rig.run();
+            }
+            let at = &mut written[zone as usize - 2];
+            rig.submit(write(zone, *at, 128));
+            *at += 128;
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_programmed_one_after_another_free_their_space_one_after_another() {
+    for (page_programs, left) in [(true, 32 << 10), (false, 64 << 10)] {
+        let mut rig = Rig::new(&ZnsConfig { page_programs, ..small() });
+        rig.time(write(0, 0, 128));
+        // Half of the unit takes 32,768 ns on the channel, and 100 us.
+        rig.now += Nanos(140_000);
+        rig.time(Bio::read(Sector(ZONE), 8, 0));
+        assert_eq!(rig.device.buffered(), Bytes(left), "{page_programs}");
+        rig.now += Nanos(140_000);
+        rig.time(Bio::read(Sector(ZONE), 8, 0));
+        assert_eq!(rig.device.buffered(), Bytes(0), "{page_programs}");
+    }
 }
 
 #[test]

@@ -34,8 +34,10 @@ type PageNo = (ZoneNo, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DieOp {
     /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding. `mark` is
-    /// the drive's: it comes back with the operation.
-    Program { zone: ZoneNo, bytes: u64, mark: u32 },
+    /// the drive's: it comes back with the operation. The pages of a cell may be programmed one after
+    /// another, `rows` of them from now on: then the operation comes back for each, with its share of the
+    /// bytes, and with 1 for the last.
+    Program { zone: ZoneNo, bytes: u64, mark: u32, rows: u32 },
     /// Program units of padding, one at a time.
     Pad { command: CommandId, units: u64 },
     /// Program a copy of a partial unit.
@@ -145,6 +147,7 @@ pub(crate) struct Flash {
     transfer: Nanos,
     cache_read: bool,
     program: Nanos,
+    program_rows: u32,
     program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
@@ -211,6 +214,7 @@ impl Flash {
             transfer: nand.transfer_time,
             cache_read: nand.cache_read,
             program: nand.program,
+            program_rows: nand.program_rows(),
             program_spread: nand.program_spread,
             erase: nand.erase,
             suspend: nand.suspend,
@@ -350,13 +354,27 @@ impl Flash {
                 now + Nanos(self.erase.0.saturating_mul(blocks))
             }
             _ => {
-                match op {
-                    DieOp::Pad { .. } => self.pads.begins(),
-                    _ => self.pads.programs(),
-                }
-                let free = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
+                let rows = match op {
+                    DieOp::Program { rows, .. } => {
+                        if rows == self.program_rows {
+                            self.pads.programs();
+                        }
+                        self.program_rows
+                    }
+                    DieOp::Pad { .. } => {
+                        self.pads.begins();
+                        1
+                    }
+                    _ => {
+                        self.pads.programs();
+                        1
+                    }
+                };
+                let free =
+                    now.max(*bus) + time_of(self.unit.0 / u64::from(rows), self.channel_rate);
                 *bus = free;
-                free + varied(self.program, self.program_spread, (die, d.round))
+                let program = Nanos(self.program.0 / u64::from(rows));
+                free + varied(program, self.program_spread, (die, d.round))
             }
         };
         d.reads_in_a_row = 0;
@@ -402,6 +420,12 @@ impl Flash {
                 // Other operations may come between two units.
                 d.others.push_back(DieOp::Pad { command, units: units - 1 });
                 None
+            }
+            DieState::Last(DieOp::Program { zone, bytes, mark, rows }) if rows > 1 => {
+                let part = bytes / u64::from(rows);
+                let (rest, left) = (bytes - part, rows - 1);
+                d.others.push_front(DieOp::Program { zone, bytes: rest, mark, rows: left });
+                Some(DieOp::Program { zone, bytes: part, mark, rows })
             }
             DieState::Last(op) => {
                 self.pads.dies -= u32::from(matches!(op, DieOp::Pad { .. }));
@@ -513,13 +537,14 @@ mod tests {
             transfer_time: Nanos(0),
             cache_read: false,
             program: Nanos(100),
+            page_programs: false,
             program_spread: 0,
             erase: Nanos(1000),
             suspend: suspend.then_some(Suspend { cost: Nanos(5), step: Nanos(0) }),
         })
     }
 
-    const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0 };
+    const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 1 };
 
     fn read(nr: u32) -> DieOp {
         let page = nr.into();
@@ -631,6 +656,17 @@ mod tests {
         assert_eq!(seen, [&parts[..], &[("program", 133, 197)]].concat());
         assert!(steps.iter().all(|step| step.zone == Some(ZoneNo(0)) && step.die == 0));
         assert_eq!(steps[2].command, Some(CommandId(0)));
+    }
+
+    #[test]
+    fn pages_of_a_cell_are_programmed_one_after_another_and_reads_come_between() {
+        let mut flash = flash(false);
+        flash.program_rows = 2;
+        let program = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 2 };
+        let ends = run(flash, &[(0, 0, program), (1, 0, PROGRAM), (2, 0, read(0))]);
+        let expected =
+            [(82, 0, "program"), (110, 0, "read"), (192, 0, "program"), (274, 0, "program")];
+        assert_eq!(ends, expected);
     }
 
     #[test]

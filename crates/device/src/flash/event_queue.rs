@@ -15,6 +15,8 @@ pub(crate) enum Event {
     Begin(CommandId),
     /// A command completes.
     Complete(CommandId),
+    /// An append is executed, but for the latency.
+    Appended(CommandId),
     /// A reset has released the blocks of its zones.
     Released(CommandId),
     /// Programs may begin again after resets.

@@ -130,6 +130,7 @@ impl SsdConfig {
             transfer_time: self.transfer_time,
             cache_read: self.cache_read,
             program: self.program,
+            page_programs: false,
             program_spread: self.program_spread,
             erase: self.erase,
             suspend: self

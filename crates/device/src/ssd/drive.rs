@@ -616,7 +616,7 @@ impl Drive {
     fn program(&mut self, superblock: u32, unit: u32) {
         let die = self.layout.die(superblock, unit);
         let (zone, bytes) = (ZoneNo(superblock), self.config.unit().0);
-        self.enqueue(die, DieOp::Program { zone, bytes, mark: unit });
+        self.enqueue(die, DieOp::Program { zone, bytes, mark: unit, rows: 1 });
     }
 
     /// Whether the host waits for the collection.

@@ -94,6 +94,9 @@ device_options! {
             "to the host, of short reads that continue a stream and were not read ahead";
         Any program: Nanos = Time("1200us") in 0..=MAX_TIME,
             "programming a unit: planes * cell_pages * page";
+        /// Their space in the buffer is free one after another, too.
+        Any page_programs: bool = Flag("false"),
+            "whether a die programs the pages of a cell one after another";
         Any program_spread: u32 = Count("0") in 0..=100,
             "by how many percent, at most, a program takes more or less";
         Any erase: Nanos = Time("3500us") in 0..=MAX_TIME, "erasing a block, in all planes";
@@ -154,6 +157,7 @@ impl ZnsConfig {
             transfer_time: self.transfer_time,
             cache_read: self.cache_read,
             program: self.program,
+            page_programs: self.page_programs,
             program_spread: self.program_spread,
             erase: self.erase,
             suspend: self
@@ -303,6 +307,10 @@ impl ZnsConfig {
         let groups_ok = self.buffer_groups <= self.dies;
         rule("buffer_groups", groups_ok, self.buffer_groups, || {
             format!("at most dies={}", self.dies)
+        })?;
+        let order_ok = !self.page_programs || self.buffer_groups == 0;
+        rule("page_programs", order_ok, self.page_programs, || {
+            "false where the buffer is freed in order, with buffer_groups".to_owned()
         })?;
         let least = self.min_buffer();
         rule("buffer", self.buffer >= least, size(self.buffer), || {

@@ -181,6 +181,15 @@ impl SideLoad {
         (group, numbers)
     }
 
+    /// The same load, whose zones are finished at this rate a second at least.
+    pub(super) fn with_finishes(&self, zones: f64, drive: DriveZones) -> Self {
+        let faster = |job: &SideJob| match job.action {
+            Action::Finish => job.at_least(zones, drive),
+            _ => *job,
+        };
+        SideLoad { name: self.name.clone(), jobs: self.jobs.iter().map(faster).collect() }
+    }
+
     /// Zones that are written before the jobs run.
     pub(super) fn written(&self, drive: DriveZones) -> WrittenZones {
         let has = |action| self.jobs.iter().any(|job| job.action == action);
@@ -220,6 +229,9 @@ impl SideLoad {
 }
 
 impl SideJob {
+    /// The job's options. The fio of these loads gave a ring a power of two of places and used all of
+    /// them, while it went on to refill the ring from the depth that was asked for: with `iodepth=5` it had
+    /// 5 to 8 in flight.
     fn options(&self, line: usize, from: u32, zones: u32, drive: DriveZones) -> Vec<String> {
         let each = zones / self.jobs;
         let (rw, block) = match self.action {
@@ -235,7 +247,8 @@ impl SideJob {
             format!("--name={line}"),
             format!("--rw={rw}"),
             format!("--bs={block}"),
-            format!("--iodepth={}", self.depth),
+            format!("--iodepth={}", self.depth.next_power_of_two()),
+            format!("--iodepth_low={}", self.depth),
             format!("--numjobs={}", self.jobs),
             format!("--offset={from}z"),
             format!("--size={size}z"),
@@ -272,6 +285,13 @@ impl SideJob {
     pub(super) fn most_zones(&self, drive: DriveZones) -> Option<f64> {
         let each = if self.action == Action::Finish { drive.capacity() } else { 1.0 };
         self.limit.map(|limit| limit / each)
+    }
+
+    /// The same job, at this rate of zones a second at least.
+    pub(super) fn at_least(self, zones: f64, drive: DriveZones) -> Self {
+        let slow = self.most_zones(drive).filter(|most| *most < zones);
+        let faster = slow.and_then(|most| Some(self.limit? * zones / most));
+        SideJob { limit: faster.or(self.limit), ..self }
     }
 
     /// Whether the model is told the measured rate of a line, which is then not compared.
@@ -520,6 +540,31 @@ mod tests {
         let beside = "c,write-on-reset-with-concurrent-resets,reset,zone,1,1,5,\",60866692.40\",813z,22z,55.4,1,85995,,,us";
         let cells = parsed(&[beside]);
         assert_eq!((side(&cells).jobs[0].jobs, side(&cells).jobs[0].limit), (5, None));
+    }
+
+    #[test]
+    fn rings_have_a_power_of_two_of_places_and_are_refilled_from_the_depth_asked_for() {
+        for (depth, places) in [(1, 1), (3, 4), (5, 8), (8, 8)] {
+            let row = format!("a,read-on-append,append,8k,1,{depth},5,,,,1,1,1,1,1,us");
+            let options = side(&parsed(&[&row])).options(drive()).unwrap().join(" ");
+            let expected = format!("--iodepth={places} --iodepth_low={depth} ");
+            assert!(options.contains(&expected), "{options}");
+        }
+    }
+
+    #[test]
+    fn only_zones_that_are_finished_too_rarely_are_finished_more_often() {
+        let row = |rate: &str| {
+            format!("b,finish-on-write,finish,zone,1,1,5,\",{rate},\",,300z,0.01,15,183,118,659,us")
+        };
+        for (rate, often) in [("12308625.08", 0.4), ("923146881.00", 0.8174)] {
+            let cells = parsed(&[&row(rate), &WRITES.replace("a,reset", "b,finish")]);
+            let load = side(&cells);
+            let [finish, write] = load.with_finishes(0.4, drive()).jobs[..] else { panic!() };
+            let zones = finish.most_zones(drive()).unwrap();
+            assert!((zones - often).abs() < 0.001, "{zones} a second of {rate}");
+            assert_eq!(write, load.jobs[1]);
+        }
     }
 
     #[test]

@@ -18,9 +18,16 @@ use zonal_fio::stats::IoStats;
 const RAMP: f64 = 0.2;
 /// Seconds that are measured where no zones are managed.
 const MEASURED: f64 = 0.5;
-/// Resets that a load should include, and the longest time that it runs for them, in seconds.
+/// Resets that a load should include, of each job that resets, and the longest time that it runs for them,
+/// in seconds.
 const RESETS: f64 = 8.0;
 const LONGEST: f64 = 8.0;
+/// Seconds that a reset takes at most: of several jobs, they may be executed one after another.
+const RESET: f64 = 0.025;
+
+/// Finishes a second, at least, for the latency of a job that finishes zones: of fewer there are none in
+/// [`LONGEST`]. Between two of them the job is idle for longer than a thread polls, as it is with fewer.
+const FINISHES: f64 = 0.4;
 
 /// Runs a load on a device with these options and the zones that it needs written. `times` are the
 /// seconds of ramp and of measurement, where they are given.
@@ -40,20 +47,31 @@ pub(super) fn run(
     };
     let [ramp, measured] = times;
     let length = RunLength { ramp: ramp.unwrap_or(RAMP), measured: seconds(load, measured) };
-    let by_job =
-        experiment::stats_by_job(&load.options(drive)?, &device_options, length, executor)?;
-    let figures = |(line, job): (usize, &SideJob)| {
-        let stats = by_job.get(&line.to_string()).context("a job has no results")?;
-        Ok(of_job(job, stats, drive))
+    let mut stats = |load: &SideLoad| -> Result<Vec<IoStats>> {
+        let options = load.options(drive)?;
+        let mut by_job = experiment::stats_by_job(&options, &device_options, length, executor)?;
+        let of_line = |line: usize| by_job.remove(&line.to_string());
+        let stats = (0..load.jobs.len()).map(of_line).collect::<Option<_>>();
+        stats.context("a job has no results")
     };
-    let jobs = load.jobs.iter().enumerate().map(figures).collect::<Result<_>>()?;
-    Ok(Predicted { jobs, ..Predicted::default() })
+    let mut by_line = stats(load)?;
+    let often = load.with_finishes(FINISHES, drive);
+    if often != *load {
+        for (line, stats) in stats(&often)?.into_iter().enumerate() {
+            if load.jobs[line] != often.jobs[line] {
+                by_line[line] = stats;
+            }
+        }
+    }
+    let jobs = load.jobs.iter().zip(&by_line).map(|(job, stats)| of_job(job, stats, drive));
+    Ok(Predicted { jobs: jobs.collect(), ..Predicted::default() })
 }
 
 /// Seconds for which a load is measured.
 fn seconds(load: &SideLoad, asked: Option<f64>) -> f64 {
     let least = |job: &SideJob| match (job.action, job.limit) {
         (Action::Reset, Some(limit)) => (RESETS / limit).min(LONGEST),
+        (Action::Reset, None) => RESETS * RESET * f64::from(job.jobs),
         (Action::Finish, _) => LONGEST,
         _ => 0.0,
     };
