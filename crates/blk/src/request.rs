@@ -690,6 +690,12 @@ mod tests {
         first.for_each_segment(|sector, len, buf| seen.push((sector.0, len, buf.is_none())));
         assert_eq!(seen, [(0, 8, true), (8, 8, true), (16, 8, true)]);
         assert_eq!(first.nr_sectors(), 24);
+        first.relocate(Sector(0), Sector(1000));
+        let mut moved = Vec::new();
+        first.for_each_segment(|sector, _, _| moved.push(sector.0));
+        assert_eq!((moved, first.end()), (vec![1000, 1008, 1016], Sector(1024)));
+        first.relocate(Sector(1000), Sector(0));
+        assert_eq!((first.sector(), first.nr_sectors()), (Sector(0), 24));
         let mut merged = first.unmerge();
         retire(first);
         while let Some(r) = merged.pop_front() {

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use zonal_blk::{
     Bio, Buf, Bytes, Channel, DataPlacement, Device, Nanos, Op, PlacementEventType, PlacementId,
-    Queue, QueueOptions, Sector, Status,
+    Queue, Sector, Status,
 };
 use zonal_device::control::DeviceControl;
 use zonal_device::device_spec;
@@ -86,28 +86,6 @@ fn parts_have_their_own_sectors_and_end_where_the_next_begins() {
     let host = parts[0].translation().unwrap().host;
     assert_eq!(host, Bytes(6 * 4096), "statistics are those of the device");
     assert!(parts[1].medium().is_none());
-}
-
-#[test]
-fn merged_commands_are_moved_with_all_of_their_parts() {
-    let parts = divide(&format!("{SPEC},depth=1,queues=1"), &["4M/0", "rest/1"]);
-    let scheduler = "mq-deadline".parse().unwrap();
-    let options = QueueOptions { scheduler, ..QueueOptions::default() };
-    let queue = Queue::attach(Arc::clone(&parts[1]) as Arc<dyn Device>, options).unwrap();
-    let channel = queue.channel().unwrap();
-    let mut rig = Rig { part: Arc::clone(&parts[1]), channel, now: Nanos(0) };
-    let page = |page: u64| Sector(page * 8);
-    let bios = (0..16).map(|at| Bio::write(page(at), Buf::from(&[at as u8 + 1; 4096][..]), at));
-    let done = rig.run(bios.collect());
-    assert!(
-        done.iter().all(|(at, status, sector, _)| (*status, *sector) == (Status::Ok, page(*at)))
-    );
-    for (at, status, sector, buf) in rig.run((0..16).map(|at| Bio::read(page(at), 8, at)).collect())
-    {
-        assert_eq!((status, sector), (Status::Ok, page(at)));
-        assert_eq!(buf.unwrap()[0], at as u8 + 1);
-    }
-    assert_eq!(Rig::new(&parts[0]).read(0), 0);
 }
 
 #[test]

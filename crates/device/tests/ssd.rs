@@ -231,8 +231,7 @@ fn traces_tell_writes_that_wait_for_the_collection_from_those_that_wait_for_prog
             }
         }));
         rig.overwrite(PAGES, depth, &mut Rng::new(6));
-        let stalls = *seen.lock().unwrap();
-        stalls
+        *seen.lock().unwrap()
     };
     let [full, collection] = stalls(Prefill::Empty, 512);
     assert!(full > 0 && collection == 0, "{full} ns for programs, {collection} for the collection");
