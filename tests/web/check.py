@@ -164,13 +164,13 @@ def served(browser, zonal, where):
              "--bs", "64k", "--iodepth", "8", "--nomerges", "--numjobs", "2", "--offset_increment", "40z", "--size", "40z", "--rate_iops", "400",
              "--number_ios", str(WRITES // 2), "--output-format", "json", "--output", "served.json"])
         browser.wait("return " + "document.querySelector('.tiles b').textContent !== '0' && document.querySelector('.tiles b').textContent !== ''")
-        time.sleep(3)
-        assert 0 < writes_shown(browser) < WRITES, "the page shows the job while it runs"
-        browser.picture(f"{where}/web-serve.png", whole=False)
         screen = Terminal(60, 20)
-        screen.run([zonal, "top", "ctl"], r"writes +[1-9][^\n]*[\u2581-\u2588]{8}")
+        screen.run([zonal, "top", "ctl"], r"writes +[1-9][^\n]*[\u2581-\u2588]{3}")
         with open(f"{where}/top-60.svg", "w", encoding="utf-8") as file:
             file.write(screen.svg())
+        time.sleep(1)
+        assert 0 < writes_shown(browser) < WRITES, "the page shows the job while it runs"
+        browser.picture(f"{where}/web-serve.png", whole=False)
         tables_have_rows(browser)
         pictures(browser, "serve", where)
         assert job.wait(timeout=300) == 0
