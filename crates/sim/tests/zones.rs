@@ -586,13 +586,35 @@ fn a_rate_holds_back_no_verification_which_is_decided_on_before_the_job_waits_fo
 }
 
 #[test]
+fn a_job_ends_after_the_pause_that_follows_its_last_io() {
+    // fio 3.41 with --thinktime=300000 --number_ios=3, and with --thinktime_blocks=2, where it is the second of
+    // three that a pause follows; with --iodepth=2 the third one is reaped before the pause.
+    let (read, write) = (DataDir::Read, DataDir::Write);
+    for (dir, options, expected) in [
+        (read, "rw=read", 900),
+        (read, "rw=read\nthinktime_blocks=2", 300),
+        (read, "rw=read\nthinktime_blocks=2\niodepth=2", 300),
+        (read, "rw=read\nruntime=500ms", 500),
+        (write, "rw=write\nverify=null", 900),
+    ] {
+        let text = format!("[a]\nthinktime=300000\nnumber_ios=3\n{options}\n");
+        let rig = Rig::new("null:zoned=false,size=4M,memory=true,latency=10us");
+        let (outcome, _) = rig.run(&text).remove(0);
+        let millis = outcome.stats.runtime(dir).0 / 1_000_000;
+        assert_eq!(millis, expected, "{options}");
+    }
+}
+
+#[test]
 fn a_job_that_waits_to_verify_sees_one_completion_at_a_time() {
-    // fio 3.41: `--rw=write --bs=64k --size=4m --verify=null --verify_backlog=4 --iodepth=16` begins so.
-    let text = "[a]\nrw=write\nbs=64k\nverify=null\nverify_backlog=4\niodepth=16\nsize=4m\n";
+    // fio 3.41: `--rw=write --bs=64k --size=4m --verify=null --verify_backlog=15 --iodepth=16`.
+    let text = "[a]\nrw=write\nbs=64k\nverify=null\nverify_backlog=15\niodepth=16\nsize=4m\n";
     let rig = Rig::new("null:zoned=false,size=4M,memory=true,latency=10us");
     let (_, ios) = rig.run(text).remove(0);
-    let dirs: String = ios.iter().map(|io| io.0).take(40).collect();
-    assert_eq!(dirs, "wwwwwwwwwwwwwwwwrrrrrrrrrrrrrrrrwwwwwwww");
+    let dirs: Vec<char> = ios.iter().map(|io| io.0).collect();
+    let runs: Vec<(char, usize)> =
+        dirs.chunk_by(|one, next| one == next).map(|run| (run[0], run.len())).collect();
+    assert_eq!(runs, [('w', 30), ('r', 30), ('w', 30), ('r', 30), ('w', 4), ('r', 4)]);
 }
 
 #[test]

@@ -71,8 +71,6 @@ struct Entry {
     resets: u32,
     /// Its data are in [`ZbdTable::data`].
     counted: bool,
-    /// A job has finished it.
-    is_finished: bool,
 }
 
 /// A zone acquired by a job: no other job writes to it meanwhile.
@@ -350,20 +348,13 @@ impl ZbdTable {
         Ok(table)
     }
 
-    /// A zone is about to be finished.
-    pub fn note_finish(&self, zone: u32) {
-        self.entry(zone).is_finished = true;
-    }
-
     /// Counts a reset that is about to be issued, of a zone with this write pointer in bytes from its start. As in
     /// fio, one that was finished takes as much away from the data as it has bytes: what is counted may then be
     /// below zero, which is more than any threshold.
     pub fn note_reset(&self, zone: u32, wp: u64) {
         let mut entry = self.entry(zone);
-        let was_finished = std::mem::take(&mut entry.is_finished);
-        let bytes = if was_finished { self.zone_size } else { wp };
         if let Some(data) = &self.data {
-            data.fetch_sub(bytes, Ordering::Relaxed);
+            data.fetch_sub(wp, Ordering::Relaxed);
         }
         entry.resets = entry.resets.wrapping_add(1);
     }
@@ -565,7 +556,6 @@ impl Entry {
             owner: None,
             resets: 0,
             counted: false,
-            is_finished: false,
         }
     }
 

@@ -297,9 +297,8 @@ impl ZbdJob {
     fn manage(&mut self, op: Op, zone: u32) -> Io {
         self.end_stream();
         let wp = self.owned.get(zone).owned.wp;
-        match op {
-            Op::ZoneReset => self.table.note_reset(self.first + zone, wp),
-            _ => self.table.note_finish(self.first + zone),
+        if op == Op::ZoneReset {
+            self.table.note_reset(self.first + zone, wp);
         }
         let slot = self.owned.get(zone);
         slot.managing = true;

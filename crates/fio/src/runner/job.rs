@@ -449,6 +449,16 @@ impl JobRunner {
         }
     }
 
+    /// Nothing is in flight and the stage is over: the step of the job if it ends. As in fio, it makes the pause
+    /// that follows the last I/O before.
+    #[cold]
+    fn end_of_stage(&mut self, now: Nanos) -> Option<RunnerStep> {
+        if let Some(until) = self.pace.pauses_until(now) {
+            return Some(RunnerStep::Wait(Some(until)));
+        }
+        (!self.has_more_work(now)).then(|| self.end(now))
+    }
+
     /// Nothing is in flight and the stage is over: whether there is another one, or another pass.
     #[cold]
     fn has_more_work(&mut self, now: Nanos) -> bool {
@@ -938,9 +948,9 @@ impl<C: Clock> ClockedRunner<C> for JobRunner {
             && !filling
             && self.pace.is_over(now)
             && self.zone_mgmt.is_empty()
-            && !self.has_more_work(now)
+            && let Some(step) = self.end_of_stage(now)
         {
-            return self.end(now);
+            return step;
         }
         if C::IS_VIRTUAL && completed > 0 {
             self.filling = true;

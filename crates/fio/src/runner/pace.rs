@@ -287,6 +287,12 @@ impl Pace {
         !self.is_over(now) && now >= self.gate
     }
 
+    /// The end of the pause that the job makes, if it may go on then.
+    pub(super) fn pauses_until(&self, now: Nanos) -> Option<Nanos> {
+        let until = self.think.as_ref()?.until().min(self.deadline);
+        (!self.stopped && until > now).then_some(until)
+    }
+
     /// Whether the job has more to do, and only its rate says that it is too early.
     pub(super) fn is_held_by_rate(&self, now: Nanos) -> bool {
         let others = self.think.as_ref().map_or(Nanos(0), |think| think.until());

@@ -255,7 +255,7 @@ impl ZbdJob {
                 _ => return Attempt::Next(NextIo::Contended),
             }
         }
-        self.table.note_finish(self.first + zone);
+        self.owned.get(zone).owned.wp = self.table.extent(self.first + zone).1;
         Attempt::Next(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
     }
 
