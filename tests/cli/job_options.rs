@@ -369,18 +369,19 @@ fn pauses_follow_ios_or_their_time_and_rates_may_leave_them_out() {
     let (four, pause) = ("--iodepth=4", "--thinktime=100ms");
     // Four in a millisecond.
     about(10, &[slow, four]);
-    // After each pause but the last ten more I/Os, in three milliseconds: 4, 4 and 2.
+    // Ten I/Os in three milliseconds, 4, 4 and 2, before each pause, the last of which ends the job.
     let ten = "--thinktime_blocks=10";
-    about(312, &[slow, four, pause, ten, "--thinktime_blocks_type=issue"]);
+    about(412, &[slow, four, pause, ten, "--thinktime_blocks_type=issue"]);
     about(311, &[slow, four, pause, ten]);
     // Sixteen in four milliseconds.
     about(210, &[slow, four, pause, "--thinktime_iotime=4ms"]);
-    // An I/O and a millisecond after it, but for the last.
-    about(79, &[slow, "--thinkcycles=3000000", "--cycles_per_usec=3000"]);
-    // At 1000 a second the first twenty take 19 ms. Then the rate has ten more to do immediately, or has not.
+    // An I/O and a millisecond after it.
+    about(80, &[slow, "--thinkcycles=3000000", "--cycles_per_usec=3000"]);
+    // At 1000 a second the first twenty take 19 ms. Then the rate has ten more to do immediately, or has not. The job
+    // ends with a pause.
     let rate = [PLAIN, "--rate_iops=1000", "--thinktime=10ms", "--thinktime_blocks=20"];
-    about(39, &rate);
-    about(48, &[&rate[..], &["--rate_ignore_thinktime=1"]].concat());
+    about(49, &rate);
+    about(58, &[&rate[..], &["--rate_ignore_thinktime=1"]].concat());
 }
 
 #[test]

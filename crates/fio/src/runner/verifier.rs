@@ -654,7 +654,7 @@ mod tests {
 
     #[test]
     fn a_block_with_two_writes_in_flight_is_read_once_and_not_checked() {
-        // fio 3.41 with --rw=randwrite --norandommap --iodepth=16 --verify=null reads it once.
+        // fio 3.41 with --rw=randwrite --norandommap --iodepth=8 --verify=crc32c reads it once.
         let mut verifier = with_backlog(3);
         for (slot, block) in [(0, 5), (1, 5), (2, 6)] {
             submit(&mut verifier, slot, Op::Write, block);
