@@ -25,5 +25,5 @@ take_turn() {
     exec {turn}>"$cache/lock"
     flock --nonblock "$turn" && return
     echo "another guest is running; waiting for it"
-    flock --timeout 3600 "$turn" || unusable "another guest has been running for an hour ($cache/lock)"
+    flock --timeout 7200 "$turn" || unusable "another guest has been running for two hours ($cache/lock)"
 }
