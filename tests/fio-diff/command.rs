@@ -74,6 +74,9 @@ struct Found {
     refused: u64,
     /// Seeds of cases in which fio hangs or dies.
     no_judge: Vec<u64>,
+    /// Cases that differed, with their seeds, to be run again alone.
+    differed: Vec<(Case, u64)>,
+    /// Those of them that differed again.
     failures: usize,
     /// Cases with a difference of each entry of the list.
     deliberate: Vec<u64>,
@@ -120,12 +123,13 @@ fn run(args: &Args) -> Result<bool> {
     let found = all_cases(args, &programs)?;
     println!(
         "{version}: {} cases, {} I/Os, {} refused by both, {} in which fio hangs or dies, \
-         {} with an undeclared difference",
+         {} with an undeclared difference, {} with one only beside other cases",
         found.cases,
         found.ios,
         found.refused,
         found.no_judge.len(),
-        found.failures
+        found.failures,
+        found.differed.len() - found.failures
     );
     if !found.no_judge.is_empty() {
         println!("fio hangs or dies with the seeds {:?}", found.no_judge);
@@ -140,7 +144,8 @@ fn run(args: &Args) -> Result<bool> {
     Ok(found.failures <= args.most && !unused)
 }
 
-/// Runs the cases, several at a time.
+/// Runs the cases, several at a time, and those that differ again, one after another: the times of a machine with
+/// other work are not of the case.
 fn all_cases(args: &Args, programs: &Programs) -> Result<Found> {
     let begun = Instant::now();
     let next = AtomicU64::new(0);
@@ -149,14 +154,14 @@ fn all_cases(args: &Args, programs: &Programs) -> Result<Found> {
         loop {
             let at = next.fetch_add(BATCH, Ordering::Relaxed);
             let late = args.seconds.is_some_and(|most| begun.elapsed() > Duration::from_secs(most));
-            let enough = found.lock().expect("found").failures >= args.most + args.failures;
+            let enough = found.lock().expect("found").differed.len() >= args.most + args.failures;
             if at >= args.jobs || late || enough {
                 return Ok(());
             }
             for (case, seed, fio) in
                 in_fio(programs, args.seed + at..args.seed + args.jobs.min(at + BATCH))?
             {
-                one_case(args, programs, case, seed, fio, &found)?;
+                one_case(programs, case, seed, fio, &found)?;
             }
         }
     };
@@ -164,31 +169,41 @@ fn all_cases(args: &Args, programs: &Programs) -> Result<Found> {
         let threads: Vec<_> = (0..args.jobs_at_once.max(1)).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a thread panicked"))
     })?;
-    Ok(found.into_inner().expect("found"))
+    let mut found = found.into_inner().expect("found");
+    for (case, seed) in &found.differed {
+        found.failures += usize::from(differs_alone(args, programs, case.clone(), *seed)?);
+    }
+    Ok(found)
 }
 
 fn one_case(
-    args: &Args,
     programs: &Programs,
-    mut case: Case,
+    case: Case,
     seed: u64,
     fio: Observation,
     found: &Mutex<Found>,
 ) -> Result<()> {
-    let mut outcome = compare_with(programs, &case, seed, FURTHER_SEEDS, fio)?;
-    {
-        let mut found = found.lock().expect("found");
-        found.cases += 1;
-        found.ios += outcome.ios;
-        if outcome.no_judge {
-            found.no_judge.push(seed);
-        }
-        found.refused += u64::from(outcome.refused && outcome.differences.is_empty());
-        outcome.deliberate.iter().for_each(|&entry| found.deliberate[entry] += 1);
+    let outcome = compare_with(programs, &case, seed, FURTHER_SEEDS, fio)?;
+    let mut found = found.lock().expect("found");
+    found.cases += 1;
+    found.ios += outcome.ios;
+    if outcome.no_judge {
+        found.no_judge.push(seed);
     }
+    found.refused += u64::from(outcome.refused && outcome.differences.is_empty());
+    outcome.deliberate.iter().for_each(|&entry| found.deliberate[entry] += 1);
+    if !outcome.differences.is_empty() {
+        found.differed.push((case, seed));
+    }
+    Ok(())
+}
+
+/// Whether a case differs again. If so, makes it small and prints it.
+fn differs_alone(args: &Args, programs: &Programs, mut case: Case, seed: u64) -> Result<bool> {
+    let mut outcome = compare(programs, &case, seed, FURTHER_SEEDS)?;
     let Some(first) = outcome.differences.first().map(|difference| kind(&difference.feature))
     else {
-        return Ok(());
+        return Ok(false);
     };
     if !args.no_shrink {
         case = shrink(&case, |smaller| {
@@ -197,10 +212,8 @@ fn one_case(
         })?;
         outcome = compare(programs, &case, seed, FURTHER_SEEDS)?;
     }
-    let mut found = found.lock().expect("found");
-    found.failures += 1;
     report(&case, seed, &outcome);
-    Ok(())
+    Ok(true)
 }
 
 /// The cases of these seeds, and what fio does with them.
