@@ -136,7 +136,6 @@ fn errors_name_the_image() {
             "latency=model: the profile has no time in it",
         ),
         (&["create", "a.img", "--profile", "null"], "the file exists"),
-        (&["create", "b.img", "--profile", "null:zoned=false"], "expected one with zones"),
         (&["create", "b.img", "--profile", "nul"], "unknown device `nul`"),
         (&["create", "b.img", "--profile", "null", "--zones", "x"], "option `zones`: found `x`"),
         (&["run", "--clock", "virtual", "--device", "a.img", "--name=x"], "found an image"),
