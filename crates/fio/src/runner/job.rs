@@ -358,7 +358,7 @@ impl JobRunner {
             } else {
                 self.stats.record(dir, len, issued - start, now - issued, 1);
             }
-            self.pace.completed(now, self.slots.in_use());
+            self.pace.completed(now, dir, self.slots.in_use());
             self.done.0 += 1;
             self.done.1 += len;
         }
@@ -532,7 +532,7 @@ impl JobRunner {
                 NextIo::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
                     self.submit_inline(now, io, IoRole::Plain);
-                    self.pace.issued(now, self.slots.in_use() >= self.depth);
+                    self.pace.issued(now, io.dir, self.slots.in_use() >= self.depth);
                     submitted += 1;
                     if once && self.bios.is_empty() {
                         break;
@@ -574,7 +574,7 @@ impl JobRunner {
         }
         self.submit(now, io, IoRole::ZoneMgmt);
         if is_read {
-            self.pace.issued(now, self.slots.in_use() >= self.depth);
+            self.pace.issued(now, io.dir, self.slots.in_use() >= self.depth);
         }
     }
 

@@ -380,18 +380,18 @@ impl Pace {
 
     /// An I/O has been submitted at this time; `is_full` says that the queue is full with it.
     #[inline]
-    pub fn issued(&mut self, now: Nanos, is_full: bool) {
+    pub fn issued(&mut self, now: Nanos, dir: DataDir, is_full: bool) {
         if let Some(think) = &mut self.think {
-            think.submitted(now, is_full);
+            think.submitted(now, dir == DataDir::Trim, is_full);
             self.set_gate();
         }
     }
 
     /// An I/O has completed; `in_flight` are those that have not.
     #[inline]
-    pub fn completed(&mut self, now: Nanos, in_flight: u32) {
+    pub fn completed(&mut self, now: Nanos, dir: DataDir, in_flight: u32) {
         if let Some(think) = &mut self.think {
-            think.completed(now);
+            think.completed(now, dir == DataDir::Trim);
             match in_flight {
                 0 => self.drained(now),
                 _ => self.set_gate(),
@@ -466,8 +466,8 @@ mod tests {
                 let at = pace.next_submit();
                 assert!(pace.may_submit(at));
                 pace.submitted(DataDir::Read, 4096);
-                pace.issued(at, true);
-                pace.completed(at, 0);
+                pace.issued(at, DataDir::Read, true);
+                pace.completed(at, DataDir::Read, 0);
                 at.0 / 1000
             })
             .collect()
