@@ -391,6 +391,7 @@ fn overwrites() {
             "--device=ssd:size=4G,block=384K,overprovision=12.5%,prefill=random:2",
             "--rw=randwrite",
             "--norandommap",
+            "--io_size=8G",
             "--iodepth=16",
             &format!("--number_ios={}", ios[case]),
         ])
