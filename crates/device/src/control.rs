@@ -246,7 +246,7 @@ pub struct DeviceStats {
 pub struct TranslationStats {
     /// Written by the host, in whole pages.
     pub host: Bytes,
-    /// Written to the flash: the host's pages, and pages that were collected.
+    /// Written to the flash: the host's pages, pages that were collected, padding and the map.
     pub media: Bytes,
     /// Discarded by the host, of pages that had data.
     pub discarded: Bytes,
@@ -258,6 +258,31 @@ pub struct TranslationStats {
     pub free_superblocks: u32,
     /// All superblocks.
     pub superblocks: u32,
+    /// Of a map that is on the flash, with a part of it in memory.
+    pub map: Option<MapStats>,
+}
+
+/// Statistics of a map that is on the flash, with a part of it in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapStats {
+    /// Translation pages that were written to the flash, which the bytes written to it include.
+    pub written: Bytes,
+    /// Pages that were looked up or changed.
+    pub lookups: u64,
+    /// Translation pages that were not in memory then.
+    pub misses: u64,
+}
+
+impl MapStats {
+    /// The counts since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &MapStats) -> MapStats {
+        MapStats {
+            written: self.written - earlier.written,
+            lookups: self.lookups - earlier.lookups,
+            misses: self.misses - earlier.misses,
+        }
+    }
 }
 
 impl TranslationStats {
@@ -270,6 +295,7 @@ impl TranslationStats {
             discarded: self.discarded - earlier.discarded,
             erased_superblocks: self.erased_superblocks - earlier.erased_superblocks,
             waited: self.waited - earlier.waited,
+            map: self.map.map(|map| map.since(&earlier.map.unwrap_or_default())),
             ..*self
         }
     }

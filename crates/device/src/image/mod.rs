@@ -8,7 +8,7 @@
 //!   geometry    zones and limits                    recover   file -> zones; check of an image
 //!   journal     zones -> file                       tail      the end of a zone's data
 //!   device      commands and their order            queue     hardware queues
-//!   offered     what it offers as a device
+//!   offered     what it offers as a device               placement   which events it records
 //!   sums        checksums of data, and their cache  verify    data against their checksums
 //!   regions     where data are being overwritten    store     what is needed of a file
 //!   error       why a file is not an image
@@ -23,6 +23,7 @@ mod journal;
 mod kept;
 mod kept_layout;
 mod offered;
+mod placement;
 mod queue;
 mod recover;
 mod regions;

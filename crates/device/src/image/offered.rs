@@ -30,7 +30,8 @@ impl Device for ImageDevice {
     }
 
     fn placement(&self) -> Option<&dyn DataPlacement> {
-        self.model()?.device.placement()
+        self.model()?.device.placement()?;
+        Some(self)
     }
 
     fn open_queue(self: Arc<Self>) -> Box<dyn HwQueue> {

@@ -28,7 +28,8 @@ impl Mapper {
             return false;
         };
         let pages = self.translation.shape().superblock_pages;
-        self.collection.pace.begin(self.translation.valid(zone), pages);
+        let valid = self.translation.valid(zone);
+        self.collection.pace.begin(valid, pages - valid);
         self.collection.victims.push(Victim { zone, rows: 0, moved: false });
         true
     }

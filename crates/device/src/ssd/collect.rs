@@ -5,7 +5,7 @@
 //! can. A victim is erased while the next one is read.
 use super::collector::{COLLECTS, Emptied};
 use super::drive::Drive;
-use super::translation::Copied;
+use super::translation::{Copied, Place};
 use crate::flash::{CommandId, DieOp};
 
 impl Drive {
@@ -20,18 +20,32 @@ impl Drive {
     }
 
     fn collect_steps(&mut self) {
+        self.collect_victims();
+        if self.map.is_some() {
+            self.update_moved();
+        }
+    }
+
+    fn collect_victims(&mut self) {
         loop {
             if self.translation.collecting().is_none() && !self.begin_victim() {
                 return;
             }
+            let superblock = self.translation.collecting().expect("it was begun");
             if !self.copy_rows() {
                 return;
             }
-            let victim = self.collector.emptied.last_mut().expect("it was begun");
-            victim.moved = true;
-            let superblock = victim.superblock;
-            self.erase_if_read(superblock);
+            if let Some(map) = &mut self.map {
+                map.end_moves(superblock);
+            }
+            self.moved(superblock);
         }
+    }
+
+    /// All pages of a victim have places elsewhere.
+    pub(super) fn moved(&mut self, superblock: u32) {
+        self.emptied(superblock).moved = true;
+        self.erase_if_read(superblock);
     }
 
     /// Begins to collect a superblock, if that is wanted and possible.
@@ -45,10 +59,11 @@ impl Drive {
             return false;
         };
         let pages = self.translation.shape().superblock_pages;
-        self.collector.pace.begin(self.translation.valid(superblock), pages);
+        let valid = self.translation.valid(superblock);
+        let updates = self.map.as_ref().map_or(0, |map| map.to_update());
+        self.collector.pace.begin(valid + updates, pages - valid);
         self.note_reallocation(superblock);
-        let emptied = Emptied { superblock, reads: 0, erasing: 0, moved: false };
-        self.collector.emptied.push(emptied);
+        self.collector.emptied.push(Emptied::new(superblock));
         true
     }
 
@@ -57,8 +72,7 @@ impl Drive {
     fn copy_rows(&mut self) -> bool {
         let unit = self.layout.unit;
         loop {
-            let urgent = self.host_waits() || self.translation.is_scarce();
-            let allowed = urgent || self.collector.pace.owes(unit);
+            let allowed = self.is_urgent() || self.collector.pace.owes(unit);
             let has_room = self.collector.pages + unit <= self.collector.room;
             let victim = self.translation.collecting().expect("a superblock is being collected");
             let is_empty = self.translation.valid(victim) == 0;
@@ -66,7 +80,14 @@ impl Drive {
             if !goes_on {
                 return false;
             }
-            let more = self.copy_pages(unit);
+            let more = self.copy_pages(unit, |drive| {
+                let Copied { page, from, to, .. } = drive.translation.copy()?;
+                drive.collector.pace.moved();
+                if let Some(map) = &mut drive.map {
+                    map.moves(page);
+                }
+                Some((from, to))
+            });
             self.place_waiting();
             if !more {
                 return true;
@@ -74,16 +95,26 @@ impl Drive {
         }
     }
 
-    /// Moves up to this many pages. Returns whether there may be more.
-    fn copy_pages(&mut self, pages: u32) -> bool {
+    /// Whether the collection goes on as fast as it can.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.host_waits() || self.translation.is_scarce()
+    }
+
+    /// Moves up to this many pages of a victim, as `copy` says from where to where. Returns whether there
+    /// may be more.
+    #[inline]
+    pub(super) fn copy_pages(
+        &mut self,
+        pages: u32,
+        copy: impl Fn(&mut Drive) -> Option<(Place, Place)>,
+    ) -> bool {
         let mut row = self.collector.new_row();
         for _ in 0..pages {
-            let Some(Copied { from, to, .. }) = self.translation.copy() else {
+            let Some((from, to)) = copy(self) else {
                 self.read_row(row);
                 return false;
             };
             self.collector.pages += 1;
-            self.collector.pace.moved();
             let mut list = &mut self.collector.rows[row as usize];
             // Pages that are sensed together are read together. They come in the order of their slots.
             if list.from.is_some() && from.slot >= list.end {
@@ -107,7 +138,7 @@ impl Drive {
         let list = &self.collector.rows[row as usize];
         let Some(from) = list.from else { return self.collector.free_rows.push(row) };
         let (last, pages) = (list.last, list.pages);
-        self.collector.emptied.last_mut().expect("a superblock is being collected").reads += 1;
+        self.emptied(from.superblock).reads += 1;
         self.read_flash(CommandId(COLLECTS | row), from, last, pages);
     }
 
@@ -129,18 +160,22 @@ impl Drive {
     }
 
     fn emptied(&mut self, superblock: u32) -> &mut Emptied {
-        let mut all = self.collector.emptied.iter_mut();
+        // The newest first: most often it is that.
+        let mut all = self.collector.emptied.iter_mut().rev();
         all.find(|emptied| emptied.superblock == superblock).expect("it is being collected")
     }
 
-    /// Erases the blocks of a victim once all its pages have been moved and read.
-    fn erase_if_read(&mut self, superblock: u32) {
+    /// Erases the blocks of a victim once all its pages have been moved and read, and the map knows.
+    pub(super) fn erase_if_read(&mut self, superblock: u32) {
         let dies = self.layout.dies(superblock);
         let emptied = self.emptied(superblock);
         if !emptied.moved || emptied.reads > 0 {
             return;
         }
-        emptied.erasing = dies.end - dies.start;
+        if self.map.as_ref().is_some_and(|map| map.is_updating(superblock)) {
+            return;
+        }
+        self.emptied(superblock).erasing = dies.end - dies.start;
         for die in dies {
             self.enqueue(
                 die,
@@ -157,6 +192,9 @@ impl Drive {
         if emptied.erasing == 0 {
             self.collector.emptied.retain(|emptied| emptied.superblock != superblock);
             self.units.erased(superblock);
+            if let Some(superblock) = self.map.as_ref().and_then(|map| map.in_layer(superblock)) {
+                return self.map_erased(superblock);
+            }
             self.translation.erased(superblock);
             self.place_waiting();
             self.collect();

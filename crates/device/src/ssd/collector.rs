@@ -7,6 +7,8 @@ use zonal_blk::Bytes;
 
 /// The numbers of reads of the collection begin here.
 pub(super) const COLLECTS: u32 = 1 << 31;
+/// The numbers of reads of translation pages begin here.
+pub(super) const LOADS: u32 = COLLECTS | 1 << 30;
 /// Units of copies by which the host may be ahead of the collection.
 const AHEAD: u32 = 8;
 
@@ -20,6 +22,13 @@ pub(super) struct Emptied {
     pub(super) erasing: u32,
     /// All of its pages have places elsewhere.
     pub(super) moved: bool,
+}
+
+impl Emptied {
+    /// One that is begun.
+    pub(super) fn new(superblock: u32) -> Self {
+        Emptied { superblock, reads: 0, erasing: 0, moved: false }
+    }
 }
 
 /// A read of a row of a victim, and where its pages go to.

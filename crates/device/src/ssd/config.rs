@@ -1,5 +1,6 @@
 //! The configuration of an ordinary flash drive, its validation and the limits that follow from it.
 use super::SsdDevice;
+use super::map::{ENTRIES, FlashMap};
 use super::page::PAGE;
 use super::prefill::Prefill;
 use super::translation::{Isolation, Policy, Shape, ShapeError};
@@ -38,6 +39,8 @@ device_options! {
             "free superblocks below which the collection begins";
         Any gc_high: u32 = Count("4") in 2..=1024, "free superblocks with which it ends";
         Any gc_buffer: Bytes = Size("8M"), "part of the buffer that the collection uses";
+        Any map_cache: Bytes = Size("0"),
+            "memory for the map, of which the rest is read from the flash; 0 for all of it";
         Any fdp_handles: u32 = Count("0") in 0..=MAX_STREAMS,
             "reclaim unit handles (FDP), of superblocks as reclaim units; 0 for none";
         Any fdp_persistent: u32 = Count("0") in 0..=MAX_STREAMS,
@@ -162,9 +165,11 @@ impl SsdConfig {
         let limit = || format!("up to {}", format_size(most.0));
         let show = || format_size(self.size.0);
         rule("size", fits(logical).is_some(), show(), limit)?;
+        let superblocks = fits(flash.div_ceil(each)).unwrap_or(u32::MAX);
         let shape = Shape {
             logical_pages: fits(logical).expect("it was checked"),
-            superblocks: fits(flash.div_ceil(each)).unwrap_or(u32::MAX),
+            superblocks: superblocks
+                .saturating_sub(self.map_shape().map_or(0, |map| map.superblocks)),
             superblock_pages: fits(each).unwrap_or(u32::MAX),
             groups: u16::try_from(self.fdp_groups).expect("it was checked"),
             streams: self.isolations(),
@@ -175,6 +180,43 @@ impl SsdConfig {
         };
         let checked = shape.validate();
         checked.map(|()| shape.clone()).map_err(|error| self.shape_error(&shape, &error))
+    }
+
+    /// The layer of the map's translation pages, if the map is on the flash: superblocks that are filled
+    /// and free, and for each that the pages take another, so that collecting them moves few.
+    pub(super) fn map_shape(&self) -> Option<Shape> {
+        let pages = |bytes: u64| bytes / u64::from(PAGE);
+        let to_u32 = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let shape = Shape {
+            logical_pages: to_u32(pages(self.size.0).div_ceil(ENTRIES.into())),
+            superblocks: 0,
+            superblock_pages: to_u32(pages(self.superblock().0)),
+            groups: 1,
+            streams: vec![Isolation::Initial],
+            separate: false,
+            policy: Policy::Greedy,
+            low: 2,
+            high: 2,
+        };
+        let taken = shape.logical_pages.div_ceil(shape.superblock_pages.max(1));
+        let superblocks = to_u32(shape.min_superblocks()).saturating_add(taken);
+        (self.map_cache.0 > 0).then_some(Shape { superblocks, ..shape })
+    }
+
+    /// The map, if it is on the flash.
+    pub(super) fn flash_map(&self) -> Option<FlashMap> {
+        let shape = self.map_shape()?;
+        let first = self.shape().expect("the shape was checked").superblocks;
+        Some(FlashMap::new(shape, first, self.map_cache, self.dies))
+    }
+
+    /// How much of the map is in memory, in words; `None` if all of it is.
+    pub(super) fn map_text(&self) -> Option<String> {
+        let all = u64::from(self.map_shape()?.logical_pages) * u64::from(PAGE);
+        Some(match self.map_cache.0 {
+            part if part < all => format!("{} of {}", format_size(part), format_size(all)),
+            _ => format!("all {}, read from the flash when it is needed", format_size(all)),
+        })
     }
 
     /// The streams of the host: the reclaim unit handles, or a single one.
@@ -228,13 +270,16 @@ impl SsdConfig {
             return broken("block", format_size(self.block.0), error.to_string());
         };
         let each = u64::from(shape.superblock_pages);
+        let map = self.map_shape().map_or(0, |map| u64::from(map.superblocks));
+        let needed = needed + map;
         let beyond = (needed * each).saturating_sub(shape.logical_pages.into()) * WHOLE;
         let least = beyond.div_ceil(shape.logical_pages.into());
         let why = format!(
-            "at least {}, {needed} superblocks of {}: beside the data {} are filled, gc_high={}{} are \
+            "at least {}, {needed} superblocks of {}: beside the data {}{} are filled, gc_high={}{} are \
              free, and one has room to collect",
             format_percent(least),
             format_size(self.superblock().0),
+            if map > 0 { format!("{map} are for the map (map_cache), ") } else { String::new() },
             shape.frontiers(),
             shape.high,
             if shape.groups > 1 { " in each group" } else { "" }
@@ -257,6 +302,10 @@ impl SsdConfig {
             format!("0, or at least {}", format_rate(MIN_RATE))
         })?;
         self.validate_flash()?;
+        let map_ok = self.map_cache.0.is_multiple_of(PAGE.into());
+        rule("map_cache", map_ok, format_size(self.map_cache.0), || {
+            "0 for all of the map, or a multiple of 4K, the size of a translation page".to_owned()
+        })?;
         self.validate_placement()?;
         self.validate_buffer()?;
         let high_ok = self.gc_high >= self.gc_low;
@@ -324,7 +373,8 @@ impl SsdConfig {
         // Each superblock that is filled may have a partial unit waiting and a unit being programmed.
         let groups = u64::from(self.fdp_groups);
         let units = |superblocks: u64| 2 * (superblocks * groups + 1);
-        let collected = u64::from(self.fdp_persistent) + 1;
+        let map = u64::from(self.map_cache.0 > 0);
+        let collected = u64::from(self.fdp_persistent) + 1 + map;
         let least = units(collected) * unit;
         rule("gc_buffer", self.gc_buffer.0 >= least, size(self.gc_buffer.0), || {
             let count = units(collected);

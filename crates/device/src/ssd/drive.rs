@@ -14,8 +14,9 @@
 //! for the collection if there is no place. The buffer outlives a loss of power, so that a flush has
 //! nothing to wait for.
 use super::SsdConfig;
-use super::collector::{COLLECTS, Collector};
+use super::collector::{COLLECTS, Collector, LOADS};
 use super::layout::Layout;
+use super::map::FlashMap;
 use super::page::{self, PAGE, page_number, pages_of};
 use super::placement_events::Events;
 use super::translation::{Counts, Page, Place, Translation};
@@ -37,15 +38,15 @@ use zonal_blk::{
 const ALL: ZoneNo = ZoneNo(0);
 
 /// An outstanding command.
-struct Command {
-    request: Box<Request>,
+pub(super) struct Command {
+    pub(super) request: Box<Request>,
     queue: usize,
     /// The stream that a read continues.
     stream: Stream,
     /// The place of a read that has begun.
     slot: Slot,
-    /// Flash operations that it waits for.
-    pending_ops: u32,
+    /// Flash operations that it waits for, or translation pages.
+    pub(super) pending_ops: u32,
 }
 
 impl Command {
@@ -70,6 +71,8 @@ pub(super) struct Drive {
     storage: Arc<ModelStorage>,
     pub(super) layout: Layout,
     pub(super) translation: Translation,
+    /// The map on the flash, if a part of it is in memory.
+    pub(super) map: Option<Box<FlashMap>>,
     /// Counts of the writes before the first command.
     before: Counts,
     pub(super) units: Units,
@@ -114,15 +117,30 @@ pub(super) struct Drive {
     trace: Option<FlashTraceSink>,
 }
 
+/// The units of a drive whose dies are idle, and the pages of those that are not full.
+fn units_of(layout: &Layout, translation: &Translation, map: Option<&FlashMap>) -> (Units, Pages) {
+    let (mut units, mut waiting) = Units::new(layout.unit, translation);
+    if let Some(map) = map {
+        waiting.collected += units.add_map(&map.layer).collected;
+    }
+    (units, waiting)
+}
+
 impl Drive {
     pub(super) fn new(
         config: &SsdConfig,
         mut translation: Translation,
         storage: Arc<ModelStorage>,
     ) -> Self {
-        config.prefill.apply(&mut translation, config.seed);
+        let mut map = config.flash_map().map(Box::new);
+        match &mut map {
+            None => config.prefill.apply(&mut translation, config.seed, |_| {}),
+            Some(map) => {
+                config.prefill.apply(&mut translation, config.seed, |page| map.prefill(page));
+            }
+        }
         let layout = Layout::new(config);
-        let (units, waiting) = Units::new(layout.unit, &translation);
+        let (units, waiting) = units_of(&layout, &translation, map.as_deref());
         Drive {
             storage,
             layout,
@@ -132,6 +150,7 @@ impl Drive {
             placement_events: Events::default(),
             collector: Collector::new(config.gc_buffer, waiting.collected, layout.unit),
             translation,
+            map,
             flash: Flash::new(&config.nand()),
             events: EventQueue::default(),
             now: Nanos(0),
@@ -160,11 +179,18 @@ impl Drive {
         }
     }
 
-    /// Goes on with another translation layer, before the first command: what is not programmed of the
-    /// units that are filled is in the buffer. `before` are the counts of the writes before the first
-    /// command that there ever was.
-    pub(super) fn resume(&mut self, translation: Translation, before: Counts) {
-        let (units, waiting) = Units::new(self.layout.unit, &translation);
+    /// Goes on with another translation layer, and another one of the map if it has one, before the first
+    /// command: what is not programmed of the units that are filled is in the buffer. With them are their
+    /// counts of the writes before the first command that there ever was.
+    pub(super) fn resume(
+        &mut self,
+        (translation, before): (Translation, Counts),
+        map: Option<(Translation, Counts)>,
+    ) {
+        if let (Some(map), Some((layer, before))) = (&mut self.map, map) {
+            map.resume(layer, before);
+        }
+        let (units, waiting) = units_of(&self.layout, &translation, self.map.as_deref());
         self.units = units;
         self.collector = Collector::new(self.config.gc_buffer, waiting.collected, self.layout.unit);
         self.buffered = u64::from(waiting.host) * u64::from(PAGE);
@@ -212,7 +238,8 @@ impl Drive {
         let mapped = u64::from(self.translation.mapped());
         let bytes = self.buffered + self.collector.buffered();
         let waiting = self.unplaced.iter().filter(|what| matches!(what, Unplaced::Write(..)));
-        let waiting = waiting.count() as u64 * u64::from(PAGE);
+        let waiting = if self.host_waits() { waiting.count() } else { 0 };
+        let waiting = waiting as u64 * u64::from(PAGE);
         let by_share = self.translation.closed_by_share();
         let quarters = [
             "superblocks up to 1/4 valid",
@@ -230,7 +257,11 @@ impl Drive {
             Level { name: "pages with data", value: mapped, of: shape.logical_pages.into() },
             Level { name: "waits for the collection, bytes", value: waiting, of: config.buffer.0 },
         ];
-        parts.into_iter().chain(quarters).collect()
+        let changed = self.map.as_ref().map(|map| {
+            let (value, of) = map.changed();
+            Level { name: "translation pages changed in memory", value, of }
+        });
+        parts.into_iter().chain(quarters).chain(changed).collect()
     }
 
     /// Commands that completed late.
@@ -240,7 +271,17 @@ impl Drive {
 
     /// Statistics of the translation layer since the first command.
     pub(super) fn stats(&self) -> TranslationStats {
-        page::stats(&self.translation, self.translation.counts().since(&self.before), self.waited)
+        let counts = self.translation.counts().since(&self.before);
+        let mut stats = page::stats(&self.translation, counts, self.waited);
+        if let Some(map) = &self.map {
+            let of_map = page::stats(&map.layer, map.counts(), 0);
+            stats.media += of_map.media;
+            stats.erased_superblocks += of_map.erased_superblocks;
+            stats.free_superblocks += of_map.free_superblocks;
+            stats.superblocks += of_map.superblocks;
+            stats.map = Some(map.stats());
+        }
+        stats
     }
 
     /// Completes all pending work immediately.
@@ -256,7 +297,7 @@ impl Drive {
         self.flash.drained(now);
     }
 
-    fn command(&mut self, id: CommandId) -> &mut Command {
+    pub(super) fn command(&mut self, id: CommandId) -> &mut Command {
         &mut self.commands[id.0 as usize]
     }
 
@@ -400,12 +441,14 @@ impl Drive {
         }
         let alone = self.command(id).stream == Stream::Alone;
         self.command(id).slot = self.slots.take(alone);
-        self.read(id);
+        if self.map.is_none() || self.look_up(id) {
+            self.read(id);
+        }
     }
 
     /// Reads what is on the flash: data in the buffer, data that were read ahead and pages without data
     /// take no flash operation.
-    fn read(&mut self, id: CommandId) {
+    pub(super) fn read(&mut self, id: CommandId) {
         let mut ops = 0;
         if self.command(id).stream != Stream::Ahead {
             let mut run: Option<(Place, u32)> = None;
@@ -489,6 +532,9 @@ impl Drive {
                 self.buffered -= u64::from(host) * u64::from(PAGE);
                 self.collector.release(collected);
                 self.collect();
+                if self.map.is_some() {
+                    self.go_on_with_map();
+                }
             }
             DieOp::Read { command, .. } if command.0 < COLLECTS => {
                 let waiting = self.command(command);
@@ -497,7 +543,8 @@ impl Drive {
                     self.send(command);
                 }
             }
-            DieOp::Read { command, .. } => self.collected(command),
+            DieOp::Read { command, .. } if command.0 < LOADS => self.collected(command),
+            DieOp::Read { command, .. } => self.loaded(command),
             DieOp::Erase { command, .. } => self.erased(command),
             other => unreachable!("{other:?} is an operation of drives with zones"),
         }
@@ -508,12 +555,35 @@ impl Drive {
         if self.unplaced.is_empty() && self.place(what) {
             return;
         }
-        self.waited += u64::from(matches!(what, Unplaced::Write(..)));
+        let waits = matches!(what, Unplaced::Write(..)) && !self.map_is_behind();
+        self.waited += u64::from(waits);
         self.unplaced.push_back(what);
     }
 
-    /// Gives a page its place. Returns false if there is none.
+    /// Gives a page its place. Returns false if it has to wait for one, or for the map.
+    #[inline]
     fn place(&mut self, what: Unplaced) -> bool {
+        if self.map.is_some() { self.place_in_map(what) } else { self.place_data(what) }
+    }
+
+    /// The same where the map is on the flash.
+    fn place_in_map(&mut self, what: Unplaced) -> bool {
+        if self.map_is_behind() {
+            return false;
+        }
+        let (page, changes) = match what {
+            Unplaced::Write(page, _) => (page, true),
+            Unplaced::Discard(page) => (page, self.translation.find(page).is_some()),
+        };
+        let placed = self.place_data(what);
+        if placed {
+            self.update_map(page, changes);
+        }
+        placed
+    }
+
+    #[inline]
+    fn place_data(&mut self, what: Unplaced) -> bool {
         match what {
             Unplaced::Discard(page) => {
                 self.translation.discard(page);
@@ -542,6 +612,11 @@ impl Drive {
         let (unit_handle, group) =
             id.map_or((self.ids[0].unit_handle, None), |id| (id.unit_handle, Some(id.group)));
         self.translation.frontier(unit_handle, group)
+    }
+
+    /// Its placement handles.
+    pub(super) fn handles(&self) -> u16 {
+        self.ids.last().map_or(0, |id| id.handle + 1)
     }
 
     /// The frontier of a placement identifier, in its own group.
@@ -621,7 +696,7 @@ impl Drive {
 
     /// Whether the host waits for the collection.
     pub(super) fn host_waits(&self) -> bool {
-        !self.unplaced.is_empty()
+        !self.unplaced.is_empty() && !self.map_is_behind()
     }
 
     /// There may be room again for what waits.

@@ -36,6 +36,7 @@ impl DeviceConfig for SsdConfig {
             format!("superblocks of {}", size(self.superblock())),
             format!("buffer {}", size(self.buffer)),
         ];
+        parts.extend(self.map_text().map(|text| format!("map in memory: {text}")));
         parts.extend(self.placement_text());
         if self.prefill != Prefill::Empty {
             parts.push(format!("prefill {} from seed {}", self.prefill, self.seed));

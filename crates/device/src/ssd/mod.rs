@@ -15,7 +15,8 @@
 //!                flash         dies that read, program and erase, and their channels
 //! ```
 //!
-//! `kept` is what an image of a drive keeps of it. `docs/models.md` lists what the model leaves out.
+//! With `map_cache` a part of the map is in memory and the rest on the flash: `map`, and `look_up`, which has
+//! commands wait for it. `kept` is what an image of a drive keeps of it. `docs/models.md` lists what the model leaves out.
 pub mod closed_forms;
 mod collect;
 mod collector;
@@ -24,6 +25,8 @@ mod drive;
 mod kept;
 pub(crate) mod kind;
 mod layout;
+mod look_up;
+mod map;
 pub(crate) mod pace;
 pub(crate) mod page;
 mod placement;
@@ -34,7 +37,7 @@ mod units;
 
 use crate::config::ConfigError;
 use crate::control::{
-    CommandObserver, DeviceControl, DeviceStats, Estimate, KeptState, Lateness, Level,
+    CommandObserver, DeviceControl, DeviceStats, Estimate, KeptState, Lateness, Level, MapStats,
     MediumAccess, TranslationStats,
 };
 use crate::flash::{FlashTraceSink, Port};
@@ -124,7 +127,7 @@ impl DeviceControl for SsdDevice {
     }
 
     fn stats(&self) -> DeviceStats {
-        let TranslationStats { host, media, discarded, erased_superblocks, waited, .. } =
+        let TranslationStats { host, media, discarded, erased_superblocks, waited, map, .. } =
             self.port.with(|drive| drive.stats());
         let mut counts = vec![
             ("bytes written by the host", host.0),
@@ -133,6 +136,13 @@ impl DeviceControl for SsdDevice {
             ("erased superblocks", erased_superblocks),
             ("bytes that waited for the collection", waited.0),
         ];
+        if let Some(MapStats { written, lookups, misses }) = map {
+            counts.extend([
+                ("bytes of the map written to flash", written.0),
+                ("pages looked up in the map", lookups),
+                ("translation pages read for that", misses),
+            ]);
+        }
         if self.placement.is_some() {
             counts.extend(self.port.with(|drive| drive.placement_counts()));
         }
@@ -183,6 +193,7 @@ impl DeviceControl for SsdDevice {
             ),
             ("over-provisioning", format_percent(config.overprovision.into())),
             ("superblock", format_size(config.superblock().0)),
+            ("map in memory", config.map_text().unwrap_or_else(|| "all".to_owned())),
             ("data placement", config.placement_text().unwrap_or_else(|| "none".to_owned())),
         ]
     }

@@ -22,10 +22,9 @@ impl Pace {
         Pace { owed: 0, each: 0, limit: u64::from(ahead) * PARTS }
     }
 
-    /// A victim is begun, which has `valid` of `pages`.
-    pub(crate) fn begin(&mut self, valid: u32, pages: u32) {
-        let gained = u64::from((pages - valid).max(1));
-        self.each = (u64::from(valid) * PARTS).div_ceil(gained);
+    /// A victim is begun, which takes this many moves and gains room for that many pages of the host.
+    pub(crate) fn begin(&mut self, moves: u32, gained: u32) {
+        self.each = (u64::from(moves) * PARTS).div_ceil(gained.max(1).into());
     }
 
     /// There is no victim: nothing holds the host up.

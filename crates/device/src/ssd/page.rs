@@ -30,5 +30,6 @@ pub(crate) fn stats(translation: &Translation, counts: Counts, waited: u64) -> T
         waited: bytes(waited),
         free_superblocks: translation.free(),
         superblocks: translation.shape().superblocks,
+        map: None,
     }
 }

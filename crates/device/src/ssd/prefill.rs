@@ -1,6 +1,6 @@
 //! Writes before the first command (`prefill=`), so that a run need not wait for the drive's steady
 //! state.
-use super::translation::Translation;
+use super::translation::{Page, Translation};
 use crate::config::{OptionValue, Unit, ValueError};
 use crate::rng::Rng;
 use std::fmt;
@@ -21,8 +21,8 @@ pub enum Prefill {
 }
 
 impl Prefill {
-    /// Does these writes on a layer without data.
-    pub(super) fn apply(self, layer: &mut Translation, seed: u64) {
+    /// Does these writes on a layer without data, and tells `wrote` their pages.
+    pub(super) fn apply(self, layer: &mut Translation, seed: u64, mut wrote: impl FnMut(Page)) {
         let pages = layer.shape().logical_pages;
         let writes = match self {
             Prefill::Empty => return,
@@ -31,11 +31,13 @@ impl Prefill {
         };
         for page in 0..pages {
             layer.overwrite(page, 0);
+            wrote(page);
         }
         let mut rng = Rng::new(seed);
         for _ in 0..u64::from(writes) * u64::from(pages) {
             let page = u32::try_from(rng.below(pages.into())).expect("below a number of 32 bits");
             layer.overwrite(page, 0);
+            wrote(page);
         }
     }
 }

@@ -25,33 +25,47 @@ pub(super) struct Units {
     filled: Vec<Unit>,
     programming: Vec<Unit>,
     /// By superblock, the units that have been programmed. They are assumed to be the first ones.
-    programmed: Box<[u32]>,
+    programmed: Vec<u32>,
 }
 
 impl Units {
     /// The units of a drive whose dies are idle. Returns also the pages of those that are not full,
     /// which are in the buffer.
     pub(super) fn new(pages: u32, translation: &Translation) -> (Self, Pages) {
-        let shape = translation.shape();
-        let superblocks = 0..shape.superblocks;
-        let programmed = superblocks.map(|superblock| translation.written(superblock) / pages);
-        let programmed = programmed.collect();
+        let mut units =
+            Units { pages, filled: Vec::new(), programming: Vec::new(), programmed: Vec::new() };
+        let host = |frontier| translation.shape().stream_of(frontier).0.is_some();
+        let waiting = units.add_superblocks(translation, host);
+        (units, waiting)
+    }
+
+    /// Adds the superblocks of the map, after those of the data. Returns the pages that are in the buffer.
+    pub(super) fn add_map(&mut self, layer: &Translation) -> Pages {
+        self.add_superblocks(layer, |_| false)
+    }
+
+    /// Adds the superblocks of a layer, some of whose frontiers are the host's. Returns the pages that are
+    /// in the buffer.
+    fn add_superblocks(&mut self, layer: &Translation, is_host: impl Fn(u16) -> bool) -> Pages {
+        let first =
+            u32::try_from(self.programmed.len()).expect("superblocks are counted in 32 bits");
+        let superblocks = 0..layer.shape().superblocks;
+        self.programmed.extend(superblocks.map(|at| layer.written(at) / self.pages));
         let mut waiting = Pages::default();
-        let mut filled = Vec::new();
-        for (frontier, superblock) in translation.open() {
-            let written = translation.written(superblock);
-            let (number, rest) = (written / pages, written % pages);
-            let pages = match shape.stream_of(frontier).0.is_some() {
+        for (frontier, superblock) in layer.open() {
+            let written = layer.written(superblock);
+            let (number, rest) = (written / self.pages, written % self.pages);
+            let pages = match is_host(frontier) {
                 true => Pages { host: rest, collected: 0 },
                 false => Pages { host: 0, collected: rest },
             };
             if rest > 0 {
-                filled.push(Unit { superblock, number, pages });
+                self.filled.push(Unit { superblock: first + superblock, number, pages });
                 waiting.host += pages.host;
                 waiting.collected += pages.collected;
             }
         }
-        (Units { pages, filled, programming: Vec::new(), programmed }, waiting)
+        waiting
     }
 
     /// Pages of a unit have arrived. Returns whether these were the last, so that it is programmed.

@@ -4,7 +4,8 @@ use crate::model::{channel, complete};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zonal_blk::{
-    Bio, Buf, Bytes, Channel, Device, Nanos, Op, Sector, Status, ZoneCondition, ZoneNo,
+    Bio, Buf, Bytes, Channel, Device, Nanos, Op, PlacementEventType, Sector, Status, ZoneCondition,
+    ZoneNo,
 };
 use zonal_device::ImageDevice;
 use zonal_device::control::{DeviceControl, TranslationStats};
@@ -17,12 +18,19 @@ use zonal_device::rng::Rng;
 /// 4096 pages in superblocks of 192, with two reclaim unit handles.
 const SPEC: &str =
     "ssd:size=16M,overprovision=60%,dies=4,channels=2,block=96K,buffer=16M,fdp_handles=2";
+/// The same with a map on the flash, of which a page is in memory.
+const MAPPED: &str = "ssd:size=16M,overprovision=70%,dies=4,channels=2,block=96K,buffer=16M,fdp_handles=2,\
+                      map_cache=4K";
 const PAGES: u64 = 4096;
 
 fn new_image(seed: u64) -> Medium {
-    let model = device_spec::build(&device_spec::parse(SPEC).unwrap()).unwrap();
+    new_image_of(SPEC, seed)
+}
+
+fn new_image_of(spec: &str, seed: u64) -> Medium {
+    let model = device_spec::build(&device_spec::parse(spec).unwrap()).unwrap();
     let geometry = ImageGeometry::of(model.limits(), &[]).unwrap();
-    let superblock = Superblock::new([9; 16], geometry, Profile::Spec(SPEC.to_owned())).unwrap();
+    let superblock = Superblock::new([9; 16], geometry, Profile::Spec(spec.to_owned())).unwrap();
     let state = model.kept().expect("it has a map").most_bytes();
     let medium = Medium::new(seed);
     ImageDevice::create(&medium, &superblock.with_state(state).unwrap()).unwrap();
@@ -30,8 +38,9 @@ fn new_image(seed: u64) -> Medium {
 }
 
 fn open_with(medium: &Medium, paced: bool) -> Result<Arc<ImageDevice>, ImageError> {
-    let spec = device_spec::parse(SPEC).unwrap();
-    let model = |_: &Superblock, _: &[ZoneEntry]| {
+    let model = |superblock: &Superblock, _: &[ZoneEntry]| {
+        let Profile::Spec(spec) = &superblock.profile else { panic!("it was created from one") };
+        let spec = device_spec::parse(spec).unwrap();
         let device = device_spec::timing(&spec, |_| (Bytes(0), ZoneCondition::NotWritePointer));
         Ok(Some(Model { device: device.unwrap().expect("it takes time"), paced }))
     };
@@ -91,10 +100,15 @@ fn available(device: &ImageDevice) -> [Sector; 2] {
 
 #[test]
 fn map_counts_and_handles_are_there_when_the_image_is_opened_again() {
-    let medium = new_image(1);
+    for spec in [SPEC, MAPPED] {
+        goes_on(&new_image_of(spec, 1));
+    }
+}
+
+fn goes_on(medium: &Medium) {
     let (mut rng, mut pages) = (Rng::new(1), BTreeMap::new());
     for turn in 0..4 {
-        let device = open(&medium);
+        let device = open(medium);
         assert_eq!(device.limits().nr_zones, 0);
         assert_eq!(device.report_zones(ZoneNo(0), 1, &mut Vec::new()), Err(Status::NotSupported));
         let mut io = channel(&device);
@@ -105,15 +119,15 @@ fn map_counts_and_handles_are_there_when_the_image_is_opened_again() {
         let before = (stats(&device), available(&device));
         drop((io, device));
         // What was being collected has been then.
-        let device = open(&medium);
+        let device = open(medium);
         let after = stats(&device);
         assert_eq!((after.host, after.discarded), (before.0.host, before.0.discarded));
         assert!(after.media >= before.0.media);
         assert_eq!(available(&device), before.1, "turn {turn}");
         drop(device);
-        assert_eq!(stats(&open(&medium)), after);
+        assert_eq!(stats(&open(medium)), after);
     }
-    let device = open(&medium);
+    let device = open(medium);
     let counts = stats(&device);
     assert_eq!(counts.host, Bytes(24_000 * 4096));
     assert!(counts.write_amplification() > 1.3, "{counts:?}");
@@ -183,8 +197,8 @@ fn until_the_power_goes(medium: &Medium, io: &mut Channel, rng: &mut Rng) -> (u6
 #[test]
 fn what_was_flushed_of_map_and_counts_survives_every_loss_of_power() {
     let mut known = 0;
-    for seed in 0..12 {
-        let medium = new_image(seed);
+    for seed in 0..16 {
+        let medium = new_image_of([SPEC, MAPPED][usize::from(seed >= 12)], seed);
         let mut rng = Rng::new(seed);
         let mut host = 0;
         for loss in 0..4 {
@@ -283,4 +297,33 @@ fn state_of_another_drive_is_refused() {
     assert_eq!(bigger.kept().unwrap().resume(&saved, &[]), None);
     assert_eq!(other(SPEC).kept().unwrap().resume(&saved, &[7; 12]), None);
     assert_eq!(other(SPEC).kept().unwrap().resume(&saved, &[]), Some(false));
+}
+
+#[test]
+fn events_that_are_recorded_are_those_after_a_loss_of_power_right_after_they_were_chosen() {
+    use PlacementEventType::{InvalidId, Reallocated, UnitNotFull};
+    let medium = new_image(5);
+    let recorded = |device: &ImageDevice| -> Vec<(u16, PlacementEventType)> {
+        let placement = device.placement().expect("it has reclaim unit handles");
+        let all = PlacementEventType::ALL;
+        let each = (0..2).flat_map(|handle| all.map(|kind| (handle, kind)));
+        each.filter(|&(handle, kind)| placement.records(handle, kind)).collect()
+    };
+    let choose = |handle, kind, on| {
+        let device = open(&medium);
+        device.placement().expect("it has reclaim unit handles").record(handle, kind, on);
+        drop(device);
+        medium.lose_power(512, 0);
+        recorded(&open(&medium))
+    };
+    assert_eq!(recorded(&open(&medium)), []);
+    assert_eq!(choose(1, UnitNotFull, true), [(1, UnitNotFull)]);
+    assert_eq!(choose(0, Reallocated, true), [(0, Reallocated), (1, UnitNotFull)]);
+    assert_eq!(choose(1, InvalidId, false), [(0, Reallocated), (1, UnitNotFull)]);
+    assert_eq!(choose(1, UnitNotFull, false), [(0, Reallocated)]);
+    // They are a part of the whole state, too.
+    let device = open(&medium);
+    overwrite(&mut channel(&device), 3000, &mut Rng::new(5), &mut BTreeMap::new());
+    drop(device);
+    assert_eq!(recorded(&open(&medium)), [(0, Reallocated)]);
 }

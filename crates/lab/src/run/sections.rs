@@ -177,7 +177,7 @@ fn lateness(device: &Stack) -> Option<Value> {
 /// Statistics of a flash translation layer since the device was opened.
 fn translation(device: &Stack) -> Option<Value> {
     let stats = device.model.translation()?;
-    Some(json!({
+    let mut value = json!({
         "device": device.name,
         "write_amplification": (stats.write_amplification() * 1000.0).round() / 1000.0,
         "host_bytes": stats.host.0,
@@ -187,7 +187,13 @@ fn translation(device: &Stack) -> Option<Value> {
         "waited_bytes": stats.waited.0,
         "free_superblocks": stats.free_superblocks,
         "superblocks": stats.superblocks,
-    }))
+    });
+    if let Some(map) = stats.map {
+        value["map_bytes"] = map.written.0.into();
+        value["map_lookups"] = map.lookups.into();
+        value["map_misses"] = map.misses.into();
+    }
+    Some(value)
 }
 
 /// The first write, or command to a zone, that failed, and the rule that it broke.

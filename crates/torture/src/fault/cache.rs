@@ -88,12 +88,25 @@ impl Cache {
             written.push((part.sector, new));
         }
         for (sector, new) in written.into_iter().rev() {
-            if rng.below(2) == 1 {
-                medium.write_raw(sector, &new);
+            match rng.below(4) {
+                0 | 1 => {}
+                2 => medium.write_raw(sector, &new),
+                _ => self.tear(medium, sector, &new, rng),
             }
         }
         self.held.lost();
         self.replaced.clear();
+    }
+
+    /// Leaves some of the logical blocks of a write: each is there as a whole or not at all.
+    fn tear(&self, medium: &dyn FaultHooks, sector: Sector, new: &[u8], rng: &mut Rng) {
+        let block = self.limits.lba_size as usize;
+        for (number, data) in (0..).zip(new.chunks(block)) {
+            if rng.below(2) == 1 {
+                let at = Sector(sector.0 + number * u64::from(self.limits.lba_sectors()));
+                medium.write_raw(at, data);
+            }
+        }
     }
 
     fn lose_unflushed_tail(&mut self, medium: &dyn FaultHooks, number: ZoneNo, rng: &mut Rng) {

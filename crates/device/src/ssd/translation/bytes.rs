@@ -25,7 +25,7 @@ impl<'a> Input<'a> {
     }
 
     /// A length, and as many numbers.
-    pub(super) fn list32(&mut self) -> Option<Vec<u32>> {
+    pub(in crate::ssd) fn list32(&mut self) -> Option<Vec<u32>> {
         let len = usize::try_from(self.number32()?).ok()?;
         let bytes = self.bytes(len.checked_mul(4)?)?;
         let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
@@ -44,7 +44,7 @@ pub(super) fn put64(to: &mut Vec<u8>, number: u64) {
 }
 
 /// The length of a list and its numbers.
-pub(super) fn put_list32(to: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u32>) {
+pub(in crate::ssd) fn put_list32(to: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u32>) {
     put32(to, u32::try_from(numbers.len()).expect("pages are counted in 32 bits"));
     numbers.for_each(|number| put32(to, number));
 }

@@ -1,77 +1,34 @@
 //! Flexible data placement of the ordinary flash drive: write streams, units, isolation, events.
-use std::sync::Arc;
+use crate::rig::{PAGE, PAGES, Rig, small, write};
 use zonal_blk::{
-    Bio, Bytes, Channel, DataPlacement, Device, Nanos, Op, PlacementEventType, PlacementId, Queue,
-    Sector, Status,
+    Bio, Bytes, DataPlacement, Device, Op, PlacementEventType, PlacementId, Sector, Status,
 };
+use zonal_device::SsdConfig;
 use zonal_device::control::{DeviceControl, FaultHooks};
 use zonal_device::rng::Rng;
 use zonal_device::ssd::Prefill;
-use zonal_device::{SsdConfig, SsdDevice};
 
-const PAGE: u64 = 8;
-const PAGES: u64 = 4096;
 /// Sectors of a reclaim unit, of 128 pages.
 const UNIT: Sector = Sector(128 * PAGE);
 
-/// Four dies, with reclaim units of 512 KiB on all of them, programmed 64 KiB at a time.
-fn small(handles: u32) -> SsdConfig {
+/// The small drive with handles, and with more flash for them.
+fn placed(handles: u32) -> SsdConfig {
     SsdConfig {
-        size: Bytes(PAGES * 4096),
         overprovision: 50_000,
-        gc_low: 3,
-        gc_high: 3,
         gc_buffer: Bytes(1 << 20),
         buffer: Bytes(4 << 20),
-        max_io: Bytes(256 << 10),
-        channels: 2,
-        dies: 4,
-        planes: 2,
-        page: Bytes(16 << 10),
-        cell_pages: 2,
-        block: Bytes(64 << 10),
         fdp_handles: handles,
-        ..SsdConfig::default()
+        ..small()
     }
-}
-
-struct Rig {
-    device: Arc<SsdDevice>,
-    channel: Channel,
-    now: Nanos,
 }
 
 impl Rig {
-    fn new(config: &SsdConfig) -> Self {
-        let device = Arc::new(SsdDevice::new(config).unwrap());
-        let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, Default::default());
-        Rig { device, channel: queue.unwrap().channel().unwrap(), now: Nanos(0) }
-    }
-
-    /// Runs a bio to its end.
-    fn run(&mut self, bio: Bio) -> Status {
-        self.channel.submit(self.now, bio);
-        let mut completions = Vec::new();
-        while completions.is_empty() {
-            self.now = self.channel.next_event().at().map_or(self.now, |at| at.max(self.now));
-            self.channel.poll(self.now, &mut completions);
-        }
-        completions[0].status
-    }
-
-    fn write(&mut self, page: u64, pages: u32, stream: u8) {
-        let bio = Bio::new(Op::Write, Sector(page * PAGE), pages * 8, 0);
-        assert_eq!(self.run(Bio { stream, ..bio }), Status::Ok);
+    fn write(&mut self, page: u64, pages: u64, stream: u8) {
+        self.time(Bio { stream, ..write(page, pages) });
     }
 
     fn placement(&self) -> &dyn DataPlacement {
         self.device.placement().expect("it has reclaim unit handles")
-    }
-
-    fn write_amplification(&mut self, write: impl FnOnce(&mut Rig)) -> f64 {
-        let before = self.device.translation().unwrap();
-        write(self);
-        self.device.translation().unwrap().since(&before).write_amplification()
     }
 }
 
@@ -90,12 +47,12 @@ fn cache(rig: &mut Rig, [hot, cold]: [u8; 2]) -> f64 {
         }
     };
     turns(rig, 2 * PAGES / 8);
-    rig.write_amplification(|rig| turns(rig, 2 * PAGES / 8))
+    rig.amplification_of(|rig| turns(rig, 2 * PAGES / 8))
 }
 
 #[test]
 fn data_of_different_lifetimes_with_handles_of_their_own_are_not_copied() {
-    let config = SsdConfig { prefill: Prefill::Sequential, overprovision: 35_000, ..small(2) };
+    let config = SsdConfig { prefill: Prefill::Sequential, overprovision: 35_000, ..placed(2) };
     let mixed = cache(&mut Rig::new(&config), [1, 1]);
     let apart = cache(&mut Rig::new(&config), [1, 2]);
     assert!(apart < 1.03 && mixed > 1.2, "{apart:.3} with two handles, {mixed:.3} with one");
@@ -103,7 +60,7 @@ fn data_of_different_lifetimes_with_handles_of_their_own_are_not_copied() {
 
 #[test]
 fn writes_without_a_stream_go_to_the_first_handle() {
-    let mut rig = Rig::new(&small(2));
+    let mut rig = Rig::new(&placed(2));
     rig.write(0, 3, 0);
     rig.write(3, 2, 1);
     rig.write(5, 1, 2);
@@ -113,7 +70,7 @@ fn writes_without_a_stream_go_to_the_first_handle() {
 
 #[test]
 fn handle_that_is_updated_goes_on_in_an_empty_unit_and_the_rest_of_the_old_one_is_padded() {
-    let mut rig = Rig::new(&small(2));
+    let mut rig = Rig::new(&placed(2));
     rig.placement().record(0, PlacementEventType::UnitNotFull, true);
     rig.write(0, 20, 1);
     rig.write(20, 1, 2);
@@ -136,7 +93,7 @@ fn handle_that_is_updated_goes_on_in_an_empty_unit_and_the_rest_of_the_old_one_i
 
 #[test]
 fn updates_cost_free_units_which_the_collection_reclaims() {
-    let mut rig = Rig::new(&SsdConfig { prefill: Prefill::Sequential, ..small(4) });
+    let mut rig = Rig::new(&SsdConfig { prefill: Prefill::Sequential, ..placed(4) });
     for turn in 0..400 {
         let stream = u8::try_from(turn % 4 + 1).unwrap();
         rig.write(turn * 7 % PAGES, 1, stream);
@@ -152,7 +109,7 @@ fn updates_cost_free_units_which_the_collection_reclaims() {
 #[test]
 fn groups_have_units_of_their_own() {
     let config =
-        SsdConfig { superblock_dies: 2, fdp_groups: 2, overprovision: 100_000, ..small(2) };
+        SsdConfig { superblock_dies: 2, fdp_groups: 2, overprovision: 100_000, ..placed(2) };
     let mut rig = Rig::new(&config);
     let layout = rig.placement().layout().clone();
     let unit = layout.unit.to_sectors();
@@ -171,7 +128,7 @@ fn groups_have_units_of_their_own() {
 
 #[test]
 fn data_that_are_moved_are_an_event_of_their_handle() {
-    let config = SsdConfig { prefill: Prefill::Random(1), ..small(2) };
+    let config = SsdConfig { prefill: Prefill::Random(1), ..placed(2) };
     let mut rig = Rig::new(&config);
     rig.placement().record(0, PlacementEventType::Reallocated, true);
     let mut rng = Rng::new(3);
@@ -185,11 +142,11 @@ fn data_that_are_moved_are_an_event_of_their_handle() {
 
 #[test]
 fn stream_beyond_the_placement_identifiers_fails() {
-    let mut rig = Rig::new(&small(3));
+    let mut rig = Rig::new(&placed(3));
     let bio = |stream| Bio { stream, ..Bio::new(Op::Write, Sector(0), 8, 0) };
-    assert_eq!(rig.run(bio(3)), Status::Ok);
-    assert_eq!(rig.run(bio(4)), Status::Invalid);
-    let mut ordinary = Rig::new(&small(0));
+    assert_eq!(rig.status(bio(3)), Status::Ok);
+    assert_eq!(rig.status(bio(4)), Status::Invalid);
+    let mut ordinary = Rig::new(&placed(0));
     assert!(ordinary.device.placement().is_none());
-    assert_eq!(ordinary.run(bio(4)), Status::Ok, "a drive without data placement ignores it");
+    assert_eq!(ordinary.status(bio(4)), Status::Ok, "a drive without data placement ignores it");
 }

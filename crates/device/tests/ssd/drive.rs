@@ -1,134 +1,15 @@
-//! The ordinary flash drive below a queue, in virtual time: latencies, collection, invariants.
+//! Latencies, collection, invariants, wrong configurations.
+use crate::rig::{PAGE, PAGES, Rig, SUPERBLOCK, read, small, write};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use zonal_blk::{Bio, Buf, Bytes, Channel, Completion, Device, Nanos, Op, Queue, Sector, Status};
-use zonal_device::control::{DeviceControl, FaultHooks, TranslationStats};
+use zonal_blk::{Bio, Buf, Bytes, Nanos, Op, Sector};
+use zonal_device::SsdConfig;
+use zonal_device::control::{DeviceControl, FaultHooks};
 use zonal_device::device_spec::{build, parse};
 use zonal_device::flash::FlashActivity;
 use zonal_device::rng::Rng;
 use zonal_device::ssd::Prefill;
 use zonal_device::ssd::translation::Policy;
-use zonal_device::{SsdConfig, SsdDevice};
-
-const PAGE: u64 = 8;
-/// Pages of the drive, and of a superblock.
-const PAGES: u64 = 4096;
-const SUPERBLOCK: u64 = 128;
-
-/// A drive whose times are easy to add up: 1 byte a nanosecond everywhere, units of 64 KiB on four
-/// dies of two channels, superblocks of 512 KiB.
-fn small() -> SsdConfig {
-    SsdConfig {
-        size: Bytes(PAGES * 4096),
-        overprovision: 28_000,
-        gc_low: 3,
-        gc_high: 3,
-        gc_buffer: Bytes(256 << 10),
-        buffer: Bytes(1 << 20),
-        max_io: Bytes(256 << 10),
-        write_time: Nanos(10_000),
-        read_time: Nanos(5_000),
-        manage_time: Nanos(2_000),
-        link_rate: Bytes(1_000_000_000),
-        channels: 2,
-        dies: 4,
-        planes: 2,
-        page: Bytes(16 << 10),
-        cell_pages: 2,
-        block: Bytes(64 << 10),
-        channel_rate: Bytes(1_000_000_000),
-        page_read: Nanos(40_000),
-        program: Nanos(200_000),
-        erase: Nanos(1_000_000),
-        ..SsdConfig::default()
-    }
-}
-
-struct Rig {
-    device: Arc<SsdDevice>,
-    channel: Channel,
-    now: Nanos,
-    ends: Vec<(Nanos, Completion)>,
-}
-
-impl Rig {
-    fn new(config: &SsdConfig) -> Self {
-        let device = Arc::new(SsdDevice::new(config).unwrap());
-        let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, Default::default());
-        let channel = queue.unwrap().channel().unwrap();
-        Rig { device, channel, now: Nanos(0), ends: Vec::new() }
-    }
-
-    fn submit(&mut self, bio: Bio) {
-        self.channel.submit(self.now, bio);
-    }
-
-    /// Lets time pass to the next event.
-    fn step(&mut self) {
-        self.now = self.channel.next_event().at().map_or(self.now, |at| at.max(self.now));
-        let mut completions = Vec::new();
-        self.channel.poll(self.now, &mut completions);
-        self.ends.extend(completions.drain(..).map(|completion| (self.now, completion)));
-    }
-
-    fn run(&mut self) {
-        while self.channel.outstanding() > 0 {
-            self.step();
-        }
-    }
-
-    /// Runs a bio to its end; how long it took.
-    fn time(&mut self, bio: Bio) -> u64 {
-        let start = self.now;
-        self.submit(bio);
-        self.run();
-        let (end, completion) = self.ends.pop().unwrap();
-        assert_eq!(completion.status, Status::Ok);
-        (end - start).0
-    }
-
-    /// Random overwrites of a page each, `depth` at a time. Returns their latencies, in order of completion.
-    fn overwrite(&mut self, writes: u64, depth: usize, rng: &mut Rng) -> Vec<u64> {
-        let mut begun = vec![Nanos(0); usize::try_from(writes).unwrap()];
-        let mut latencies = Vec::new();
-        let mut next = 0;
-        while latencies.len() < begun.len() {
-            while self.channel.outstanding() < depth && next < writes {
-                begun[usize::try_from(next).unwrap()] = self.now;
-                let sector = Sector(rng.below(PAGES) * PAGE);
-                self.submit(Bio::new(Op::Write, sector, 8, next));
-                next += 1;
-            }
-            self.step();
-            for (end, completion) in self.ends.drain(..) {
-                assert_eq!(completion.status, Status::Ok);
-                let start = begun[usize::try_from(completion.user_data).unwrap()];
-                latencies.push((end - start).0);
-            }
-        }
-        latencies
-    }
-
-    fn stats(&self) -> TranslationStats {
-        self.device.translation().unwrap()
-    }
-
-    /// The write amplification of what is written from now on.
-    fn amplification_of(&mut self, write: impl FnOnce(&mut Rig)) -> f64 {
-        let before = self.stats();
-        write(self);
-        let after = self.stats();
-        (after.media.0 - before.media.0) as f64 / (after.host.0 - before.host.0) as f64
-    }
-}
-
-fn write(page: u64, pages: u64) -> Bio {
-    Bio::new(Op::Write, Sector(page * PAGE), u32::try_from(pages * PAGE).unwrap(), 0)
-}
-
-fn read(page: u64, pages: u64) -> Bio {
-    Bio::new(Op::Read, Sector(page * PAGE), u32::try_from(pages * PAGE).unwrap(), 0)
-}
 
 #[test]
 fn write_completes_in_the_buffer_and_is_read_from_there_until_its_unit_is_programmed() {
@@ -302,8 +183,11 @@ proptest! {
         gc in prop_oneof![Just(Policy::Greedy), Just(Policy::CostBenefit), Just(Policy::Fifo)],
         separate: bool,
         prefill in prop_oneof![Just(Prefill::Empty), Just(Prefill::Random(1))],
+        map_cache in prop_oneof![Just(0), Just(4096), Just(2 * 4096)],
     ) {
-        let mut rig = Rig::new(&SsdConfig { gc, separate, prefill, memory: true, ..small() });
+        let (map_cache, overprovision, gc_buffer) = (Bytes(map_cache), 50_000, Bytes(512 << 10));
+        let flash = SsdConfig { map_cache, overprovision, gc_buffer, ..small() };
+        let mut rig = Rig::new(&SsdConfig { gc, separate, prefill, memory: true, ..flash });
         let mut expected = vec![0; usize::try_from(PAGES).unwrap()];
         let pages = |at: u64, len: u64| usize::try_from(at).unwrap()..usize::try_from(at + len).unwrap();
         for step in steps {
@@ -364,6 +248,9 @@ fn wrong_configurations_are_refused_with_the_option_and_what_it_needs() {
         ("ssd:fdp_handles=8,separate=false", "true, as there are reclaim unit handles"),
         ("ssd:fdp_handles=128,buffer=12M", "gc_buffer=8MiB, 258 units, and a command"),
         ("ssd:fdp_handles=8,fdp_persistent=8,gc_buffer=1M", "at least 20 units"),
+        ("ssd:map_cache=1K", "0 for all of the map, or a multiple of 4K"),
+        ("ssd:map_cache=1M,overprovision=1%", "beside the data 5 are for the map (map_cache), 2 are filled"),
+        ("ssd:map_cache=1M,gc_buffer=512K", "at least 6 units"),
         ("ssd:block=16K", "a non-zero multiple of cell_pages * page = 48KiB"),
     ] {
         let found = error(text);
