@@ -312,6 +312,7 @@ fn events_that_are_recorded_are_those_after_a_loss_of_power_right_after_they_wer
     let choose = |handle, kind, on| {
         let device = open(&medium);
         device.placement().expect("it has reclaim unit handles").record(handle, kind, on);
+        medium.set_fuse(0);
         drop(device);
         medium.lose_power(512, 0);
         recorded(&open(&medium))

@@ -249,7 +249,10 @@ fn wrong_configurations_are_refused_with_the_option_and_what_it_needs() {
         ("ssd:fdp_handles=128,buffer=12M", "gc_buffer=8MiB, 258 units, and a command"),
         ("ssd:fdp_handles=8,fdp_persistent=8,gc_buffer=1M", "at least 20 units"),
         ("ssd:map_cache=1K", "0 for all of the map, or a multiple of 4K"),
-        ("ssd:map_cache=1M,overprovision=1%", "beside the data 5 are for the map (map_cache), 2 are filled"),
+        (
+            "ssd:map_cache=1M,overprovision=1%",
+            "beside the data 5 are for the map (map_cache), 2 are filled",
+        ),
         ("ssd:map_cache=1M,gc_buffer=512K", "at least 6 units"),
         ("ssd:block=16K", "a non-zero multiple of cell_pages * page = 48KiB"),
     ] {
