@@ -26,8 +26,13 @@ struct Tiny {
 }
 
 impl Tiny {
+    /// Without zones it has the size of one.
     fn new(nr_zones: u32) -> Arc<Self> {
-        let limits = Limits { nr_queues: 4, ..Limits::zoned(nr_zones, Sector(ZONE)) };
+        let limits = match nr_zones {
+            0 => Limits::regular(Sector(ZONE)),
+            _ => Limits::zoned(nr_zones, Sector(ZONE)),
+        };
+        let limits = Limits { nr_queues: 4, ..limits };
         Arc::new(Tiny { limits, opened: AtomicU32::new(0) })
     }
 }
@@ -61,7 +66,8 @@ fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
 }
 
 fn attach(nr_zones: u32, zone_write: ZoneWrite) -> Arc<Queue> {
-    let options = QueueOptions { zone_write: Some(zone_write), ..QueueOptions::default() };
+    let zone_write = (nr_zones > 0).then_some(zone_write);
+    let options = QueueOptions { zone_write, ..QueueOptions::default() };
     Queue::attach(Tiny::new(nr_zones), options).expect("a good device")
 }
 
@@ -108,6 +114,7 @@ fn memory_is_64_bytes_a_zone_and_none_per_io_or_closed_channel() {
     zones_and_bios();
     split_bios();
     closed_channels();
+    dropped_queues();
 }
 
 /// The parts of a bio take the buffers of those before, and a read shows nothing of what those held.
@@ -147,6 +154,22 @@ fn write_to_each(channel: &mut Channel, zones: std::ops::Range<u64>) {
         channel.submit(Nanos(0), Bio::new(Op::Write, Sector(zone * ZONE), 8, 0));
         channel.poll(Nanos(0), &mut completions);
         assert_eq!(completions.pop().map(|completion| completion.status), Some(Status::Ok));
+    }
+}
+
+/// A queue that is dropped leaves nothing, whether or not its device has zones.
+fn dropped_queues() {
+    let use_queue = |zones: u32| {
+        let queue = attach(zones, ZoneWrite::Plug);
+        let mut channel = queue.channel().expect("a channel");
+        write_to_each(&mut channel, 0..u64::from(zones.max(1)));
+        channel.drain();
+    };
+    for zones in [0, 1000] {
+        // What is kept for the thread is there afterwards.
+        use_queue(zones);
+        let ((), bytes) = bytes_of(|| use_queue(zones));
+        assert_eq!(bytes, 0, "{zones} zones");
     }
 }
 

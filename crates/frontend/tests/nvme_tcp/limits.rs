@@ -1,5 +1,5 @@
 //! Limits on connections.
-use crate::support::{HOST, Served, ZONED, patient};
+use crate::support::{HOST, Served, ZONED, patient, report};
 use zonal_backend::nvme_tcp::ConnectError;
 use zonal_blk::Device;
 use zonal_frontend::nvme_tcp::ServerConfig;
@@ -14,6 +14,16 @@ fn only_allowed_hosts_connect() {
     let other = format!("hostnqn={HOST}x");
     assert!(served.connect(&other).is_err());
     served.connect(&format!("hostnqn={HOST}")).expect("allowed");
+}
+
+/// A target refuses a report that is longer than a transfer may be.
+#[test]
+fn reports_are_requested_in_parts_that_the_target_transfers() {
+    let served = Served::new("null:zones=3000,zone_size=1M,lba=4096");
+    served.subsystem.limit_transfers(2, 4096);
+    let device = served.connect("").expect("zones are read while connecting");
+    assert_eq!(device.limits().max_sectors, 32);
+    assert_eq!(report(&device), report(&*served.device));
 }
 
 /// docs/security.md has these numbers.

@@ -43,7 +43,7 @@ pub fn patient() -> ServerConfig {
 pub struct Served {
     pub device: Arc<dyn Device>,
     pub server: Server,
-    subsystem: Arc<Subsystem>,
+    pub subsystem: Arc<Subsystem>,
     config: ServerConfig,
 }
 

@@ -2,7 +2,6 @@
 //!
 //! A device with reclaim unit handles is an endurance group, with the identifier of its first namespace.
 //! Namespaces cannot be deleted, so that the one configuration of a group stays enabled.
-use super::MDTS;
 use super::admin::Controller;
 use super::namespace::Namespace;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD, zeroes};
@@ -114,7 +113,7 @@ fn management_receive(
         _ => return Err(INVALID_FIELD),
     }
     let len = command.length();
-    if len > 4096 << MDTS {
+    if len > 4096 << subsystem.mdts() {
         return Err(INVALID_FIELD);
     }
     let layout = placement.layout();

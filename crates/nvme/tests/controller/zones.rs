@@ -777,6 +777,10 @@ fn reports_are_as_long_as_mdts_allows() {
     let mut longest = report(128);
     longest.ndw = u32::MAX.into();
     assert_eq!(io.send(longest, &[]).status, NvmeStatus::INVALID_FIELD);
+    host.subsystem.limit_transfers(5, 4096);
+    let mut io = host.io(2);
+    assert_eq!(io.send(report(32 * 4096), &[]).fine().data.len(), 32 * 4096);
+    assert_eq!(io.send(report(32 * 4096 + 4), &[]).status, NvmeStatus::INVALID_FIELD);
 }
 
 #[test]

@@ -280,8 +280,8 @@ impl IoQueue {
         if of_zones && !namespace.is_zoned() {
             return Err(NvmeStatus::INVALID_OPCODE.do_not_retry());
         }
-        let len = pointer.len();
-        if transfers_blocks(opcode) && len > 4096 << self.mdts {
+        let (len, max_transfer) = (pointer.len(), 4096 << self.mdts);
+        if transfers_blocks(opcode) && u64::from(len) > max_transfer {
             return Err(INVALID_FIELD);
         }
         let command = (*sqe).into();
@@ -306,7 +306,7 @@ impl IoQueue {
                 zones::management_send(namespace, &(*sqe).into(), len, data)?
             }
             IoOpcode::ZONE_MANAGEMENT_RECEIVE => {
-                zones::management_receive(namespace, &(*sqe).into())?
+                zones::management_receive(namespace, &(*sqe).into(), max_transfer)?
             }
             _ => return Err(NvmeStatus::INVALID_OPCODE.do_not_retry()),
         };

@@ -3,7 +3,6 @@ use super::long::Remaining;
 use super::pending::CompletionKind;
 use super::{CommandOutput, Namespace, Submission};
 use crate::NvmeStatus;
-use crate::controller::MDTS;
 use crate::controller::response::{INVALID_FIELD, zeroes};
 use crate::wire::zone::{
     ALLOCATE_ZRWA, Filter, NO_WRITE_POINTER, ReceiveAction, ReportHeader, SELECT_ALL,
@@ -12,9 +11,6 @@ use crate::wire::zone::{
 use std::ops::ControlFlow;
 use zerocopy::IntoBytes;
 use zonal_blk::{Bio, Op, Sector, Status, Zone, ZoneCondition, ZoneExtensions, ZoneNo};
-
-/// Maximum length of a report in bytes: that of any transfer (ZNS section 3.4.2).
-const MAX_REPORT: u64 = 4096 << MDTS;
 
 /// The zone of a block.
 fn zone_at(namespace: &Namespace, slba: u64) -> Result<ZoneNo, NvmeStatus> {
@@ -186,10 +182,11 @@ fn describe(namespace: &Namespace, zone: &Zone) -> ZoneDescriptor {
     descriptor
 }
 
-/// Executes Zone Management Receive (ZNS section 3.4.2).
+/// Executes Zone Management Receive (ZNS section 3.4.2), whose data are no longer than `max_transfer` bytes.
 pub(super) fn management_receive(
     namespace: &Namespace,
     command: &ZoneReceive,
+    max_transfer: u64,
 ) -> Result<Submission, NvmeStatus> {
     let len = command.length();
     let filter = Filter(command.filter);
@@ -201,12 +198,12 @@ pub(super) fn management_receive(
     };
     if filter.lists(ZoneCondition::Empty).is_none()
         || len < ReportHeader::SIZE as u64
-        || len > MAX_REPORT
+        || len > max_transfer
     {
         return Err(INVALID_FIELD);
     }
     let first = zone_at(namespace, command.slba.get())?;
-    let len = usize::try_from(len).expect("MAX_REPORT fits");
+    let len = usize::try_from(len).expect("MDTS fits");
     let size = ZoneDescriptor::SIZE + extensions.map_or(0, ZoneExtensions::size);
     let room = (len - ReportHeader::SIZE) / size;
     let partial = command.partial & 1 != 0;
