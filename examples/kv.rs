@@ -305,7 +305,7 @@ fn open(image: &str, log: Option<&str>) -> (Io, Option<std::sync::Arc<Recorder>>
         anyhow::Ok(stack)
     };
     let attached = open().unwrap_or_else(|error| fail(&format!("{error:#}")));
-    let recorder = attached.recording.map(|recording| recording.recorder);
+    let recorder = attached.recording.map(|recording| std::sync::Arc::clone(&recording.recorder));
     let channel = attached.queue.channel().expect("the first channel");
     (Io { channel, start: Instant::now() }, recorder)
 }

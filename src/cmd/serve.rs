@@ -17,7 +17,6 @@ use std::time::Duration;
 use zonal_backend::{OpenOptions, Stack, StackError, Unattached};
 use zonal_blk::{Device, QueueOptions};
 use zonal_device::part::{PartDevice, Share};
-use zonal_device::quantity::format_size;
 use zonal_lab::devices::named_scheduler;
 use zonal_lab::io_trace::IoTrace;
 use zonal_os::service::{self, State};
@@ -76,7 +75,7 @@ fn stacks(args: &ServeArgs) -> Result<(Vec<u32>, Vec<Stack>)> {
     let (nsids, names): (Vec<_>, Vec<_>) = args.numbered_devices()?.into_iter().unzip();
     let count = names.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
-    let stacks = names.iter().map(|name| attach(open(name, args)?, args));
+    let stacks = names.iter().map(|name| attach(wrapped(open(name, args)?, args), args));
     Ok((nsids, stacks.collect::<Result<_>>()?))
 }
 
@@ -86,18 +85,14 @@ fn divide(
     shares: BTreeMap<u32, Share>,
     args: &ServeArgs,
 ) -> Result<(Vec<u32>, Vec<Stack>)> {
-    let whole = open(name, args)?;
+    let whole = wrapped(open(name, args)?, args).wrap().map_err(of_wrapper)?;
     let (nsids, shares): (Vec<_>, Vec<_>) = shares.into_iter().unzip();
     let parts = PartDevice::divide(&whole.model, &shares).map_err(|(number, error)| {
         Error::from(error).context(format!("--namespace {}: part of {name}", nsids[number]))
     })?;
     let stack = |(nsid, part): (&u32, Arc<PartDevice>)| {
-        let (name, size) =
-            (format!("{name}@{nsid}"), format_size(part.limits().capacity.to_bytes().0));
-        let description = format!("{size} of {}", whole.description);
-        let stack = Stack::of_model(&name, whole.kind, description, part, usize::MAX);
-        let (keeps_data, is_persistent) = (whole.keeps_data, whole.is_persistent);
-        attach(Stack { keeps_data, is_persistent, ..stack }, args)
+        let size = part.limits().capacity.to_bytes();
+        attach(whole.part(&format!("{name}@{nsid}"), size, part), args)
     };
     let stacks = nsids.iter().zip(parts).map(stack).collect::<Result<_>>()?;
     Ok((nsids, stacks))
@@ -109,7 +104,27 @@ fn open(name: &str, args: &ServeArgs) -> Result<Stack<Unattached>> {
     Ok(Stack::open_with(name, &open)?)
 }
 
-/// Wraps and attaches a device as the options say.
+/// A device that is recorded and has a write cache if the options say so.
+fn wrapped(mut stack: Stack<Unattached>, args: &ServeArgs) -> Stack<Unattached> {
+    if let Some(log) = &args.record {
+        stack = stack.record(log);
+    }
+    if let Some(sectors) = args.write_cache {
+        stack = stack.write_cache(sectors);
+    }
+    stack
+}
+
+/// Why a device cannot be wrapped or attached, with the option.
+fn of_wrapper(error: StackError) -> Error {
+    match error {
+        StackError::WriteCache { .. } => Error::from(error).context("--write-cache"),
+        error if error.is_of_recording() => Error::from(error).context("--record"),
+        error => error.into(),
+    }
+}
+
+/// Attaches a device as the options say.
 fn attach(mut stack: Stack<Unattached>, args: &ServeArgs) -> Result<Stack> {
     let queue = QueueOptions {
         zone_write: args.zone_write.map(Into::into),
@@ -119,20 +134,10 @@ fn attach(mut stack: Stack<Unattached>, args: &ServeArgs) -> Result<Stack> {
         watchable: args.control.web.is_some(),
         ..QueueOptions::default()
     };
-    if let Some(log) = &args.record {
-        stack = stack.record(log);
-    }
-    if let Some(sectors) = args.write_cache {
-        stack = stack.write_cache(sectors);
-    }
     if args.control.is_managed() {
         stack = stack.inject(args.seed, Vec::new());
     }
-    let attached = stack.attach(queue).map_err(|error| match error {
-        StackError::WriteCache { .. } => Error::from(error).context("--write-cache"),
-        error if error.is_of_recording() => Error::from(error).context("--record"),
-        error => error.into(),
-    })?;
+    let attached = stack.attach(queue).map_err(of_wrapper)?;
     attached.explain_failures(&notices());
     Ok(attached)
 }

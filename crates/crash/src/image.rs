@@ -9,6 +9,7 @@ use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ioctl_ficlone, seek};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -412,6 +413,32 @@ const DISK_WRITE: usize = 1 << 20;
 /// Copies stored data, from a sector on.
 pub type ReadSectors<'a> = dyn Fn(Sector, &mut [u8]) -> Result<(), Status> + 'a;
 
+impl OpenImage {
+    /// Copies data from a device; zeroes only if they have to be written.
+    fn copy(
+        &mut self,
+        range: Range<Sector>,
+        with_zeroes: bool,
+        read: &ReadSectors<'_>,
+    ) -> Result<(), MakeError> {
+        let mut at = range.start;
+        while at < range.end {
+            let len = (range.end - at).0.min(u64::from(self.device.limits().max_sectors));
+            let mut data = Buf::zeroed(usize::try_from(len * 512).expect("a command"));
+            read(at, &mut data).map_err(|status| MakeError::Command {
+                what: "read",
+                sector: at,
+                status,
+            })?;
+            if with_zeroes || data.iter().any(|&byte| byte != 0) {
+                self.run(Bio::write(at, data, 0), "write")?;
+            }
+            at += Sector(len);
+        }
+        Ok(())
+    }
+}
+
 /// Makes an image of what a device holds: its zones, and data that `read` copies. `uuid` and
 /// `profile` are those of the image.
 ///
@@ -431,22 +458,12 @@ pub fn save(
     ImageDevice::create(&PlainFile(file), &superblock).map_err(MakeError::image(path))?;
     let mut image = OpenImage::open(path)?;
     let readable = |zone: &&(u32, &Zone)| zone.1.cond != ZoneCondition::Offline;
+    if zones.is_empty() {
+        image.copy(Sector(0)..limits.capacity, false, read)?;
+    }
     for (number, zone) in (0..).zip(zones).collect::<Vec<_>>().iter().filter(readable) {
-        let (mut at, end) = (zone.start, data_end(zone));
-        while at < end {
-            let len = (end - at).0.min(u64::from(image.device.limits().max_sectors));
-            let mut data = Buf::zeroed(usize::try_from(len * 512).expect("a command"));
-            read(at, &mut data).map_err(|status| MakeError::Command {
-                what: "read",
-                sector: at,
-                status,
-            })?;
-            let has_data = data.iter().any(|&byte| byte != 0);
-            if has_data || zone.kind == ZoneKind::SequentialRequired {
-                image.run(Bio::write(at, data, 0), "write")?;
-            }
-            at += Sector(len);
-        }
+        let in_order = zone.kind == ZoneKind::SequentialRequired;
+        image.copy(zone.start..data_end(zone), in_order, read)?;
         if zone.cond == ZoneCondition::Full {
             image.manage(Op::ZoneFinish, *number, "zone finish")?;
         }

@@ -90,7 +90,7 @@ impl ServeArgs {
     /// each namespace is a whole device.
     ///
     /// # Errors
-    /// Other devices are named beside it, or an option is for whole devices.
+    /// Other devices are named beside it.
     pub fn shares(&self) -> Result<Option<(&str, BTreeMap<u32, Share>)>> {
         let share = |(nsid, name): &(u32, String)| {
             let share = name.strip_prefix(PART)?.parse().expect("it was checked");
@@ -111,14 +111,6 @@ impl ServeArgs {
             devices == 0,
             "--namespace: found parts of {device} or a number twice, expected a part for each number"
         );
-        for (option, found) in
-            [("--record", self.record.is_some()), ("--write-cache", self.write_cache.is_some())]
-        {
-            ensure!(
-                !found,
-                "{option}: found it with parts of {device}, expected it with a whole device"
-            );
-        }
         Ok(Some((device, shares)))
     }
 

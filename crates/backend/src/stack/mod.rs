@@ -34,7 +34,7 @@ use crate::notices::Notices;
 use crate::nvme_tcp::{self, Address};
 use std::path::PathBuf;
 use std::sync::Arc;
-use zonal_blk::{Queue, QueueOptions};
+use zonal_blk::{Bytes, Queue, QueueOptions};
 use zonal_crash::log::Header;
 use zonal_crash::{RecordDevice, Recorder};
 use zonal_device::control::DeviceControl;
@@ -42,6 +42,7 @@ use zonal_device::device_spec::{self, DeviceSpec};
 use zonal_device::image::Profile;
 use zonal_device::inject::{InjectDevice, Rule};
 use zonal_device::power::PowerDevice;
+use zonal_device::quantity::format_size;
 
 /// How a device is opened.
 #[derive(Clone, Debug)]
@@ -65,6 +66,8 @@ impl Default for OpenOptions {
 pub struct Stack<Q = Arc<Queue>> {
     /// As it was named.
     pub name: String,
+    /// The name of the device that it is a part of, if it is one.
+    pub whole: Option<String>,
     /// Its kind in one word, such as `null` or `image`.
     pub kind: &'static str,
     /// One line for people.
@@ -81,8 +84,8 @@ pub struct Stack<Q = Arc<Queue>> {
     pub inject: Option<Arc<InjectDevice>>,
     /// Its volatile write cache.
     pub power: Option<Arc<PowerDevice>>,
-    /// Its recording.
-    pub recording: Option<Recording>,
+    /// Its recording, which the parts of a device have in common.
+    pub recording: Option<Arc<Recording>>,
     /// The block layer.
     pub queue: Q,
 }
@@ -176,6 +179,7 @@ impl Stack<Unattached> {
     ) -> Self {
         Stack {
             name: name.to_owned(),
+            whole: None,
             kind,
             description,
             keeps_data: false,
@@ -211,12 +215,12 @@ impl Stack<Unattached> {
         self
     }
 
-    /// Wraps the device, and attaches the block layer.
+    /// Wraps the device so that it is recorded and has its write cache, for parts of it that have both in
+    /// common.
     ///
     /// # Errors
-    /// A wrapper is not for such devices, the device's limits are inconsistent, or it cannot do what
-    /// `options` need.
-    pub fn attach(self, options: QueueOptions) -> Result<Stack, StackError> {
+    /// A wrapper is not for such devices.
+    pub fn wrap(self) -> Result<Self, StackError> {
         let (mut stack, Unattached { channels, log, cache_sectors, inject }) = self.replace(());
         if let Some(log) = log {
             stack.wrap_in_recorder(log)?;
@@ -224,6 +228,30 @@ impl Stack<Unattached> {
         if let Some(sectors) = cache_sectors {
             stack.wrap_in_cache(sectors)?;
         }
+        Ok(stack.replace(Unattached { channels, inject, ..Unattached::default() }).0)
+    }
+
+    /// A device that is a part of this one, which has been wrapped.
+    #[must_use]
+    pub fn part(&self, name: &str, size: Bytes, model: Arc<dyn DeviceControl>) -> Self {
+        let description = format!("{} of {}", format_size(size.0), self.description);
+        Stack {
+            whole: Some(self.name.clone()),
+            keeps_data: self.keeps_data,
+            is_persistent: self.is_persistent,
+            power: self.power.clone(),
+            recording: self.recording.clone(),
+            ..Self::of_model(name, self.kind, description, model, self.queue.channels)
+        }
+    }
+
+    /// Wraps the device, and attaches the block layer.
+    ///
+    /// # Errors
+    /// A wrapper is not for such devices, the device's limits are inconsistent, or it cannot do what
+    /// `options` need.
+    pub fn attach(self, options: QueueOptions) -> Result<Stack, StackError> {
+        let (mut stack, Unattached { channels, inject, .. }) = self.wrap()?.replace(());
         if let Some((seed, rules)) = inject {
             let device = Arc::new(InjectDevice::new(stack.model, seed));
             rules.into_iter().for_each(|rule| device.add(rule));
@@ -251,7 +279,7 @@ impl Stack<()> {
         let recorder = Recorder::idle();
         let device = RecordDevice::new(Arc::clone(&self.model), Arc::clone(&recorder));
         self.model = Arc::new(device);
-        self.recording = Some(Recording { recorder, header, log });
+        self.recording = Some(Arc::new(Recording { recorder, header, log }));
         Ok(())
     }
 
@@ -266,17 +294,20 @@ impl Stack<()> {
 }
 
 impl<Q> Stack<Q> {
-    /// The spec that an image with the content of the device records.
+    /// The spec that an image with the content of the device records, or of the device that it is a part of.
     ///
     /// # Errors
     /// The file of the device's profile cannot be read.
     pub fn image_profile(&self) -> Result<Profile, ProfileError> {
-        if let Some(superblock) = self.model.superblock() {
+        // A write cache is of a whole device.
+        let cached = self.power.as_ref().and_then(|device| device.superblock());
+        if let Some(superblock) = cached.or_else(|| self.model.superblock()) {
             return Ok(superblock.profile.clone());
         }
-        Ok(match self.name.ends_with(".toml") {
-            true => Profile::Toml(profile_text(&self.name)?),
-            false => Profile::Spec(self.name.clone()),
+        let name = self.whole.as_ref().unwrap_or(&self.name);
+        Ok(match name.ends_with(".toml") {
+            true => Profile::Toml(profile_text(name)?),
+            false => Profile::Spec(name.clone()),
         })
     }
 
@@ -287,10 +318,11 @@ impl<Q> Stack<Q> {
 
     /// The device with something else on it, and what was on it.
     fn replace<R>(self, queue: R) -> (Stack<R>, Q) {
-        let Stack { name, kind, description, keeps_data, is_persistent, uuid, .. } = self;
+        let Stack { name, whole, kind, description, keeps_data, is_persistent, uuid, .. } = self;
         let Stack { model, inject, power, recording, queue: before, .. } = self;
         let stack = Stack {
             name,
+            whole,
             kind,
             description,
             keeps_data,

@@ -170,12 +170,15 @@ impl PowerDevice {
         self.medium().peek(sector, to)
     }
 
-    /// The zones, also while the power is off.
+    /// The zones, also while the power is off; none of a device without zones.
     ///
     /// # Errors
     /// The error of the device inside.
     pub fn zones_inside(&self, zones: &mut Vec<Zone>) -> Result<(), Status> {
-        self.inner.report_zones(ZoneNo(0), self.inner.limits().nr_zones as usize, zones)
+        match self.inner.limits().nr_zones {
+            0 => Ok(()),
+            count => self.inner.report_zones(ZoneNo(0), count as usize, zones),
+        }
     }
 }
 

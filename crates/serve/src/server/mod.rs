@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 mod control;
+mod distinct;
 mod error;
 mod identity;
 mod nvme_tcp;
@@ -44,6 +45,7 @@ pub use options::NvmeOptions;
 pub use running::{Running, Stopper, Stopping, stopping};
 pub use ublk::UblkOptions;
 
+use distinct::distinct;
 use error::{expected, of_option};
 use running::{Event, Export};
 use std::net::SocketAddr;
@@ -212,9 +214,9 @@ impl Server {
     pub fn start(self) -> Result<Running, ServeError> {
         self.check()?;
         // Before any client can come.
-        let recordings = self.stacks.iter().filter_map(|stack| stack.recording.as_ref());
-        let logs: Vec<UnnamedLog> =
-            recordings.map(|recording| recording.start_unnamed()).collect::<Result<_, _>>()?;
+        let recordings = distinct(self.stacks.iter().filter_map(|stack| stack.recording.as_ref()));
+        let started = recordings.into_iter().map(|recording| recording.start_unnamed());
+        let logs: Vec<UnnamedLog> = started.collect::<Result<_, _>>()?;
         let (exports, marks) = self.exports()?;
         let served = exports.len();
         let controls = self.control.start(&self.stacks, marks, &exports)?;

@@ -1,4 +1,5 @@
 //! The NVMe subsystem of a server: the devices as namespaces, whatever brings the commands.
+use super::distinct::distinct;
 use super::error::of_device;
 use super::identity::Identity;
 use super::{NvmeOptions, ServeError, of_option};
@@ -56,7 +57,7 @@ pub fn of(
             });
         }
     }
-    for power in devices.iter().filter_map(|device| device.power.as_ref()) {
+    for power in distinct(devices.iter().filter_map(|device| device.power.as_ref())) {
         // The subsystem has the device.
         let told = Arc::downgrade(&subsystem);
         power.on_loss(move || told.upgrade().iter().for_each(|told| told.power_lost()));
