@@ -20,10 +20,10 @@ impl Program {
     fn start(dir: &TestDir) -> Self {
         let device = Stack::open(DEVICE).expect("a device").record(dir.path().join("p.zlog"));
         let attached = device.attach(QueueOptions::default()).expect("a queue");
-        let recording = attached.recording.expect("it is recorded");
+        let recording = attached.recording.as_ref().expect("it is recorded");
         recording.start().expect("a log");
         let channel = attached.queue.channel().expect("a channel");
-        Program { channel, recorder: recording.recorder }
+        Program { channel, recorder: Arc::clone(&recording.recorder) }
     }
 
     fn run(&mut self, bio: Bio) {
