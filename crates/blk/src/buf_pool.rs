@@ -72,7 +72,15 @@ impl BufPool {
     }
 
     /// Keeps at most `most` bytes.
+    #[inline]
     pub fn shrink(&mut self, most: usize) {
+        if self.bytes > most {
+            self.drop_longest(most);
+        }
+    }
+
+    #[cold]
+    fn drop_longest(&mut self, most: usize) {
         let mut longest_first = self.by_size_class.iter_mut().rev();
         while self.bytes > most {
             let pool = longest_first.next().expect("the bytes are those of buffers");

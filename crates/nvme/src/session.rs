@@ -282,6 +282,7 @@ impl<A: Admission> Session<A> {
         {
             return Err(SessionError::Reset);
         }
+        self.recycle_spent();
         let mut worked = false;
         // What follows Connect is for the next call, which another thread may make.
         let mut connected = false;
@@ -296,8 +297,12 @@ impl<A: Admission> Session<A> {
             requested += command.data_for_host();
             self.start(now, command)?;
             // Immediately, so that the next command waits if there is too much to send.
-            self.respond();
-            self.note_authentication()?;
+            if !self.responses.is_empty() {
+                self.respond();
+            }
+            if !self.authenticated {
+                self.note_authentication()?;
+            }
         }
         match &mut self.queue {
             None => {}
@@ -359,6 +364,11 @@ impl<A: Admission> Session<A> {
                 self.tcp.recycle(buf);
             }
         }
+        self.recycle_spent();
+    }
+
+    /// Takes back the buffers of data that were sent, or copied: the next reads use them.
+    fn recycle_spent(&mut self) {
         while let Some(data) = self.tcp.take_spent() {
             if let Some(ConnectedQueue::Io(io)) = &mut self.queue {
                 io.recycle(data);

@@ -72,6 +72,33 @@ pub(super) struct Totals {
     pub unsafe_shutdowns: AtomicU64,
 }
 
+/// What the commands that a queue completes in one poll add to the [`Totals`], which all queues share.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    pub reads: u64,
+    pub writes: u64,
+    pub sectors_read: u64,
+    pub sectors_written: u64,
+    pub media_errors: u64,
+}
+
+impl Totals {
+    /// Adds what was counted: the cache line of the totals is taken from other threads once, whatever the
+    /// number of commands.
+    pub fn add(&self, counted: &Counted) {
+        let counts = [
+            (&self.reads, counted.reads),
+            (&self.writes, counted.writes),
+            (&self.sectors_read, counted.sectors_read),
+            (&self.sectors_written, counted.sectors_written),
+            (&self.media_errors, counted.media_errors),
+        ];
+        for (total, count) in counts.into_iter().filter(|&(_, count)| count > 0) {
+            total.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Subsystem {
     /// A subsystem without namespaces.
     pub fn new(config: SubsystemConfig) -> Arc<Self> {

@@ -36,7 +36,8 @@ pub struct Decoder {
     sender: Role,
     format: Format,
     limits: DataLimits,
-    /// The header and its digest, as far as received; kept until the next PDU begins.
+    /// The header and its digest, as far as received; kept until the next PDU begins. The capacity is that
+    /// of the longest.
     header: Vec<u8>,
     /// The PDU of `header` has ended.
     finished: bool,
@@ -372,7 +373,7 @@ impl Decoder {
 /// Moves bytes from `input` until `buffer` has `len`. Returns whether it has.
 fn fill(buffer: &mut Vec<u8>, len: usize, input: &mut &[u8]) -> bool {
     let (taken, rest) = input.split_at(input.len().min(len.saturating_sub(buffer.len())));
-    append(buffer, len, taken);
+    buffer.extend_from_slice(taken);
     *input = rest;
     buffer.len() >= len
 }

@@ -14,7 +14,7 @@ use super::namespace::{Namespace, is_failed};
 use super::placement;
 use super::queue_auth::QueueAuth;
 use super::response::{CommandOutput, CommandResult, Data, INVALID_FIELD, Response, SqHead};
-use super::subsystem::Subsystem;
+use super::subsystem::{Counted, Subsystem};
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::wire::Sqe;
@@ -409,18 +409,17 @@ impl IoQueue {
     fn attach(&mut self, nsid: u32) -> Result<(), NvmeStatus> {
         let invalid = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
         self.refresh_namespaces();
-        if !self.attached.contains_key(&nsid) {
-            let namespace = self.subsystem.namespace(nsid).ok_or(invalid)?;
-            let channel = namespace.queue().channel().map_err(|_| NvmeStatus::INTERNAL)?;
-            if namespace.queue().device().read_bufs() != ReadBufs::Untouched {
-                self.bufs.set_used();
-            }
-            self.attached.insert(
-                nsid,
-                AttachedNamespace { namespace, channel, removed: false, next_change: None },
-            );
+        if let Some(attached) = self.attached.get(&nsid) {
+            return if attached.removed { Err(invalid) } else { Ok(()) };
         }
-        if self.attached[&nsid].removed { Err(invalid) } else { Ok(()) }
+        let namespace = self.subsystem.namespace(nsid).ok_or(invalid)?;
+        let channel = namespace.queue().channel().map_err(|_| NvmeStatus::INTERNAL)?;
+        if namespace.queue().device().read_bufs() != ReadBufs::Untouched {
+            self.bufs.set_used();
+        }
+        let attached = AttachedNamespace { namespace, channel, removed: false, next_change: None };
+        self.attached.insert(nsid, attached);
+        Ok(())
     }
 
     fn refresh_namespaces(&mut self) {
@@ -444,6 +443,7 @@ impl IoQueue {
     /// Appends the responses of commands that have completed.
     pub fn poll(&mut self, now: Nanos, responses: &mut Vec<Response>) {
         let mut done = std::mem::take(&mut self.done);
+        let mut counted = Counted::default();
         for (nsid, attached) in &mut self.attached {
             attached.channel.poll(now, &mut done);
             attached.report_aged_zones(now, *nsid, &self.subsystem);
@@ -462,7 +462,7 @@ impl IoQueue {
                 if pending.is_done() {
                     let mut pending = self.pending.remove(slot).expect("a command completes once");
                     self.in_flight -= pending.bytes;
-                    pending.count(&attached.namespace, &self.subsystem.totals);
+                    pending.count(&attached.namespace, &mut counted);
                     if let Err(status) = pending.status() {
                         pending.fail(self.association.log_error(self.qid, &pending.sqe, status));
                         report_failed_zone(
@@ -477,6 +477,7 @@ impl IoQueue {
             }
         }
         self.done = done;
+        self.subsystem.totals.add(&counted);
         if self.generation != self.subsystem.generation() {
             self.refresh_namespaces();
         }

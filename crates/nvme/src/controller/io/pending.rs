@@ -2,12 +2,11 @@
 use crate::NvmeStatus;
 use crate::controller::namespace::{Namespace, is_failed};
 use crate::controller::response::{Data, Response, SqHead};
-use crate::controller::subsystem::Totals;
+use crate::controller::subsystem::Counted;
 use crate::wire::Sqe;
 use crate::wire::io::RwCommand;
 use crate::wire::opcode::IoOpcode;
 use crate::wire::zone::{ALLOCATE_ZRWA, SELECT_ALL, SendAction, ZoneSend};
-use std::sync::atomic::{AtomicU64, Ordering};
 use zonal_blk::{Buf, Completion, Op, Status, Zone, ZoneCondition, ZoneRefusal};
 
 /// The meaning of a bio's completion for its command.
@@ -134,36 +133,33 @@ impl Pending {
         if self.status.is_success() { Ok(()) } else { Err(self.status) }
     }
 
-    /// Adds the command to the totals of the SMART log page.
-    pub fn count(&self, namespace: &Namespace, totals: &Totals) {
-        let add = |total: &AtomicU64, count: u64| {
-            total.fetch_add(count, Ordering::Relaxed);
-        };
+    /// Counts the command for the totals of the SMART log page.
+    pub fn count(&self, namespace: &Namespace, counted: &mut Counted) {
         if self.status.is_media_error() {
-            add(&totals.media_errors, 1);
+            counted.media_errors += 1;
         }
         let sectors = |buf: &Buf| buf.len() as u64 / 512;
         match &self.kind {
             CompletionKind::Read => {
-                add(&totals.reads, 1);
-                add(&totals.sectors_read, self.data.as_ref().map_or(0, sectors));
+                counted.reads += 1;
+                counted.sectors_read += self.data.as_ref().map_or(0, sectors);
             }
             CompletionKind::Compare(expected) => {
-                add(&totals.reads, 1);
-                add(&totals.sectors_read, sectors(expected));
+                counted.reads += 1;
+                counted.sectors_read += sectors(expected);
             }
             CompletionKind::Write(len) | CompletionKind::Append(len)
                 if self.status.is_success() =>
             {
-                add(&totals.writes, 1);
-                add(&totals.sectors_written, (*len).into());
+                counted.writes += 1;
+                counted.sectors_written += u64::from(*len);
             }
             // Reads the medium, but is no read command (NVM, SMART log).
             CompletionKind::Plain
                 if self.sqe.opcode == IoOpcode::VERIFY.0 && self.status.is_success() =>
             {
                 let blocks = RwCommand::from(self.sqe).blocks();
-                add(&totals.sectors_read, namespace.to_sector(blocks.into()).0);
+                counted.sectors_read += namespace.to_sector(blocks.into()).0;
             }
             _ => {}
         }
