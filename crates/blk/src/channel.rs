@@ -142,7 +142,7 @@ impl Channel {
     #[inline(always)]
     fn submit_first(&mut self, now: Nanos, zone: ZoneNo, bio: Bio) {
         self.usage.announce();
-        let request = self.request_in_zone(zone, bio, None);
+        let request = self.request_in_zone(now, zone, bio, None);
         match self.queue.enter_first(now, request, self.config.changes) {
             Ok(issue) => {
                 self.nr_bios += 1;
@@ -193,8 +193,7 @@ impl Channel {
                 continue;
             };
             self.nr_bios += 1;
-            self.trace_at(now);
-            let request = self.request_in_zone(zone, bio, None);
+            let request = self.request_in_zone(now, zone, bio, None);
             if let Some(sched) = &mut self.config.sched
                 && request.op() == Op::Read
             {
@@ -263,10 +262,9 @@ impl Channel {
     #[inline(always)]
     fn admit(&mut self, now: Nanos, bio: Bio) {
         self.nr_bios += 1;
-        self.trace_at(now);
         match self.config.fast_path.zone_of(&bio) {
             Some(zone) => {
-                let request = self.request_in_zone(zone, bio, None);
+                let request = self.request_in_zone(now, zone, bio, None);
                 self.pass_plug(now, request);
             }
             None => self.check_and_split(now, bio),
@@ -293,11 +291,11 @@ impl Channel {
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");
             let parent = self.parents.insert(bio, count);
             for part in parts {
-                let request = self.request_for(part, Some(parent));
+                let request = self.request_for(now, part, Some(parent));
                 self.enter_plug(now, request);
             }
         } else {
-            let request = self.request_for(bio, None);
+            let request = self.request_for(now, bio, None);
             self.enter_plug(now, request);
         }
     }
@@ -311,7 +309,7 @@ impl Channel {
 
     /// A request for a bio.
     #[inline]
-    fn request_for(&mut self, bio: Bio, parent: Option<u32>) -> Box<Request> {
+    fn request_for(&mut self, now: Nanos, bio: Bio, parent: Option<u32>) -> Box<Request> {
         let limits = &self.config.limits;
         let op = bio.op;
         let zone = if limits.nr_zones > 0 && !matches!(op, Op::Flush | Op::ZoneResetAll) {
@@ -319,14 +317,21 @@ impl Channel {
         } else {
             ZoneNo(0)
         };
-        self.request_in_zone(zone, bio, parent)
+        self.request_in_zone(now, zone, bio, parent)
     }
 
     #[inline(always)]
-    fn request_in_zone(&mut self, zone: ZoneNo, bio: Bio, parent: Option<u32>) -> Box<Request> {
+    fn request_in_zone(
+        &mut self,
+        now: Nanos,
+        zone: ZoneNo,
+        bio: Bio,
+        parent: Option<u32>,
+    ) -> Box<Request> {
         let mut request = self.pool.get();
         request.init(bio, self.id, zone, parent);
         if let Some(trace) = &mut self.trace {
+            trace.now = now;
             trace.queue(&mut request);
         }
         request
