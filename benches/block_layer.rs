@@ -1,15 +1,15 @@
 //! Criterion benchmarks of the block layer alone: submit and complete through every stage, 4 KiB
 //! writes on the zoned null device.
 //!
-//! `--loop write|write-nomerges|read DEPTH COUNT` runs one loop and measures nothing: `benches/profile --layer` counts
-//! its instructions.
+//! `--loop write|write-nomerges|read|handover DEPTH COUNT` runs one loop and measures nothing: `benches/profile
+//! --layer` counts its instructions. `handover` is a read without the layer ([`support::handover`]).
 #[path = "support/start.rs"]
 mod start;
 #[allow(dead_code)]
 mod support;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
-use support::{DEVICE, Writer, Zones, queue, read, timed};
+use support::{DEVICE, Writer, Zones, handover, queue, read, timed};
 use zonal_blk::{QueueOptions, ZoneWrite};
 
 const ONE_ZONE: Zones = Zones { first: 0, width: 1 };
@@ -52,11 +52,17 @@ fn attach(criterion: &mut Criterion) {
 fn run_loop(args: &[String]) -> Option<()> {
     let [option, op, depth, count] = args else { return None };
     let (depth, count) = (depth.parse().ok()?, count.parse().ok()?);
+    if (option.as_str(), op.as_str()) == ("--loop", "handover") {
+        handover::read(4096 << 16, depth, count);
+        return Some(());
+    }
     let merge = op != "write-nomerges";
     let queue = queue(DEVICE, QueueOptions { merge, ..QueueOptions::default() });
     match (option.as_str(), op.as_str()) {
-        ("--loop", "write" | "write-nomerges") => Writer::new(&queue, depth, ONE_ZONE).write(count),
-        ("--loop", "read") => read(&queue, depth, count),
+        ("--loop", "write" | "write-nomerges") => {
+            Writer::new(&queue, depth.into(), ONE_ZONE).write(count)
+        }
+        ("--loop", "read") => read(&queue, depth.into(), count),
         _ => return None,
     }
     Some(())

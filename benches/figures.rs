@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
 use support::threads::{RandomWrites, Sharing, at_once, line_round_trip};
-use support::{DEVICE, Writer, Zones, ns_per_read, ns_per_write, per_io, queue, timed};
+use support::{DEVICE, Writer, Zones, handover, ns_per_read, ns_per_write, per_io, queue, timed};
 use zonal_blk::lock::SpinLock;
 use zonal_blk::sched::Scheduler;
 use zonal_blk::{Op, Queue, QueueOptions, ZoneWrite};
@@ -129,6 +129,15 @@ fn one_thread() {
     });
     for (depth, ns) in depths.iter().zip(reads) {
         row(&format!("block layer, depth {depth}, random 4 KiB reads, one thread"), ns, "ns", "");
+    }
+    let carried = best::<2>(|case| {
+        let (depth, blocks) = ([1, 16][case], 4096 << 16);
+        per_io(timed(|| handover::read(blocks, depth, WRITES)), WRITES)
+    });
+    for (depth, ns) in depths.iter().zip(carried) {
+        let figure =
+            format!("a read at depth {depth} without the layer, from pool to device and back");
+        row(&figure, ns, "ns", "");
     }
     let [plug, qd1] = best::<2>(|case| {
         let policy = [ZoneWrite::Plug, ZoneWrite::Qd1][case];

@@ -1,4 +1,5 @@
 //! Loops that drive the block layer over a zoned null device, for the benchmarks.
+pub mod handover;
 pub mod threads;
 
 use std::sync::Arc;
