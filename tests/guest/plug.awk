@@ -2,8 +2,11 @@
 # are TABLE,SCHEDULER,QD1,MAX_KB,X-RUN,MBS,KIB,LATE_PERCENT,LATE_US.
 BEGIN { FS = "," }
 NR == FNR {
+    files = ""
+    if (match($0, /jobs, [0-9.]+ MiB/)) { files = substr($0, RSTART + 6, RLENGTH - 10) }
     gsub(/"[^"]*"/, "device")
     x = $5
+    if ($1 == "smr-xfs") x = files
     sub(/.*qd=/, "", x)
     if ($1 == "smr-rnd-zones") { x = $5; sub(/.* to /, "", x); sub(/ .*/, "", x) }
     # Sequential writes of 1 MiB; the table has those of zone write locking, too.
@@ -31,10 +34,12 @@ END {
     for (i = 1; i <= count; i++) {
         split(order[i], k, ",")
         same = k[1] "," k[2] "," k[3] "," k[5]
-        load = k[1] == "smr-rnd-zones" ? k[5] " random zones" : (k[1] == "zwp-zns" ? "ZNS, " : "") "sequential, depth " k[5]
+        load = (k[1] == "zwp-zns" ? "ZNS, " : "") "sequential, depth " k[5]
+        if (k[1] == "smr-rnd-zones") load = k[5] " random zones"
+        if (k[1] == "smr-xfs") load = "XFS, files of " k[5] " MiB"
         spread = low[order[i]] == high[order[i]] ? low[order[i]] : low[order[i]] " to " high[order[i]]
         # Those of other command lengths were not published.
-        plain = k[4] <= 1280
+        plain = k[4] <= 1280 || k[1] == "smr-xfs"
         printf "| %s | %s | %s | %s KiB | %s | %s | %s | %s | %s %% | %s us | %.1f %% |\n", load, k[3] == 1 ? "QD=1" : "plugging",
             k[2], k[4], plain ? published[same] : "", plain ? ours[same] : "", spread, kib[order[i]], late[order[i]], us[order[i]], lost[order[i]]
     }

@@ -1,7 +1,7 @@
 //! The data of a device, in memory.
 //!
 //! Memory is allocated for written data only, in chunks of 64 KiB, and freed when a range is zeroed,
-//! as a zone reset does. The block layer has checked that ranges are within the device.
+//! as a zone reset does, or a whole chunk is written with zeroes. The block layer has checked that ranges are within the device.
 use std::sync::{Mutex, MutexGuard};
 use zonal_blk::{Op, Request, Sector};
 
@@ -75,9 +75,13 @@ impl Memory {
             if region.len() <= piece.chunk {
                 region.resize_with(piece.chunk + 1, || None);
             }
+            from = rest;
+            if piece.len == CHUNK && is_zero(part) {
+                region[piece.chunk] = None;
+                continue;
+            }
             let chunk = region[piece.chunk].get_or_insert_with(zeroed_chunk);
             chunk[piece.at..][..piece.len].copy_from_slice(part);
-            from = rest;
         }
     }
 
@@ -113,6 +117,11 @@ impl Memory {
             }
         }
     }
+}
+
+/// The first bytes decide for most data.
+fn is_zero(data: &[u8]) -> bool {
+    data.chunks(64).all(|line| line.iter().fold(0, |any, byte| any | byte) == 0)
 }
 
 fn zeroed_chunk() -> Chunk {
@@ -157,5 +166,21 @@ mod tests {
         assert_eq!(last.map(|(i, _)| i), Some(320 * 512 - 1));
         memory.zero(Sector(0), REGION as u64 / 512);
         assert_eq!(chunks(&memory), 0);
+    }
+
+    #[test]
+    fn chunks_of_zeroes_take_no_memory() {
+        let memory = Memory::new(Sector(REGION as u64 / 512));
+        memory.write(Sector(0), &vec![7; 3 * CHUNK]);
+        // The second chunk, and a part of each of its neighbours.
+        memory.write(Sector(120), &vec![0; CHUNK + 2 * 8 * 512]);
+        assert_eq!(chunks(&memory), 2);
+        let mut back = vec![1; 3 * CHUNK];
+        memory.read(Sector(0), &mut back);
+        let zeroes =
+            back.iter().position(|&byte| byte == 0)..back.iter().rposition(|&byte| byte == 0);
+        assert_eq!(zeroes, Some(120 * 512)..Some(264 * 512 - 1));
+        memory.write(Sector(0), &vec![0; CHUNK - 1]);
+        assert_eq!(chunks(&memory), 2, "its last byte is not known to be zero");
     }
 }

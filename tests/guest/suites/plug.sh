@@ -1,6 +1,6 @@
 # Three columns: a published figure, ours in virtual time, and the guest's kernel on our disk in real time
-# (docs/linux-as-judge.md), of an SMR disk and of a ZNS drive; and how long one zone keeps the writes of another
-# waiting. Results stay in the cache, a line a cell, and another run goes on where one ended; PLUG_FRESH=1 begins
+# (docs/linux-as-judge.md), of an SMR disk, of XFS on it, and of a ZNS drive; and how long one zone keeps the writes of
+# another waiting. Results stay in the cache, a line a cell, and another run goes on where one ended; PLUG_FRESH=1 begins
 # anew, PLUG_SECONDS=N measures each cell for that long.
 # shellcheck shell=bash
 
@@ -11,6 +11,7 @@ before() {
         source "${here:?}/lib/$library.sh"
     done
     use_new_qemu
+    needs_zoned_xfs
     # Buffers of 16 jobs with 32 MiB each, in huge pages.
     ((${memory:?} >= 2048)) || memory=2048
     ((${limit:?} >= 5400)) || limit=5400
@@ -24,9 +25,16 @@ before() {
     give done_cells "$(cut -d , -f 1-5 "$cells")"
     give seconds "${PLUG_SECONDS:-24}"
     add_drive zns zns-1t --zone-write plug --ctl "${work:?}/zns.ctl"
-    serve_at --vhost-user plug smr-30t --serial plug --zone-write plug --ctl "$work/plug.ctl"
-    qemu_options+=(-chardev "socket,id=plug,path=$work/plug.sock"
-        -device "${zoned_disk/num_vqs=2/num_vqs=1},chardev=plug,addr=0x10")
+    add_plug_disk plug 0x10 smr-30t
+    # As in zonal reproduce smr-xfs, with room for the metadata. What fio writes are zeroes, which take no memory.
+    add_plug_disk xfs 0x11 smr-30t:max_io=10752K,conventional=512,memory=true
+}
+
+# add_plug_disk NAME SLOT SPEC
+add_plug_disk() {
+    serve_at --vhost-user "$1" "$3" --serial "$1" --zone-write plug --ctl "${work:?}/$1.ctl"
+    qemu_options+=(-chardev "socket,id=$1,path=$work/$1.sock"
+        -device "${zoned_disk/num_vqs=2/num_vqs=1},chardev=$1,addr=$2")
 }
 
 # stat_of NAME: a count of the model that is measured.
@@ -58,7 +66,7 @@ on_wait() {
 after() {
     local virtual=${cache:?}/plug-virtual.csv
     [[ -s $virtual && $virtual -nt ${zonal:?} ]] ||
-        "$zonal" reproduce smr-seq-qd smr-rnd-zones zwp-zns --format csv >"$virtual"
+        "$zonal" reproduce smr-seq-qd smr-rnd-zones smr-xfs zwp-zns --format csv >"$virtual"
     check_after "table" awk -f "${here:?}/plug.awk" "$virtual" "$cells"
     cat "${out:?}/after-table.log"
     check_after "waits" longest_waits
@@ -93,7 +101,10 @@ cell() {
     shift 6
     key="$table,$scheduler,$qd1,$kb,$x-$run"
     ! grep --quiet --line-regexp --fixed-strings "$key" <<<"${done_cells?}" || return 0
-    check "$key" measure "$@"
+    case $table in
+    smr-xfs) check "$key" measure_xfs ;;
+    *) check "$key" measure "$@" ;;
+    esac
 }
 
 # queue_is SCHEDULER QD1 MAX_KB: and all zones are empty.
@@ -113,9 +124,44 @@ measure() {
         --group_reporting --time_based --ramp_time=4 --runtime="${seconds:?}" --randseed="$run" \
         --output-format=json --output=/tmp/fio.json "$@"
     read -r -a after < <(disk_stat)
+    report_cell
+}
+
+report_cell() {
     bandwidth=$(jq '.jobs[0].write.bw_bytes / 1e6' /tmp/fio.json)
     ask cell "$key" "$(printf %.1f "$bandwidth")" \
         "$(((after[1] - before[1]) / 2 / (after[0] - before[0])))"
+}
+
+# The cells of XFS: files through the page cache, each job one after another.
+of_xfs() {
+    local size qd1 disk server=xfs
+    check "the driver finds the disk of XFS" until_true 60 virtio_disk_of xfs
+    disk=$(virtio_disk_of xfs)
+    modprobe xfs
+    for size in 256 4..128 2..8; do
+        for qd1 in 0 1; do
+            cell smr-xfs none "$qd1" 10752 "$size" 1
+        done
+    done
+}
+
+measure_xfs() {
+    local range=${size/../m-}m before after place=/mnt/plug
+    queue_is "$scheduler" "$qd1" "$kb"
+    # Half a terabyte for files: each zone has inodes, which an emulated processor takes long to make.
+    newer xfsprogs mkfs.xfs -f -q -K -r zoned=1,size=512g "$disk"
+    mkdir -p "$place"
+    mount "$disk" "$place"
+    ask begin "$server"
+    read -r -a before < <(disk_stat)
+    fio --name=xfs --directory="$place" --ioengine=psync --rw=write --bs=1m --zero_buffers=1 --numjobs=8 \
+        --openfiles=1 --file_service_type=sequential --nrfiles=2000 --filesize="$range" --fallocate=none \
+        --create_on_open=1 --group_reporting --time_based --ramp_time=6 --runtime="${seconds:?}" \
+        --output-format=json --output=/tmp/fio.json
+    read -r -a after < <(disk_stat)
+    umount "$place"
+    report_cell
 }
 
 # wait_cell POLICY QD1: unless it is there.
@@ -151,7 +197,7 @@ of_zns() {
 
 guest() {
     local library qd1 depth zones run disk server=plug
-    for library in virtio nvme; do
+    for library in virtio nvme programs; do
         # shellcheck source=/dev/null
         source "/job/lib/$library.sh"
     done
@@ -176,6 +222,7 @@ guest() {
     wait_cell plug 0
     wait_cell qd1 1
     of_zns
+    of_xfs
     for depth in 128 32; do
         cell smr-seq-qd none 0 4096 "$depth" 1 --rw=write --iodepth="$depth"
         cell smr-seq-qd none 1 4096 "$depth" 1 --rw=write --iodepth="$depth"
