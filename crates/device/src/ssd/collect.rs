@@ -5,7 +5,7 @@
 //! can. A victim is erased while the next one is read.
 use super::collector::{COLLECTS, Emptied};
 use super::drive::Drive;
-use super::translation::{Copied, Place};
+use super::translation::Copied;
 use crate::flash::{CommandId, DieOp};
 
 impl Drive {
@@ -20,13 +20,6 @@ impl Drive {
     }
 
     fn collect_steps(&mut self) {
-        self.collect_victims();
-        if self.map.is_some() {
-            self.update_moved();
-        }
-    }
-
-    fn collect_victims(&mut self) {
         loop {
             if self.translation.collecting().is_none() && !self.begin_victim() {
                 return;
@@ -35,20 +28,22 @@ impl Drive {
             if !self.copy_rows() {
                 return;
             }
-            if let Some(map) = &mut self.map {
-                map.end_moves(superblock);
+            if self.map.is_some() {
+                self.end_moves(superblock);
             }
             self.moved(superblock);
         }
     }
 
     /// All pages of a victim have places elsewhere.
+    #[inline(never)]
     pub(super) fn moved(&mut self, superblock: u32) {
         self.emptied(superblock).moved = true;
         self.erase_if_read(superblock);
     }
 
     /// Begins to collect a superblock, if that is wanted and possible.
+    #[inline(never)]
     fn begin_victim(&mut self) -> bool {
         let wants = self.translation.wants_collection(self.collector.has_begun);
         self.collector.has_begun = wants;
@@ -80,14 +75,7 @@ impl Drive {
             if !goes_on {
                 return false;
             }
-            let more = self.copy_pages(unit, |drive| {
-                let Copied { page, from, to, .. } = drive.translation.copy()?;
-                drive.collector.pace.moved();
-                if let Some(map) = &mut drive.map {
-                    map.moves(page);
-                }
-                Some((from, to))
-            });
+            let more = self.copy_pages::<false>(unit);
             self.place_waiting();
             if !more {
                 return true;
@@ -100,21 +88,24 @@ impl Drive {
         self.host_waits() || self.translation.is_scarce()
     }
 
-    /// Moves up to this many pages of a victim, as `copy` says from where to where. Returns whether there
-    /// may be more.
+    /// Moves up to this many pages of a victim, of the data's or of the map's. Returns whether there may be
+    /// more.
     #[inline]
-    pub(super) fn copy_pages(
-        &mut self,
-        pages: u32,
-        copy: impl Fn(&mut Drive) -> Option<(Place, Place)>,
-    ) -> bool {
+    pub(super) fn copy_pages<const OF_MAP: bool>(&mut self, pages: u32) -> bool {
         let mut row = self.collector.new_row();
         for _ in 0..pages {
-            let Some((from, to)) = copy(self) else {
+            let copied = if OF_MAP { self.copy_map_page() } else { self.translation.copy() };
+            let Some(Copied { page, from, to, .. }) = copied else {
                 self.read_row(row);
                 return false;
             };
             self.collector.pages += 1;
+            if !OF_MAP {
+                self.collector.pace.moved();
+                if let Some(map) = &mut self.map {
+                    map.moves(page);
+                }
+            }
             let mut list = &mut self.collector.rows[row as usize];
             // Pages that are sensed together are read together. They come in the order of their slots.
             if list.from.is_some() && from.slot >= list.end {
@@ -138,7 +129,12 @@ impl Drive {
         let list = &self.collector.rows[row as usize];
         let Some(from) = list.from else { return self.collector.free_rows.push(row) };
         let (last, pages) = (list.last, list.pages);
-        self.emptied(from.superblock).reads += 1;
+        let newest = self.collector.emptied.last_mut().expect("a superblock is being collected");
+        if newest.superblock == from.superblock {
+            newest.reads += 1;
+        } else {
+            self.emptied(from.superblock).reads += 1;
+        }
         self.read_flash(CommandId(COLLECTS | row), from, last, pages);
     }
 
@@ -160,8 +156,7 @@ impl Drive {
     }
 
     fn emptied(&mut self, superblock: u32) -> &mut Emptied {
-        // The newest first: most often it is that.
-        let mut all = self.collector.emptied.iter_mut().rev();
+        let mut all = self.collector.emptied.iter_mut();
         all.find(|emptied| emptied.superblock == superblock).expect("it is being collected")
     }
 
@@ -185,6 +180,7 @@ impl Drive {
     }
 
     /// A die has erased its block of a superblock.
+    #[inline(never)]
     pub(super) fn erased(&mut self, id: CommandId) {
         let superblock = id.0 & !COLLECTS;
         let emptied = self.emptied(superblock);

@@ -551,6 +551,7 @@ impl Drive {
     }
 
     /// Pages have arrived in the buffer, or are discarded: they get their places, or wait for one.
+    #[inline]
     fn accept(&mut self, what: Unplaced) {
         if self.unplaced.is_empty() && self.place(what) {
             return;
@@ -567,6 +568,7 @@ impl Drive {
     }
 
     /// The same where the map is on the flash.
+    #[cold]
     fn place_in_map(&mut self, what: Unplaced) -> bool {
         if self.map_is_behind() {
             return false;
@@ -582,7 +584,6 @@ impl Drive {
         placed
     }
 
-    #[inline]
     fn place_data(&mut self, what: Unplaced) -> bool {
         match what {
             Unplaced::Discard(page) => {

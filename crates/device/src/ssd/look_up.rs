@@ -35,6 +35,7 @@ impl Drive {
 
     /// Looks up the pages of a read, but for those that wait in the buffer to be programmed. Returns
     /// whether all their translation pages are in memory; if not, the read goes on when they are.
+    #[cold]
     pub(super) fn look_up(&mut self, id: CommandId) -> bool {
         let pages = pages_of(&self.command(id).request);
         let mut waits = 0;
@@ -63,6 +64,7 @@ impl Drive {
     }
 
     /// A translation page of a read is in memory.
+    #[cold]
     fn looked_up(&mut self, id: CommandId) {
         let command = self.command(id);
         command.pending_ops -= 1;
@@ -78,6 +80,7 @@ impl Drive {
         if self.ask(page, Source::Host, changes) == Asked::Full {
             self.flash_map().waiting.push_back(Waiting::Update(page, changes));
         }
+        self.update_moved();
     }
 
     /// Has a translation page come into memory.
@@ -113,6 +116,7 @@ impl Drive {
     }
 
     /// A translation page has been read.
+    #[cold]
     pub(super) fn loaded(&mut self, id: CommandId) {
         for command in self.flash_map().loaded(id.0 & !LOADS) {
             self.looked_up(command);
@@ -121,6 +125,7 @@ impl Drive {
     }
 
     /// There may be room again in the buffer, in the layer of the map, or in memory.
+    #[cold]
     pub(super) fn go_on_with_map(&mut self) {
         self.collect_map();
         while let Some(&waiting) = self.flash_map().waiting.front() {
@@ -144,9 +149,16 @@ impl Drive {
         self.collect();
     }
 
+    /// The collection has moved all pages of a superblock.
+    #[cold]
+    pub(super) fn end_moves(&mut self, superblock: u32) {
+        self.flash_map().end_moves(superblock);
+        self.update_moved();
+    }
+
     /// Changes translation pages of what was moved, at the pace of the collection; as fast as possible if
     /// the host waits or nothing else is moved.
-    pub(super) fn update_moved(&mut self) {
+    fn update_moved(&mut self) {
         while let Some(page) = self.flash_map().next_update() {
             let paced = self.translation.collecting().is_some() && !self.is_urgent();
             if paced && !self.collector.pace.owes(self.layout.unit) {
@@ -181,7 +193,7 @@ impl Drive {
                 if !has_room {
                     return;
                 }
-                if !self.copy_map_pages() {
+                if !self.copy_pages::<true>(self.layout.unit) {
                     break;
                 }
             }
@@ -189,13 +201,11 @@ impl Drive {
         }
     }
 
-    /// Moves a unit of the map's pages, or fewer. Returns whether there may be more.
-    fn copy_map_pages(&mut self) -> bool {
-        self.copy_pages(self.layout.unit, |drive| {
-            let map = drive.flash_map();
-            let Copied { from, to, .. } = map.layer.copy()?;
-            Some((map.on_drive(from), map.on_drive(to)))
-        })
+    /// Moves a page of the map.
+    pub(super) fn copy_map_page(&mut self) -> Option<Copied> {
+        let map = self.flash_map();
+        let copied = map.layer.copy()?;
+        Some(Copied { from: map.on_drive(copied.from), to: map.on_drive(copied.to), ..copied })
     }
 
     /// A superblock of the map has been erased.
