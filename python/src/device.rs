@@ -1,5 +1,6 @@
 //! Devices: zones, reading, writing, appending; images.
 use crate::error::{DeviceError, InputError, bad_input};
+use crate::queue::{Open, Queue};
 use anyhow::{Context, Result};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyPermissionError;
@@ -7,20 +8,21 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use zonal_backend::image::{self, ImageName};
 use zonal_backend::{Notices, OpenOptions, Stack};
-use zonal_blk::{Bio, BioFlags, Buf, Completion, Limits, Op, Queue, QueueOptions};
+use zonal_blk::{Bio, BioFlags, Buf, Completion, Limits, Op, QueueOptions};
 use zonal_blk::{Sector, Status, ZoneCondition, ZoneCounters, ZoneKind, ZoneNo, did_you_mean};
 use zonal_device::device_spec;
 use zonal_device::image::Profile;
 use zonal_lab::devices::named_scheduler;
-use zonal_lab::zone::SyncChannel;
+use zonal_lab::zone::{Advance, SyncChannel};
 use zonal_os::fork::OfProcess;
 
 /// What an operation of another process is (errno.h).
 pub const EPERM: i32 = 1;
 /// Bytes of a sector.
-const SECTOR: u64 = 512;
+pub const SECTOR: u64 = 512;
 
 /// A zone: of a report, with what its zone write plug counted. Positions and sizes are in bytes.
 #[pyclass(module = "zonal", frozen, get_all, eq)]
@@ -107,7 +109,7 @@ impl Zone {
 ///
 /// # Errors
 /// The device cannot report them.
-pub fn zones(queue: &Queue, first: u32, count: u32) -> Result<Vec<Zone>, Status> {
+pub fn zones(queue: &zonal_blk::Queue, first: u32, count: u32) -> Result<Vec<Zone>, Status> {
     let end = queue.limits().nr_zones.min(first.saturating_add(count));
     let report = (first..).zip(queue.zones(ZoneNo(first)..ZoneNo(end)));
     let zones = report.map(|(number, zone)| Ok(Zone::of(number, &zone?)));
@@ -123,15 +125,14 @@ pub fn zones(queue: &Queue, first: u32, count: u32) -> Result<Vec<Zone>, Status>
     Ok(found)
 }
 
-/// A device and its one channel.
-struct Open {
-    attached: Stack,
-    channel: SyncChannel,
-}
-
 /// A device: a spec such as `null:zones=64,memory=true`, a profile such as `zns-1t`, an image `NAME.img`,
 /// `nvme-tcp://HOST:PORT/NQN` or a block device of this machine. Operations run one after another; a
 /// model's time is virtual. `with` closes it.
+///
+/// >>> with zonal.Device("null:zones=8,zone_size=1M,lba=4096,memory=true") as device:
+/// ...     landed = device.append(3, b"data" * 1024)
+/// ...     device.read(landed, 4096)[:4], device.zone(3).written
+/// (b'data', 4096)
 #[pyclass(module = "zonal", frozen)]
 pub struct Device {
     name: String,
@@ -146,7 +147,7 @@ pub struct Device {
 }
 
 /// Why an operation failed: bad input, the device, or that it is the parent's of this process.
-enum Failure {
+pub enum Failure {
     Input(String),
     Device(String),
     Forked(String),
@@ -163,18 +164,45 @@ impl From<Failure> for PyErr {
 }
 
 /// An operation of a device.
-struct Command {
-    op: Op,
-    flags: BioFlags,
-    offset: u64,
-    length: u64,
-    data: Option<Vec<u8>>,
+pub struct Command {
+    pub op: Op,
+    pub flags: BioFlags,
+    pub offset: u64,
+    pub length: u64,
+    pub data: Option<Vec<u8>>,
 }
 
 impl Command {
-    fn new(op: Op, offset: u64, length: u64) -> Self {
+    pub fn new(op: Op, offset: u64, length: u64) -> Self {
         Command { op, flags: BioFlags::NONE, offset, length, data: None }
     }
+
+    /// A write or an append of what a buffer of Python holds.
+    pub fn of_data(
+        py: Python<'_>,
+        (op, flags, offset): (Op, BioFlags, u64),
+        data: &PyBuffer<u8>,
+    ) -> PyResult<Self> {
+        let data = data.to_vec(py)?;
+        let command = Command::new(op, offset, data.len() as u64);
+        Ok(Command { flags, data: Some(data), ..command })
+    }
+}
+
+/// The operation of a zone by its name.
+pub fn zone_op(name: &str) -> Result<Op, Failure> {
+    Ok(match name {
+        "reset" => Op::ZoneReset,
+        "open" => Op::ZoneOpen,
+        "close" => Op::ZoneClose,
+        "finish" => Op::ZoneFinish,
+        other => {
+            let near = did_you_mean(other, ["reset", "open", "close", "finish"]);
+            let text =
+                format!("zone operation `{other}`: expected reset, open, close or finish{near}");
+            return Err(Failure::Input(text));
+        }
+    })
 }
 
 impl Device {
@@ -184,50 +212,76 @@ impl Device {
         Ok(open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether it is open in this process.
+    pub fn is_open(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.lock().is_ok_and(|open| open.is_some()))
+    }
+
     /// Calls `work` with the device if it is open.
-    fn with<T>(&self, work: impl FnOnce(&mut Open) -> Result<T, Failure>) -> Result<T, Failure> {
+    pub fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Open) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let mut open = self.lock()?;
         let closed = || Failure::Input(format!("device {}: it is closed", self.name));
         work(open.as_mut().ok_or_else(closed)?)
     }
 
-    /// Runs a command.
-    fn command(&self, command: Command) -> Result<Completion, Failure> {
+    /// What a command is called in errors.
+    pub fn what(&self, op: Op, offset: u64, length: u64) -> String {
+        format!("device {}: {op:?} of {length} bytes at byte {offset}", self.name)
+    }
+
+    /// The command for the block layer.
+    pub fn bio(&self, command: Command) -> Result<Bio, Failure> {
         let Command { op, flags, offset, length, data } = command;
         let lba = u64::from(self.limits.lba_size);
-        let what = || format!("device {}: {op:?} of {length} bytes at byte {offset}", self.name);
+        let bad = |why: String| Failure::Input(format!("{}: {why}", self.what(op, offset, length)));
         if !offset.is_multiple_of(lba) || !length.is_multiple_of(lba) {
-            let text = format!("{}: expected multiples of {lba}, a logical block", what());
-            return Err(Failure::Input(text));
+            return Err(bad(format!("expected multiples of {lba}, a logical block")));
         }
         if op.has_range() && length == 0 {
-            return Err(Failure::Input(format!("{}: expected at least {lba}", what())));
+            return Err(bad(format!("expected at least {lba}")));
         }
         let nr_sectors = u32::try_from(length / SECTOR)
-            .map_err(|_| Failure::Input(format!("{}: expected less than 2 TiB", what())))?;
+            .map_err(|_| bad("expected less than 2 TiB".to_owned()))?;
         let buf = match data {
             Some(data) if self.keeps_data => Some(Buf::from(&data[..])),
             None if self.keeps_data && op == Op::Read => {
                 let buf = usize::try_from(length).ok().and_then(Buf::try_zeroed);
-                Some(buf.ok_or_else(|| Failure::Input(format!("{}: no memory", what())))?)
+                Some(buf.ok_or_else(|| bad("no memory".to_owned()))?)
             }
             _ => None,
         };
-        self.with(|Open { channel, .. }| {
-            let bio = Bio::new(op, Sector(offset / SECTOR), nr_sectors, 0);
-            let completion = channel.run(Bio { flags, buf, ..bio });
-            match completion.status {
-                Status::Ok => Ok(completion),
-                status => Err(Failure::Device(match channel.failure() {
-                    Some(failure) => format!("device {}: {failure}", self.name),
-                    None => format!("{}: {status}", what()),
-                })),
+        Ok(Bio { flags, buf, ..Bio::new(op, Sector(offset / SECTOR), nr_sectors, 0) })
+    }
+
+    /// Runs a command.
+    fn command(&self, command: Command) -> Result<Completion, Failure> {
+        let (op, offset, length) = (command.op, command.offset, command.length);
+        let bio = self.bio(command)?;
+        let number = self.with(|open| Ok(open.submit(bio, None)))?;
+        loop {
+            let (done, advance) = self.with(|open| Ok(open.step(number)))?;
+            match done {
+                Some((completion, None)) if completion.status == Status::Ok => {
+                    return Ok(completion);
+                }
+                Some((completion, why)) => {
+                    let text = match why {
+                        Some(why) => format!("device {}: {why}", self.name),
+                        None => format!("{}: {}", self.what(op, offset, length), completion.status),
+                    };
+                    return Err(Failure::Device(text));
+                }
+                None if advance == Advance::Outside => thread::yield_now(),
+                None => {}
             }
-        })
+        }
     }
 
     /// The offset of a zone.
-    fn zone_start(&self, zone: u32) -> Result<u64, Failure> {
+    pub fn zone_start(&self, zone: u32) -> Result<u64, Failure> {
         let (name, count) = (&self.name, self.limits.nr_zones);
         if count == 0 {
             return Err(Failure::Input(format!("device {name}: it has no zones")));
@@ -239,18 +293,6 @@ impl Device {
             )));
         }
         Ok(self.limits.zone_start(ZoneNo(zone)).0 * SECTOR)
-    }
-
-    fn write_data(
-        &self,
-        py: Python<'_>,
-        (op, flags, offset): (Op, BioFlags, u64),
-        data: &PyBuffer<u8>,
-    ) -> PyResult<Completion> {
-        let data = data.to_vec(py)?;
-        let command = Command::new(op, offset, data.len() as u64);
-        let command = Command { flags, data: Some(data), ..command };
-        Ok(py.detach(|| self.command(command))?)
     }
 }
 
@@ -264,7 +306,7 @@ fn open(name: &str, options: QueueOptions, seed: u64) -> Result<(Open, Vec<Strin
     let attached = Stack::open_with(name, &open)?.attach(options)?;
     let channel = SyncChannel::new(&attached)?;
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok((Open { attached, channel }, told))
+    Ok((Open::new(attached, channel), told))
 }
 
 #[pymethods]
@@ -304,7 +346,7 @@ impl Device {
 
     /// As it was named.
     #[getter]
-    fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -383,14 +425,14 @@ impl Device {
     /// The virtual time in seconds that operations have taken.
     #[getter]
     fn time(&self, py: Python<'_>) -> PyResult<f64> {
-        let now = |open: &mut Open| Ok(open.channel.now().0 as f64 / 1e9);
+        let now = |open: &mut Open| Ok(open.seconds());
         Ok(py.detach(|| self.with(now))?)
     }
 
     /// Whether it was closed, or belongs to the parent of this process.
     #[getter]
     fn closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.lock().map_or(true, |open| open.is_none()))
+        !self.is_open(py)
     }
 
     /// The zones from `first` on, with the counters of their zone write plugs.
@@ -420,19 +462,7 @@ impl Device {
     /// One of reset, open, close and finish, of some zones.
     #[pyo3(signature = (op, first, count=1))]
     fn manage(&self, py: Python<'_>, op: &str, first: u32, count: u32) -> PyResult<()> {
-        let op = match op {
-            "reset" => Op::ZoneReset,
-            "open" => Op::ZoneOpen,
-            "close" => Op::ZoneClose,
-            "finish" => Op::ZoneFinish,
-            other => {
-                let names = ["reset", "open", "close", "finish"];
-                return Err(InputError::new_err(format!(
-                    "zone operation `{other}`: expected reset, open, close or finish{}",
-                    did_you_mean(other, names)
-                )));
-            }
-        };
+        let op = zone_op(op)?;
         Ok(py.detach(|| {
             if count == 0 {
                 let text = format!("device {}: 0 zones: expected at least 1", self.name);
@@ -469,13 +499,15 @@ impl Device {
     #[pyo3(signature = (offset, data, *, fua=false))]
     fn write(&self, py: Python<'_>, offset: u64, data: PyBuffer<u8>, fua: bool) -> PyResult<()> {
         let flags = if fua { BioFlags::FUA } else { BioFlags::NONE };
-        self.write_data(py, (Op::Write, flags, offset), &data).map(drop)
+        let command = Command::of_data(py, (Op::Write, flags, offset), &data)?;
+        Ok(py.detach(|| self.command(command)).map(drop)?)
     }
 
     /// Appends to a zone. Returns the offset at which the data landed.
     fn append(&self, py: Python<'_>, zone: u32, data: PyBuffer<u8>) -> PyResult<u64> {
         let start = self.zone_start(zone)?;
-        let done = self.write_data(py, (Op::ZoneAppend, BioFlags::NONE, start), &data)?;
+        let command = Command::of_data(py, (Op::ZoneAppend, BioFlags::NONE, start), &data)?;
+        let done = py.detach(|| self.command(command))?;
         Ok(done.sector.0 * SECTOR)
     }
 
@@ -484,7 +516,36 @@ impl Device {
         Ok(py.detach(|| self.command(Command::new(Op::Flush, 0, 0)).map(drop))?)
     }
 
-    /// Closes the device.
+    /// A queue for as many as `depth` I/Os in flight.
+    ///
+    /// >>> device = zonal.Device("zns-1t")
+    /// >>> with device.queue(depth=2) as queue:
+    /// ...     numbers = [queue.append(0, bytes(65536)) for _ in range(2)]
+    /// ...     landed = []
+    /// ...     while queue.in_flight:
+    /// ...         landed += [done.offset for done in queue.poll()]
+    /// >>> sorted(landed)
+    /// [0, 65536]
+    #[pyo3(signature = (depth=32))]
+    fn queue(this: Py<Self>, py: Python<'_>, depth: usize) -> PyResult<Queue> {
+        let device = this.get();
+        if depth == 0 {
+            let text = format!("device {}: depth 0: expected at least 1", device.name);
+            return Err(InputError::new_err(text));
+        }
+        let number = py.detach(|| device.with(|open| Ok(open.new_queue())))?;
+        Ok(Queue::new(this, number, depth))
+    }
+
+    /// The device and its sizes as a table of a notebook.
+    fn _repr_html_(&self) -> String {
+        let Device { name, description, .. } = self;
+        let escaped =
+            |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        format!("<p><b>{}</b>: {}</p>", escaped(name), escaped(description))
+    }
+
+    /// Closes the device, once I/O in flight has completed.
     fn close(&self, py: Python<'_>) {
         // A child of the process leaves it to its parent.
         py.detach(|| drop(self.lock().map(|mut open| open.take())));
@@ -505,6 +566,11 @@ impl Device {
 }
 
 /// Creates an image of a device, a spec or a TOML profile. Returns the name to open it by.
+///
+/// >>> import os, tempfile
+/// >>> path = os.path.join(tempfile.mkdtemp(), "disk.img")
+/// >>> zonal.Device(zonal.create_image(path, "zns-1t")).kind
+/// 'image'
 #[pyfunction]
 #[pyo3(signature = (path, device, *, checksums=true))]
 pub fn create_image(
@@ -527,18 +593,27 @@ pub fn create_image(
 }
 
 /// The names of the profiles of drives that are built in.
+///
+/// >>> "smr-30t" in zonal.profiles()
+/// True
 #[pyfunction]
 pub fn profiles() -> Vec<String> {
     device_spec::profile_names().split(", ").map(str::to_owned).collect()
 }
 
 /// The text of a profile, built in or from a file.
+///
+/// >>> "zone_size" in zonal.profile_text("zns-1t")
+/// True
 #[pyfunction]
 pub fn profile_text(name: &str) -> PyResult<String> {
     zonal_backend::profile_text(name).map_err(bad_input)
 }
 
 /// Explains device specs, as `zonal devices`.
+///
+/// >>> "zone_size" in zonal.device_help()
+/// True
 #[pyfunction]
 pub fn device_help() -> String {
     device_spec::help()

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //!  device    devices and images: zones, reading, writing, appending
+//!  queue     I/O in flight on a device
 //!  jobs      jobs as arguments or as the text of a job file
 //!  run       runs jobs
 //!  measured  validate and fit: a model beside measurements
 //!  advise    which configuration suits jobs
+//!  crash     what a loss of power may leave
 //!  serve     devices that are served to others
 //!  sweep     the file of a sweep
 //!  torture   seeds of torture, and the reports of many
@@ -14,11 +16,17 @@
 //!  error     errors as exceptions
 //! ```
 // The macros of PyO3 contain unsafe code; nothing else does.
+#![allow(
+    clippy::doc_lazy_continuation,
+    reason = "`>>>` begins an example of Python, not a quotation"
+)]
 mod advise;
+mod crash;
 mod device;
 mod error;
 mod jobs;
 mod measured;
+mod queue;
 mod run;
 mod serve;
 mod sweep;
@@ -32,9 +40,13 @@ mod _zonal {
     #[pymodule_export]
     use crate::advise::advise;
     #[pymodule_export]
+    use crate::crash::crash;
+    #[pymodule_export]
     use crate::device::{Device, Zone, create_image, device_help, profile_text, profiles};
     #[pymodule_export]
     use crate::measured::{fit, validate};
+    #[pymodule_export]
+    use crate::queue::{Completion, Queue};
     #[pymodule_export]
     use crate::run::run;
     #[pymodule_export]

@@ -4,6 +4,7 @@ use crate::jobs::Jobs;
 use crate::watch::{JobWatch, Watched, watch};
 use anyhow::{Context, Result, ensure};
 use pyo3::prelude::*;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +12,13 @@ use zonal_backend::Notices;
 use zonal_blk::{Bytes, QueueOptions};
 use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
-use zonal_fio::report::{self, Format};
+use zonal_fio::report::{self, Format as ReportFormat};
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
-use zonal_lab::io_trace;
+use zonal_lab::io_trace::{self, Format};
+use zonal_lab::progress::JobProgress;
 use zonal_lab::reproduce::ANY_MACHINE;
-use zonal_lab::run::{Run, RunInfo, jobs_without_io};
+use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io};
 use zonal_sim::CostModel;
 
 /// What Python's `run` takes besides jobs.
@@ -35,6 +37,51 @@ pub struct Options {
     allow_unsupported: bool,
     record_all: Option<PathBuf>,
     trace: Option<PathBuf>,
+    explain: bool,
+    explain_html: Option<PathBuf>,
+    head_trace: Option<PathBuf>,
+    record_view: Option<PathBuf>,
+}
+
+impl Options {
+    /// Whether the way of each I/O is kept.
+    fn traces_ios(&self) -> bool {
+        self.trace.is_some() || self.explain || self.explain_html.is_some()
+    }
+
+    /// What an I/O costs its thread, if it is said.
+    fn costs(&self, clock: ClockKind) -> Result<Option<CostModel>> {
+        let costs = self.io_cost.as_deref().map(str::parse::<CostModel>).transpose();
+        let costs = costs.map_err(anyhow::Error::from).context("--io-cost")?;
+        ensure!(
+            costs.is_none() || clock == ClockKind::Virtual,
+            "--io-cost: found --clock=real, where an I/O costs what it takes, expected --clock=virtual"
+        );
+        Ok(costs)
+    }
+
+    /// Writes the page that explains where the time went.
+    fn write_page(&self, trace: &io_trace::IoTrace) -> Result<()> {
+        let Some(path) = &self.explain_html else { return Ok(()) };
+        fs::write(path, trace.page()).with_context(|| format!("--explain-html {}", path.display()))
+    }
+
+    /// Begins to record and to trace.
+    fn start_tracing(&self, run: &mut Run, clock: ClockKind) -> Result<()> {
+        run.start_recording(clock)?;
+        if let Some(path) = &self.head_trace {
+            ensure!(
+                !self.traces_ios(),
+                "--head-trace: found --trace or --explain as well, expected one of them"
+            );
+            run.trace_heads(path)?;
+        }
+        if self.traces_ios() {
+            let file = self.trace.as_ref().map(|path| (path.clone(), Format::of(path)));
+            run.trace_ios(io_trace::Settings { file, one_in: 1, limit: TRACE_SIZE })?;
+        }
+        Ok(())
+    }
 }
 
 /// Most memory for what is traced.
@@ -92,21 +139,17 @@ fn run_jobs(
     let (set, mut notices) = jobs.parse(options.allow_unsupported)?;
     let jobs: Vec<Arc<Job>> = set.jobs.into_iter().map(Arc::new).collect();
     let clock = clock(&options.clock)?;
-    let costs = options.io_cost.as_deref().map(str::parse::<CostModel>).transpose();
-    let costs = costs.map_err(anyhow::Error::from).context("--io-cost")?;
-    ensure!(
-        costs.is_none() || clock == ClockKind::Virtual,
-        "--io-cost: found --clock=real, where an I/O costs what it takes, expected --clock=virtual"
-    );
+    let costs = options.costs(clock)?;
     let told = Arc::<Mutex<Vec<String>>>::default();
     let mut run = Run::prepare(&jobs, &device_options(options, clock, &told)?)?;
     notices.extend(run.warnings());
-    run.start_recording(clock)?;
-    if let Some(path) = &options.trace {
-        let file = Some((path.clone(), io_trace::Format::of(path)));
-        run.trace_ios(io_trace::Settings { file, one_in: 1, limit: TRACE_SIZE })?;
+    options.start_tracing(&mut run, clock)?;
+    let view = options.record_view.as_deref().map(|path| ViewRecording::start(run.devices(), path));
+    let view = view.transpose()?;
+    let mut progress: Box<dyn JobProgress> = Box::new(JobWatch::new(watched));
+    if let Some(view) = &view {
+        progress = view.progress(progress);
     }
-    let progress = Box::new(JobWatch::new(watched));
     let mut executor = match clock {
         ClockKind::Virtual => {
             Executor::interruptible(costs.unwrap_or(ANY_MACHINE), Arc::clone(stop), progress)
@@ -124,15 +167,22 @@ fn run_jobs(
         seed: options.seed,
         interrupted: executor.is_stopped(),
     };
-    let report = run.report(&finished, info);
-    let (json, text) = (
-        report::render(&report, &[Format::JsonPlus]),
-        run.announcement() + &report::render(&report, &[Format::Normal]),
-    );
-    if let Some(summary) = run.io_trace().map(io_trace::IoTrace::finish).transpose()?
-        && summary.full_at.is_some()
-    {
-        notices.push(format!("the trace is not whole: {summary}"));
+    let mut report = run.report(&finished, info);
+    let mut text = run.announcement() + &report::render(&report, &[ReportFormat::Normal]);
+    if let Some(trace) = run.io_trace() {
+        report.extra.extend(trace.sections(options.explain));
+        if options.explain {
+            text += &trace.explained();
+        }
+        let summary = trace.finish()?;
+        if summary.full_at.is_some() {
+            notices.push(format!("the trace is not whole: {summary}"));
+        }
+        options.write_page(trace)?;
+    }
+    let json = report::render(&report, &[ReportFormat::JsonPlus]);
+    if let Some(view) = view {
+        view.finish(["run".to_owned()].into_iter(), clock.name())?;
     }
     run.check_recordings()?;
     run.devices().finish_recording()?;

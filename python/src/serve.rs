@@ -16,7 +16,12 @@ use zonal_serve::{Running, ServeError};
 /// How long a server may take to end, as in `zonal serve` by default.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// A device that is being served. `with` stops it.
+/// A device that is being served to other programs and machines, from threads of this process. `with` stops
+/// it.
+///
+/// >>> with zonal.Server("zns-1t", nvme_tcp="127.0.0.1:0") as server:
+/// ...     server.locations[0].split(":")[0]
+/// 'nvme-tcp'
 #[pyclass(module = "zonal", frozen)]
 pub struct Server {
     locations: Vec<String>,

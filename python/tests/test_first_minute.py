@@ -1,24 +1,41 @@
 """What is tried first: examples of docstrings, the module as a program, results in a notebook."""
 
 import doctest
+import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 import pytest
 
 import zonal
-import zonal.analysis
-import zonal.jobs
-import zonal.runs
+from zonal import plot
 
 JOB = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", io_size="1m")
 
 
-@pytest.mark.parametrize("module", [zonal.analysis, zonal.jobs, zonal.runs])
-def test_examples_in_docstrings_are_right(module: object) -> None:
-    found = doctest.testmod(module)  # type: ignore[arg-type]
-    assert found.attempted > 0 and found.failed == 0
+#: What needs an example: functions, and the classes that people make themselves.
+PUBLIC = [
+    thing
+    for thing in [*map(zonal.__dict__.get, zonal.__all__), *map(plot.__dict__.get, plot.__all__)]
+    if inspect.isroutine(thing)
+] + [zonal.AsyncQueue, zonal.Device, zonal.Job, zonal.Latency, zonal.Server]
+
+
+@pytest.mark.parametrize("thing", PUBLIC, ids=lambda thing: thing.__name__)
+def test_each_has_an_example_that_is_right(thing: Any) -> None:
+    matplotlib.use("Agg")
+    module = sys.modules.get(thing.__module__)
+    names = {} if module is None else dict(vars(module))
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    attempted = 0
+    for test in finder.find(thing, thing.__name__, module=False, globs=names | {"zonal": zonal}):
+        found = runner.run(test)
+        assert found.failed == 0, test.name
+        attempted += found.attempted
+    assert attempted > 0, f"{thing.__name__} has no example"
 
 
 def test_device_comes_second() -> None:

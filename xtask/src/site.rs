@@ -66,7 +66,8 @@ fn summary(index: &str) -> io::Result<String> {
     }
     summary += "\n# Reference\n\n- [Commands](reference/commands.md)\n\
                 - [Options of jobs](reference/options.md)\n\
-                - [Options of devices](reference/devices.md)\n\n# Project\n\n";
+                - [Options of devices](reference/devices.md)\n\
+                - [Python](reference/python.md)\n\n# Project\n\n";
     for path in PROJECT {
         writeln!(summary, "- [{}]({path})", title(Path::new(path))?).expect("a string");
     }
@@ -109,16 +110,18 @@ fn normal(path: &Path) -> Option<PathBuf> {
     Some(normal)
 }
 
-/// File, title and text of the pages that the program writes.
-fn reference(program: &Path) -> io::Result<[(&'static str, &'static str, String); 3]> {
+/// File, title and text of the pages that the program writes, and of that about the Python package.
+fn reference(program: &Path) -> io::Result<[(&'static str, &'static str, String); 4]> {
     let mut commands = String::new();
     help(program, &mut Vec::new(), &mut commands)?;
     let options = output(program, &["options", "--markdown"])?;
+    let python = output(&root().join("python/reference"), &[])?;
     let devices = format!("```text\n{}```\n", output(program, &["devices"])?);
     Ok([
         ("commands.md", "Commands", commands),
         ("options.md", "Options of jobs", options),
         ("devices.md", "Options of devices", devices),
+        ("python.md", "Python", python),
     ])
 }
 

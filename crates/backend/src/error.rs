@@ -34,8 +34,9 @@ pub enum OpenError {
     Spec(#[from] SpecError),
     /// A block device is named where a device is made.
     #[error(
-        "unknown device `{0}`, expected one made here; a block device of this machine is named on \
-         the command line: `zonal run --device` in real time, `zonal zone`, `zonal serve`"
+        "found `{0}`, a block device, expected a model, such as the profile that is nearest to it (see \
+         `zonal devices`); block devices are for `zonal run --device` in real time, `zonal zone` and \
+         `zonal serve`"
     )]
     BlockDevice(String),
     /// A device that exists is named where one is made.

@@ -56,16 +56,25 @@ impl fmt::Display for ScriptStep {
     }
 }
 
-/// A channel with one operation in flight. Nothing else happens meanwhile, so time is virtual: it
-/// jumps to the device's next event.
+/// A channel for one operation after another, or for several in flight. Nothing else happens meanwhile,
+/// so time is virtual: it jumps to the device's next event.
 pub struct SyncChannel {
     channel: Channel,
     now: Nanos,
     completions: Vec<Completion>,
     /// Kept for its capacity.
     wait_fds: Vec<RawFd>,
-    /// Why the last operation failed.
-    failure: Arc<Mutex<Option<Failure>>>,
+    /// Why operations failed, oldest first.
+    failures: Arc<Mutex<Vec<Failure>>>,
+}
+
+/// What a channel does until something completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// Virtual time has passed.
+    Passed,
+    /// The operating system or a peer has an operation: its time cannot be skipped.
+    Outside,
 }
 
 /// An operation that failed.
@@ -87,14 +96,14 @@ impl SyncChannel {
     /// # Errors
     /// The device has no free hardware queue.
     pub fn new(device: &Stack) -> Result<Self> {
-        let failure = Arc::new(Mutex::new(None));
-        let last = Arc::clone(&failure);
+        let failures = Arc::<Mutex<Vec<Failure>>>::default();
+        let all = Arc::clone(&failures);
         device.queue.on_failure(move |failure: &Failure| {
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
+            all.lock().unwrap_or_else(PoisonError::into_inner).push(failure.clone());
         });
         let channel = device.queue.channel().with_context(|| format!("device {}", device.name))?;
         let (completions, wait_fds) = (Vec::new(), Vec::new());
-        Ok(SyncChannel { channel, now: Nanos(0), completions, wait_fds, failure })
+        Ok(SyncChannel { channel, now: Nanos(0), completions, wait_fds, failures })
     }
 
     /// The block layer of the device.
@@ -159,8 +168,14 @@ impl SyncChannel {
     }
 
     /// Why the last write or zone management failed, if it did and the device knows.
-    pub fn failure(&self) -> Option<Failure> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn failure(&self) -> Option<Failure> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
+    }
+
+    /// Why writes and zone management failed since this was called last, oldest first, as far as the
+    /// device knows.
+    pub fn take_failures(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Why the last operation failed.
@@ -182,25 +197,46 @@ impl SyncChannel {
         }
     }
 
-    /// Submits a bio and waits for its completion.
+    /// Submits a bio and waits for its completion; no other may be in flight.
     pub fn run(&mut self, bio: Bio) -> Completion {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.take_failures();
+        self.submit(bio);
+        let mut completions = std::mem::take(&mut self.completions);
+        let completion = loop {
+            self.poll(&mut completions);
+            if let Some(completion) = completions.pop() {
+                break completion;
+            }
+            if self.advance() == Advance::Outside {
+                thread::yield_now();
+            }
+        };
+        self.completions = completions;
+        completion
+    }
+
+    /// Submits a bio.
+    pub fn submit(&mut self, bio: Bio) {
         self.channel.submit(self.now, bio);
-        loop {
-            self.channel.poll(self.now, &mut self.completions);
-            if let Some(completion) = self.completions.pop() {
-                return completion;
+    }
+
+    /// Adds what has completed by now to `completions`.
+    pub fn poll(&mut self, completions: &mut Vec<Completion>) {
+        self.channel.poll(self.now, completions);
+    }
+
+    /// Goes to the next event, with a bio in flight.
+    pub fn advance(&mut self) -> Advance {
+        self.wait_fds.clear();
+        self.channel.wait_fds(&mut self.wait_fds);
+        match self.channel.next_event() {
+            Wake::Now => Advance::Passed,
+            Wake::At(at) if self.wait_fds.is_empty() => {
+                self.now = self.now.max(at);
+                Advance::Passed
             }
-            self.wait_fds.clear();
-            self.channel.wait_fds(&mut self.wait_fds);
-            match self.channel.next_event() {
-                Wake::Now => {}
-                // The operating system or a peer has the command: its time cannot be skipped.
-                Wake::At(_) if !self.wait_fds.is_empty() => thread::yield_now(),
-                Wake::At(at) => self.now = self.now.max(at),
-                Wake::External => thread::yield_now(),
-                Wake::Idle => panic!("a bio in flight is outstanding"),
-            }
+            Wake::At(_) | Wake::External => Advance::Outside,
+            Wake::Idle => panic!("a bio in flight is outstanding"),
         }
     }
 }

@@ -17,7 +17,18 @@ from __future__ import annotations
 import os
 
 from zonal import _zonal, errors
-from zonal._zonal import Device, Server, Zone, create_image, device_help, profile_text, profiles
+from zonal._zonal import (
+    Completion,
+    Device,
+    Queue,
+    Server,
+    Zone,
+    create_image,
+    device_help,
+    profile_text,
+    profiles,
+)
+from zonal.aio import AsyncQueue
 from zonal.analysis import (
     AdjustedOption,
     Advice,
@@ -28,6 +39,7 @@ from zonal.analysis import (
     fit,
     validate,
 )
+from zonal.crash import CrashReport, crash
 from zonal.errors import DeviceError, Error, InputError, JobFailed, ZonalWarning
 from zonal.jobs import Job, JobOption, Jobs
 from zonal.progress import Progress, ProgressLine, Report
@@ -41,6 +53,9 @@ os.register_at_fork(after_in_child=_zonal.in_child)
 __all__ = [
     "AdjustedOption",
     "Advice",
+    "AsyncQueue",
+    "Completion",
+    "CrashReport",
     "Device",
     "DeviceError",
     "DeviceState",
@@ -56,6 +71,7 @@ __all__ = [
     "Latency",
     "Progress",
     "ProgressLine",
+    "Queue",
     "Range",
     "Report",
     "Result",
@@ -69,6 +85,7 @@ __all__ = [
     "Zone",
     "__version__",
     "advise",
+    "crash",
     "create_image",
     "device_help",
     "errors",

@@ -8,11 +8,14 @@ from typing import Any, Literal, Self, final
 from zonal.progress import Raw
 
 __all__ = [
+    "Completion",
     "Device",
+    "Queue",
     "Server",
     "Zone",
     "advise",
     "check_torture_profile",
+    "crash",
     "create_image",
     "device_help",
     "fit",
@@ -108,6 +111,71 @@ class Server:
     ) -> None: ...
 
 @final
+class Completion:
+    """An I/O that has completed."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def op(
+        self,
+    ) -> Literal["read", "write", "append", "flush", "reset", "open", "close", "finish"]: ...
+    @property
+    def offset(self) -> int:
+        """In bytes; of an append, where the data landed."""
+    @property
+    def length(self) -> int: ...
+    @property
+    def data(self) -> bytes | None:
+        """What was read."""
+    @property
+    def error(self) -> str | None:
+        """Why it failed; None if it did not."""
+    @property
+    def time(self) -> float:
+        """The device's virtual time at which it completed, in seconds."""
+    @property
+    def latency(self) -> float:
+        """The virtual time in seconds from its submission to its completion."""
+
+@final
+class Queue:
+    """I/O in flight on a device: operations are submitted, and `poll` returns those that have completed.
+    Submitting more than the depth raises BlockingIOError.
+    """
+
+    @property
+    def depth(self) -> int: ...
+    @property
+    def in_flight(self) -> int:
+        """I/Os that were submitted and not returned by `poll`."""
+    def read(self, offset: int, length: int) -> int:
+        """Submits a read. Returns its number."""
+    def write(self, offset: int, data: Buffer, *, fua: bool = False) -> int:
+        """Submits a write: in a sequential zone at the write pointer, or after writes that are in flight."""
+    def append(self, zone: int, data: Buffer) -> int:
+        """Submits an append to a zone. Its completion says where the data landed."""
+    def flush(self) -> int:
+        """Submits a flush, which makes durable what has completed."""
+    def manage(self, op: Literal["reset", "open", "close", "finish"], zone: int) -> int:
+        """Submits one of reset, open, close and finish of a zone."""
+    def poll(self, timeout: float | None = None) -> list[Completion]:
+        """Returns what has completed, in that order. With nothing there yet, waits until something has: for as
+        many seconds of real time as `timeout` says, or as long as I/O is in flight. A model's time is
+        virtual: its next completion is there without waiting.
+        """
+    def close(self) -> None:
+        """Waits for what is in flight, drops its completions and closes the queue."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
 class Device:
     """A device: a spec such as `null:zones=64,memory=true`, a profile such as `zns-1t`, an image
     `NAME.img`, `nvme-tcp://HOST:PORT/NQN` or a block device of this machine. Operations run one after
@@ -153,15 +221,24 @@ class Device:
         """The virtual time in seconds that operations have taken."""
     @property
     def closed(self) -> bool: ...
-    def zones(self, first: int = 0, count: int | None = None) -> list[Zone]: ...
+    def zones(self, first: int = 0, count: int | None = None) -> list[Zone]:
+        """The zones from `first` on."""
     def zone(self, number: int) -> Zone: ...
     def manage(
         self, op: Literal["reset", "open", "close", "finish"], first: int, count: int = 1
-    ) -> None: ...
-    def read(self, offset: int, length: int) -> bytes: ...
-    def write(self, offset: int, data: Buffer, *, fua: bool = False) -> None: ...
-    def append(self, zone: int, data: Buffer) -> int: ...
-    def flush(self) -> None: ...
+    ) -> None:
+        """One of reset, open, close and finish, of `count` zones."""
+    def read(self, offset: int, length: int) -> bytes:
+        """Reads bytes. Offset and length are multiples of the block size."""
+    def write(self, offset: int, data: Buffer, *, fua: bool = False) -> None:
+        """Writes bytes, an array or another buffer; in a sequential zone at the write pointer."""
+    def append(self, zone: int, data: Buffer) -> int:
+        """Appends to a zone. Returns the offset at which the data landed."""
+    def flush(self) -> None:
+        """Makes what was written durable."""
+    def queue(self, depth: int = 32) -> Queue:
+        """A queue for as many as `depth` I/Os in flight."""
+    def _repr_html_(self) -> str: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -172,10 +249,18 @@ class Device:
         /,
     ) -> None: ...
 
-def create_image(path: str | PathLike[str], device: str, *, checksums: bool = True) -> str: ...
-def profiles() -> list[str]: ...
-def profile_text(name: str) -> str: ...
-def device_help() -> str: ...
+def create_image(path: str | PathLike[str], device: str, *, checksums: bool = True) -> str:
+    """Creates an image of a device, a spec or a TOML profile. Returns the name to open it by."""
+
+def profiles() -> list[str]:
+    """The names of the profiles of drives that are built in."""
+
+def profile_text(name: str) -> str:
+    """The text of a profile, built in or from a file."""
+
+def device_help() -> str:
+    """Explains device specs, as `zonal devices`."""
+
 def in_child() -> None: ...
 def version() -> str: ...
 def run(jobs: dict[str, Any], options: dict[str, Any], progress: Raw | None) -> dict[str, Any]: ...
@@ -200,3 +285,6 @@ def fit(
 def advise(
     jobs: dict[str, Any], options: dict[str, Any], progress: Raw | None
 ) -> tuple[str, str, str, list[str]]: ...
+def crash(
+    log: str | PathLike[str], options: dict[str, Any], progress: Raw | None
+) -> tuple[str, str]: ...

@@ -105,6 +105,9 @@ class Validation:
     def __str__(self) -> str:
         return self._text
 
+    def _repr_html_(self) -> str:
+        return html_table(self.errors)
+
     def __repr__(self) -> str:
         return f"Validation({self.report['device']!r}, {len(self.cells)} figures)"
 
@@ -129,6 +132,15 @@ def validate(
     ``results`` are fio's JSON reports or CSV files. ``runtime`` is the virtual time for each load in
     seconds; ``hold_out`` reports one load in so many apart; ``resume`` is a file that keeps
     predictions. The others say what the measurements do not: see docs/models.md.
+
+    >>> import tempfile
+    >>> measured = os.path.join(tempfile.mkdtemp(), "drive.csv")
+    >>> with open(measured, "w") as file:
+    ...     lines = ["set,driver,lba,op,block,zones,depth,metric,value,unit"]
+    ...     lines += ["io,spdk,4096,append:write,4096,2,8,iops,143000,1/s"]
+    ...     _ = file.write("\\n".join(lines))
+    >>> [cell["measured"] for cell in validate("zn540", measured, runtime=0.01).cells]
+    [143000.0]
     """
     measured = _measured(results, host_cost, io_cost, zone_write, scheduler, kernel, seed)
     kept = None if resume is None else os.fspath(resume)
@@ -174,6 +186,9 @@ class Fit:
     def __str__(self) -> str:
         return self._text
 
+    def _repr_html_(self) -> str:
+        return html_table([vars(option) for option in self.options])
+
     def __repr__(self) -> str:
         adjusted = [option.name for option in self.options if option.reason is None]
         return f"Fit(adjusted={adjusted})"
@@ -202,6 +217,16 @@ def fit(
 
     ``profile`` is the name of a built-in one or a TOML file, ``free`` the options to adjust (those
     that the profile names as calibrated), ``time`` the virtual seconds for each load.
+
+    >>> import tempfile
+    >>> measured = os.path.join(tempfile.mkdtemp(), "drive.csv")
+    >>> with open(measured, "w") as file:
+    ...     lines = ["set,driver,lba,op,block,zones,depth,metric,value,unit"]
+    ...     lines += ["io,spdk,4096,append:write,4096,2,8,iops,143000,1/s"]
+    ...     _ = file.write("\\n".join(lines))
+    >>> fitted = fit("zn540", measured, steps=2, starts=1, time=0.01)
+    >>> "zone_size" in fitted.profile
+    True
     """
     measured = _measured(results, host_cost, io_cost, zone_write, scheduler, kernel, seed)
     arguments = {

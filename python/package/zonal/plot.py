@@ -47,6 +47,12 @@ def throughput_by_depth(
 
     ``curves`` is advice, with a curve for each scheduler and policy, or by label the results by depth:
     ``{"plug": {1: result, 2: result}}``.
+
+    >>> import zonal
+    >>> job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", io_size="1m")
+    >>> results = {depth: zonal.run(job.replace(iodepth=depth), "zns-1t") for depth in (1, 4)}
+    >>> throughput_by_depth({"plug": results}).get_xlabel()
+    'queue depth'
     """
     points: dict[str, dict[int, float]] = {}
     if isinstance(curves, Advice):
@@ -86,6 +92,11 @@ def latency_cdf(
 
     With ``tail`` the axis of shares is stretched towards the end: 90 %, 99 %, 99.9 % and so on are
     equally far apart.
+
+    >>> import zonal
+    >>> job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", io_size="1m")
+    >>> latency_cdf(zonal.run(job, "zns-1t"), tail=True).get_ylabel()
+    'share of the I/Os'
     """
     curves = results if isinstance(results, Mapping) else {"": results}
     axes = _axes(ax)
@@ -140,6 +151,12 @@ def zone_heat_map(
 
     ``show`` is written, writes, appends, merges or parked_ms. Zones without a write pointer are grey
     where it is about that.
+
+    >>> import zonal
+    >>> with zonal.Device("zns-1t") as device:
+    ...     axes = zone_heat_map(device.zones(count=64), columns=16)
+    >>> axes.get_ylabel()
+    'first zone of the row'
     """
     if show not in HEAT:
         raise ValueError(f"show: found {show!r}, expected {', '.join(HEAT)}")

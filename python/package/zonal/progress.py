@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from html import escape
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ WIDTH = 24
 
 
 class ProgressLine:
-    """A line with a bar that is written over itself, on a terminal or in a notebook."""
+    """A line with a bar that is written over itself."""
 
     def __init__(self, title: str, out: TextIO | None = None) -> None:
         self.title = title
@@ -73,11 +74,36 @@ class ProgressLine:
         self.length = len(line)
 
 
-def _is_watched() -> bool:
-    """Whether a person looks: at a terminal or a notebook."""
+class NotebookBar:
+    """A bar below the cell of a notebook, which is gone when the work is done."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._handle: Any = None
+
+    def __call__(self, progress: Progress) -> None:
+        value = "" if progress.fraction is None else f' value="{min(progress.fraction, 1.0):.3f}"'
+        text = escape(f"{self.title}  {progress.message}".rstrip())
+        self._show(f"<progress{value}></progress> {text}")
+
+    def close(self) -> None:
+        """Removes the bar."""
+        if self._handle is not None:
+            self._show("")
+
+    def _show(self, html: str) -> None:
+        shown = {"text/html": html, "text/plain": ""}
+        if self._handle is None:
+            display = sys.modules["IPython"].display.display
+            self._handle = display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+
+def _is_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    return shell.__class__.__name__ == "ZMQInteractiveShell" or sys.stderr.isatty()
+    return shell.__class__.__name__ == "ZMQInteractiveShell"
 
 
 @contextmanager
@@ -85,8 +111,8 @@ def reporting(report: Report, title: str) -> Iterator[Raw | None]:
     """What the compiled half is to call."""
     if callable(report):
         yield lambda *state: report(Progress(*state))
-    elif report or (report is None and _is_watched()):
-        line = ProgressLine(title)
+    elif report or (report is None and (_is_notebook() or sys.stderr.isatty())):
+        line = NotebookBar(title) if _is_notebook() else ProgressLine(title)
         try:
             yield lambda *state: line(Progress(*state))
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,23 @@ class Latency:
         #: fio keeps no histogram.
         self.histogram: dict[int, int] = {int(at): n for at, n in report.get("bins", {}).items()}
 
+    @cached_property
+    def nanos(self) -> memoryview:
+        """The buckets of ``histogram`` as unsigned 64-bit numbers: ``numpy.asarray`` makes a view of it.
+
+        >>> import zonal
+        >>> job = zonal.Job("w", rw="write", bs="1m", zonemode="zbd", io_size="64m")
+        >>> latency = zonal.run(job, "smr-30t").latency()
+        >>> sum(latency.counts), len(latency.nanos) == len(latency.counts), latency.counts.format
+        (64, True, 'Q')
+        """
+        return memoryview(array("Q", self.histogram.keys())).toreadonly()
+
+    @cached_property
+    def counts(self) -> memoryview:
+        """How many I/Os each bucket has, likewise."""
+        return memoryview(array("Q", self.histogram.values())).toreadonly()
+
     def percentile(self, percent: float) -> int:
         """The latency in nanoseconds that so many percent of the I/Os do not exceed.
 
@@ -57,6 +75,12 @@ class Latency:
                 break
             reached, value = reached + count, nanos
         return value
+
+    def _repr_html_(self) -> str:
+        row: dict[str, Any] = {"I/Os": f"{self.count:,}", "mean, ms": f"{self.mean / 1e6:.3f}"}
+        for percent in (50, 90, 99, 99.9):
+            row[f"{percent:g}%, ms"] = f"{self.percentile(percent) / 1e6:.3f}"
+        return html_table([row | {"max, ms": f"{self.max / 1e6:.3f}"}])
 
     def __repr__(self) -> str:
         return f"Latency(count={self.count}, mean={self.mean:.0f} ns, p99={self.percentile(99)} ns)"
@@ -107,6 +131,9 @@ class JobResult:
         """Those in which it did something."""
         return [each for each in (self.read, self.write, self.trim) if each.ios]
 
+    def _repr_html_(self) -> str:
+        return html_table([_row(self, each) for each in self.directions])
+
     def __repr__(self) -> str:
         return f"JobResult({self.name!r}, {', '.join(map(repr, self.directions))})"
 
@@ -122,6 +149,13 @@ class DeviceState:
     #: How writes to its sequential zones were kept in order.
     zone_write: str
     zones: list[Zone]
+
+    def _repr_html_(self) -> str:
+        conditions: dict[str, int] = {}
+        for zone in self.zones:
+            conditions[zone.condition] = conditions.get(zone.condition, 0) + 1
+        rows = [{"condition": name, "zones": f"{count:,}"} for name, count in conditions.items()]
+        return f"<p><b>{escape(self.name)}</b>: {escape(self.description)}</p>{html_table(rows)}"
 
     def __repr__(self) -> str:
         return f"DeviceState({self.name!r}, {len(self.zones)} zones)"
@@ -201,23 +235,23 @@ class Result:
         return self._text
 
     def _repr_html_(self) -> str:
-        rows = [
-            {
-                "job": job.name,
-                "direction": each.name,
-                "I/Os": f"{each.ios:,}",
-                "IOPS": f"{each.iops:,.0f}",
-                "MB/s": f"{each.bandwidth / 1e6:,.1f}",
-                "median, ms": f"{each.clat.percentile(50) / 1e6:.3f}",
-                "99%, ms": f"{each.clat.percentile(99) / 1e6:.3f}",
-            }
-            for job in self.jobs
-            for each in job.directions
-        ]
-        return html_table(rows)
+        return html_table([_row(job, each) for job in self.jobs for each in job.directions])
 
     def __repr__(self) -> str:
         return f"Result({', '.join(map(repr, self.jobs))})"
+
+
+def _row(job: JobResult, direction: Direction) -> dict[str, str]:
+    """A line of the table of a result."""
+    return {
+        "job": job.name,
+        "direction": direction.name,
+        "I/Os": f"{direction.ios:,}",
+        "IOPS": f"{direction.iops:,.0f}",
+        "MB/s": f"{direction.bandwidth / 1e6:,.1f}",
+        "median, ms": f"{direction.clat.percentile(50) / 1e6:.3f}",
+        "99%, ms": f"{direction.clat.percentile(99) / 1e6:.3f}",
+    }
 
 
 def html_table(rows: list[dict[str, Any]]) -> str:
@@ -255,7 +289,13 @@ def _merged(parts: list[Latency]) -> Latency:
 
 
 def zones_to_pandas(zones: list[Zone]) -> pandas.DataFrame:
-    """A row for each zone: of a device, or of a run's :class:`DeviceState`."""
+    """A row for each zone: of a device, or of a run's :class:`DeviceState`.
+
+    >>> import zonal
+    >>> with zonal.Device("zns-1t") as device:
+    ...     len(zones_to_pandas(device.zones(count=4)))
+    4
+    """
     names = "number start size capacity write_pointer written kind condition".split()
     names += ["writes", "appends", "merges", "parked_ns"]
     return frame([{name: getattr(zone, name) for name in names} for zone in zones])

@@ -29,6 +29,14 @@ DEFAULTS: dict[str, Any] = {
     "trace": None,
 }
 
+#: What a run writes besides its result, which does not depend on it.
+OUTPUTS: dict[str, Any] = {
+    "explain": False,
+    "explain_html": None,
+    "head_trace": None,
+    "record_view": None,
+}
+
 
 def run(
     jobs: Jobs,
@@ -45,6 +53,10 @@ def run(
     allow_unsupported: bool = False,
     record_all: str | os.PathLike[str] | None = None,
     trace: str | os.PathLike[str] | None = None,
+    explain: bool = False,
+    explain_html: str | os.PathLike[str] | None = None,
+    head_trace: str | os.PathLike[str] | None = None,
+    record_view: str | os.PathLike[str] | None = None,
     check: bool = True,
     progress: Report = None,
 ) -> Result:
@@ -57,11 +69,16 @@ def run(
 
     ``scheduler``, ``sched_opts``, ``zone_write`` and ``merge`` configure the block layer, ``io_cost``
     is the virtual time in nanoseconds that an I/O costs its thread, ``faults`` are rules such as
-    ``"fail=write,zone=3"``. ``record_all`` and ``trace`` are files to write.
+    ``"fail=write,zone=3"``. With ``explain``, ``print`` of the result shows where the time of its I/Os went, and
+    ``to_dict()["zonal"]["explain"]`` has it. Files to write are ``record_all`` for :func:`zonal.crash`, ``trace`` for
+    Perfetto, ``explain_html``, a page, ``head_trace``, what the heads of disks do as CSV, and ``record_view`` for
+    ``zonal view``.
 
     >>> job = Job("w", rw="write", bs="1m", zonemode="zbd", io_size="64m")
     >>> run(job, "smr-30t").jobs[0].write.ios
     64
+    >>> "Where the time of the I/Os went" in str(run(job, "smr-30t", explain=True))
+    True
 
     Ctrl-C ends the run. Raises :class:`JobFailed` if a job failed or did no I/O, unless ``check`` is
     False, and :class:`InputError` if anything is wrong with the jobs, the device or an option.
@@ -77,14 +94,22 @@ def run(
         io_cost=io_cost,
         faults=list(faults),
         allow_unsupported=allow_unsupported,
-        record_all=None if record_all is None else os.fspath(record_all),
-        trace=None if trace is None else os.fspath(trace),
+        record_all=_path(record_all),
+        trace=_path(trace),
+        explain=explain,
+        explain_html=_path(explain_html),
+        head_trace=_path(head_trace),
+        record_view=_path(record_view),
     )
     with reporting(progress, "run") as report:
         result = execute(raw(jobs), options, report)
     if check and result.errors:
         raise JobFailed(result)
     return result
+
+
+def _path(file: str | os.PathLike[str] | None) -> str | None:
+    return None if file is None else os.fspath(file)
 
 
 def run_options(*, io_cost: int | str | None = None, **given: Any) -> dict[str, Any]:
@@ -94,7 +119,7 @@ def run_options(*, io_cost: int | str | None = None, **given: Any) -> dict[str, 
 
 def execute(jobs: dict[str, Any], options: dict[str, Any], report: Raw | None) -> Result:
     """Runs jobs and options of the compiled half."""
-    finished = _zonal.run(jobs, options, report)
+    finished = _zonal.run(jobs, OUTPUTS | options, report)
     notify(finished["notices"], 3)
     devices = [DeviceState(*state) for state in finished["devices"]]
     return Result(finished["json"], finished["text"], devices, finished["errors"])

@@ -309,46 +309,53 @@ class Sweep:
     #: The metric, and whether more of it is better.
     metric: str
     maximize: bool
-    #: A dict for each point, in the order of the sweep: ``point``, figures or ``error``, ``key`` and
+    #: A row for each point, in the order of the sweep: ``point``, figures or ``error``, ``key`` and
     #: ``call``, which is all that is needed to run it again.
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     #: Points that were measured now; the others were known.
     measured: int
 
     @property
     def best(self) -> Row:
         """The best point; of repetitions, the first row of that with the best mean."""
-        points: dict[str, list[dict[str, Any]]] = {}
+        points: dict[str, list[Row]] = {}
         for row in self.rows:
             points.setdefault(row["point"], []).append(row)
         good = [rows for rows in points.values() if all(row["error"] is None for row in rows)]
         if not good:
             raise Error(f"all {len(self.rows)} points failed, the first: {self.failed[0]['error']}")
 
-        def mean(rows: list[dict[str, Any]]) -> float:
+        def mean(rows: list[Row]) -> float:
             return math.fsum(row[self.metric] for row in rows) / len(rows)
 
-        return Row((max if self.maximize else min)(good, key=mean)[0])
+        return (max if self.maximize else min)(good, key=mean)[0]
 
     @property
-    def failed(self) -> list[dict[str, Any]]:
+    def failed(self) -> list[Row]:
         """The points that are impossible or failed."""
         return [row for row in self.rows if row["error"] is not None]
 
     def _repr_html_(self) -> str:
-        def shown(row: dict[str, Any]) -> dict[str, Any]:
+        def shown(row: Row) -> dict[str, Any]:
             figure = row[self.metric] if row["error"] is None else row["error"]
-            return {**json.loads(row["point"]), self.metric: figure}
+            return {**row.point, self.metric: figure}
 
         return html_table([shown(row) for row in self.rows])
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each point, with a column for each axis."""
-        return frame([json.loads(row["point"]) | row for row in self.rows])
+        return frame([row.point | row for row in self.rows])
 
 
 def repeat(row: Mapping[str, Any]) -> Result:
-    """Runs a point of a sweep again: a row of :class:`Sweep` or of its Parquet file."""
+    """Runs a point of a sweep again: a row of :class:`Sweep` or of its Parquet file.
+
+    >>> import zonal
+    >>> job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", io_size="1m")
+    >>> best = sweep({"iodepth": [1, 4]}, job, device="zns-1t").best
+    >>> repeat(best).bandwidth == best.bandwidth
+    True
+    """
     return _run(json.loads(row["call"]), None)
 
 
@@ -599,6 +606,12 @@ def sweep(
     ``out`` is a Parquet file that keeps the results; what it has already is not measured again. A point
     that is impossible records its error, and the sweep goes on. ``engine="ray"`` runs it on the Ray
     cluster of ``RAY_ADDRESS``, or on one of this machine.
+
+    >>> import zonal
+    >>> job = zonal.Job("w", rw="write", bs="1m", zonemode="zbd", io_size="64m", iodepth=8)
+    >>> found = sweep({"zone_write": ["plug", "qd1"]}, job, device="smr-30t")
+    >>> [row.point for row in found.rows]
+    [{'zone_write': 'plug'}, {'zone_write': 'qd1'}]
     """
     arguments: dict[str, Any] = {
         "jobs": jobs,
@@ -622,4 +635,4 @@ def sweep(
         plan, output = _of_arguments(space, **arguments), None
     work = Work(plan.tasks(), plan.total * plan.repetitions, plan.metric)
     rows, measured = carry_out("sweep", work, engine, workers, output if out is None else out, progress)
-    return Sweep(plan.metric, METRICS[plan.metric], rows, measured)
+    return Sweep(plan.metric, METRICS[plan.metric], [Row(row) for row in rows], measured)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from zonal import _zonal
@@ -45,6 +46,9 @@ class Torture:
         failures: list[dict[str, Any]] = self.report["failures"]
         return failures
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
     def __str__(self) -> str:
         return self.text
 
@@ -70,6 +74,9 @@ def torture(
     ``profile`` is any, zoned, regular, calm or crash. ``out``, ``engine`` and ``workers`` are those of
     :func:`zonal.sweep`: pieces of 1000 seeds that ``out`` has are not run again. Which marks were
     reached is known if the package was built with ``RUSTFLAGS="--cfg torture"``.
+
+    >>> torture(range(20)).passed
+    True
     """
     if not seeds or seeds.step != 1 or seeds.start < 0 or seeds.stop > 2**64:
         raise InputError(f"seeds: found {seeds}, expected a range of seeds from 0 to 2^64 - 1")

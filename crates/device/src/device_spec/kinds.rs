@@ -46,6 +46,13 @@ pub(super) fn sized(name: &str) -> Option<(&'static str, u64)> {
     Some((nearest, wanted * 1_000_000_000_000))
 }
 
+/// The built-in profile that a name stands for or is made from: `smr-28t` is made from that of the nearest
+/// size.
+pub fn base_profile(name: &str) -> Option<&'static str> {
+    let own = profiles().map(|(known, _)| known).find(|known| *known == name);
+    own.or_else(|| sized(name).map(|(nearest, _)| nearest))
+}
+
 /// The built-in profiles: name, and what it is a model of, in a sentence.
 pub fn profile_subjects() -> impl Iterator<Item = (&'static str, String)> {
     profiles().map(|(name, text)| {

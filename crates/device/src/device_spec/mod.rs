@@ -18,7 +18,7 @@ pub use crate::config::{DeviceKind, OptionInfo, Scope, Unit, WrittenZones};
 use crate::control::DeviceControl;
 use crate::ssd::{Prefill, SsdConfig};
 pub use help::help;
-pub use kinds::{kinds, profile_names, profile_subjects, profile_text, profiles};
+pub use kinds::{base_profile, kinds, profile_names, profile_subjects, profile_text, profiles};
 use parser::Parser;
 pub use parser::{CALIBRATED, option_info, parse_profile};
 use std::any::Any;

@@ -3,6 +3,7 @@ use super::{Advice, Configuration, Goal, Trial, rank};
 use crate::reproduce;
 use std::collections::BTreeSet;
 use zonal_blk::ZoneWrite;
+use zonal_device::device_spec;
 
 /// The load of jobs, as far as the meaning of their figures depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,13 @@ impl Load {
             }
         }
     }
+}
+
+/// The profile whose published figures say how far off the model of a device is: its own, or that it is made
+/// from.
+pub(super) fn profile_of(device: &str) -> &str {
+    let name = device.split(':').next().unwrap_or_default();
+    device_spec::base_profile(name).unwrap_or(name)
 }
 
 impl Advice {
@@ -122,15 +130,21 @@ impl Advice {
         self.trials.iter().filter(alike).collect()
     }
 
-    /// How far off the model is in a load like that of the answer, and in one like today's; nothing if
-    /// nothing like them was published.
+    /// How far off the model is in a load like that of the answer, and in one like today's, or that this
+    /// is not known.
     pub fn errors_of_model(&self) -> Vec<String> {
         let [best, today] = &self.known_errors;
         let today = today.as_ref().filter(|today| best.as_ref() != Some(today));
-        let mut lines = Vec::new();
-        if let Some(best) = best {
-            lines.push(format!("How far off this model is: {}.", best.line()));
-        }
+        let profile = profile_of(&self.device);
+        let it = match self.device.split(':').next() == Some(profile) {
+            true => "this model is".to_owned(),
+            false => format!("the model of {profile} is, from which this one is made"),
+        };
+        let mut lines = vec![match best {
+            Some(best) => format!("How far off {it}: {}.", best.line()),
+            None => "How far off this model is: not known, for no load like it was published."
+                .to_owned(),
+        }];
         if let Some(today) = today {
             lines.push(format!("How far off it is with what Linux does: {}.", today.line()));
         }
@@ -140,7 +154,7 @@ impl Advice {
     /// Where all errors of the model are: the published tables that were measured on the drive; `None`
     /// if there are none.
     pub fn tables_of_model(&self) -> Option<String> {
-        let profile = self.device.split(':').next().unwrap_or_default();
+        let profile = profile_of(&self.device);
         let tables = reproduce::tables_of(profile);
         (!tables.is_empty()).then(|| {
             format!(
@@ -171,13 +185,24 @@ impl Advice {
             (false, Goal::Latency) => {
                 format!("the advice has 1/{:.1} of the tail latency", self.times(today))
             }
-            (true, Goal::Throughput) => {
-                let share = best.p99().mean / today.p99().mean.max(f64::MIN_POSITIVE) * 100.0;
-                format!("the same throughput; the advice has {share:.0} % of the tail latency")
-            }
-            (true, Goal::Latency) => {
-                let times = best.throughput().mean / today.throughput().mean;
-                format!("the same tail latency; the advice has {times:.2} times the throughput")
+            (true, goal) => {
+                let (latency, throughput) =
+                    (|it: &Trial| it.p99().mean, |it: &Trial| it.throughput().mean);
+                let times = throughput(best) / throughput(today);
+                let share = latency(best) / latency(today).max(f64::MIN_POSITIVE);
+                let is_alike = |ratio: f64| (ratio - 1.0).abs() <= rank::TIE;
+                match goal {
+                    _ if is_alike(times) && is_alike(share) => "that is as good".to_owned(),
+                    Goal::Throughput => format!(
+                        "the same throughput; the advice has {:.0} % of the tail latency",
+                        share * 100.0
+                    ),
+                    Goal::Latency => {
+                        format!(
+                            "the same tail latency; the advice has {times:.2} times the throughput"
+                        )
+                    }
+                }
             }
         };
         Some(format!("Today (Linux {}: {name}): {}; {better}.", self.kernel, figures(today)))
@@ -358,8 +383,23 @@ mod tests {
         assert!(today.contains(" with what Linux does: +35% where"), "{today}");
         advice.known_errors = [Some(error(99.0)), Some(error(99.0))];
         assert_eq!(advice.errors_of_model().len(), 1);
-        advice.known_errors = [None, Some(error(99.0))];
-        assert_eq!(advice.errors_of_model().len(), 1);
+        advice.known_errors = [None, None];
+        let [unknown] = &advice.errors_of_model()[..] else { panic!("one line") };
+        assert!(unknown.starts_with("How far off this model is: not known"), "{unknown}");
+        advice.known_errors = [Some(error(99.0)), None];
+        advice.device = "smr-28t:lba=4096".to_owned();
+        let [made] = &advice.errors_of_model()[..] else { panic!("one line") };
+        assert!(made.starts_with("How far off the model of smr-30t is, from which"), "{made}");
+        assert!(advice.tables_of_model().is_some_and(|line| line.contains("smr-30t")));
+    }
+
+    #[test]
+    fn what_is_as_good_as_today_is_said_to_be() {
+        let mut advice =
+            advice(vec![trial("none qd1 1", 1, 100.0, 5), trial("none plug 1", 1, 100.0, 5)]);
+        advice.stock = advice.trials[1].configuration.clone();
+        let line = advice.against_today().expect("it was tried");
+        assert!(line.ends_with("that is as good."), "{line}");
     }
 
     #[test]

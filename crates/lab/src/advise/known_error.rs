@@ -67,7 +67,7 @@ pub fn known_error(
     seconds: f64,
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<KnownError>> {
-    let profile = device.split(':').next().unwrap_or_default();
+    let profile = super::answer::profile_of(device);
     let own = Shape::of(jobs, configuration.depth);
     let mut nearest: Option<(f64, Table, usize)> = None;
     for table in reproduce::tables() {

@@ -55,7 +55,8 @@ fn is_tied(best: &[f64], other: &[f64]) -> bool {
         || difference.is_some_and(|difference| difference.interval().0 <= 0.0)
 }
 
-/// The trials that no other beats in both throughput and tail latency, by rising throughput.
+/// The trials that no other beats in tail latency without losing [`TIE`] of the throughput, by rising
+/// throughput.
 pub fn trade_off(trials: &[Trial]) -> Vec<&Trial> {
     let mut sorted: Vec<&Trial> = trials.iter().collect();
     sorted.sort_by(|a, b| {
@@ -65,7 +66,7 @@ pub fn trade_off(trials: &[Trial]) -> Vec<&Trial> {
     let mut front: Vec<&Trial> = Vec::new();
     for trial in sorted {
         let highest = front.last().map_or(0.0, |last| last.throughput().mean);
-        if trial.throughput().mean > highest {
+        if front.is_empty() || trial.throughput().mean > highest * (1.0 + TIE) {
             front.push(trial);
         }
     }
@@ -123,7 +124,7 @@ mod tests {
             trial(1, &[50.0], 500),
             trial(2, &[40.0], 600),
             trial(4, &[100.0], 1000),
-            trial(8, &[100.0], 2000),
+            trial(8, &[101.0], 2000),
             trial(16, &[120.0], 9000),
         ];
         let front = trade_off(&trials);
