@@ -51,7 +51,8 @@ fn main() -> ExitCode {
         if error.chain().any(is_broken_pipe) {
             return ExitCode::from(EXIT_BROKEN_PIPE);
         }
-        print_error(format_args!("zonal: {}{}", describe(&error), option_hint(&error)));
+        let hint = option_hint(&error) + &device_hint(&error);
+        print_error(format_args!("zonal: {}{hint}", describe(&error)));
         ExitCode::from(EXIT_BAD_INPUT)
     })
 }
@@ -98,6 +99,18 @@ fn option_hint(error: &anyhow::Error) -> String {
     let command = config::words().into_iter().next().unwrap_or_default();
     let near = cli::nearest_option(&command, name);
     near.map_or_else(String::new, |near| format!(", did you mean --{near}?"))
+}
+
+/// That a device was named where a job file is expected.
+fn device_hint(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<JobError>() {
+        Some(JobError::Read { file, error })
+            if error.kind() == io::ErrorKind::NotFound && zonal_backend::load(file).is_ok() =>
+        {
+            format!("; expected a job file: a device is given as --device {file}")
+        }
+        _ => String::new(),
+    }
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

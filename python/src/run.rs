@@ -13,6 +13,7 @@ use zonal_blk::{Bytes, QueueOptions};
 use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
 use zonal_fio::report::{self, Format as ReportFormat};
+use zonal_lab::check_writable;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::io_trace::{self, Format};
@@ -69,6 +70,9 @@ impl Options {
     /// Begins to record and to trace.
     fn start_tracing(&self, run: &mut Run, clock: ClockKind) -> Result<()> {
         run.start_recording(clock)?;
+        if let Some(path) = &self.explain_html {
+            check_writable(path).with_context(|| format!("--explain-html {}", path.display()))?;
+        }
         if let Some(path) = &self.head_trace {
             ensure!(
                 !self.traces_ios(),

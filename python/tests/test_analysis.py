@@ -66,6 +66,7 @@ def test_bad_measurements_are_errors_that_name_the_line(tmp_path: Path) -> None:
     for options, text in [
         ({"host_cost": "spkd"}, "--host-cost: found `spkd`"),
         ({"kernel": "six"}, "--kernel: found `six`"),
+        ({"scheduler": "kybre"}, "--scheduler: no scheduler is called `kybre`"),
         ({"host_cost": "spdk", "io_cost": 5}, "expected one of the two"),
         ({"runtime": 0.0}, "--runtime: found 0"),
     ]:

@@ -6,9 +6,10 @@ use crate::format::{FormatArgs, Forms};
 use crate::terminal::StepBar;
 use anyhow::{Context, Result};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use zonal_lab::check_writable;
 use zonal_lab::fit::{self, FitOptions, Profile};
 use zonal_lab::measurements::RunOptions;
 
@@ -71,11 +72,14 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
             stop: Arc::default(),
         },
     };
+    let written_to = |path: &Path| format!("--output {}", path.display());
+    if let Some(path) = &args.output {
+        check_writable(path).with_context(|| written_to(path))?;
+    }
     let bar = StepBar::new("fit [{bar:24}] {pos}/{len} runs eta {eta} {msg}");
     let fitted = fit::fit(&profile, &cells, &options, &bar)?;
     if let Some(path) = &args.output {
-        std::fs::write(path, &fitted.profile)
-            .with_context(|| format!("{}: cannot write", path.display()))?;
+        std::fs::write(path, &fitted.profile).with_context(|| written_to(path))?;
     }
     Forms {
         text: || fit::text(&fitted, &cells),

@@ -52,7 +52,10 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
 /// Options of `zonal devices`.
 #[derive(Args, Debug)]
 pub struct DevicesArgs {
-    /// Print the text of a profile instead: one to begin with
+    /// Print the text of this profile instead: one to begin with
+    #[arg(value_name = "PROFILE", conflicts_with_all = ["format", "json", "print"])]
+    pub profile: Option<String>,
+    /// The same as PROFILE
     #[arg(long, value_name = "PROFILE", conflicts_with_all = ["format", "json"])]
     pub print: Option<String>,
     #[command(flatten)]
@@ -61,8 +64,9 @@ pub struct DevicesArgs {
 
 /// Explains device specs, or prints a profile.
 pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
-    if let Some(name) = &args.print {
-        let text = zonal_backend::profile_text(name).context("--print")?;
+    if let Some(name) = args.profile.as_ref().or(args.print.as_ref()) {
+        let context = if args.print.is_some() { "--print" } else { "PROFILE" };
+        let text = zonal_backend::profile_text(name).context(context)?;
         stdout().write_all(text.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -115,6 +119,9 @@ fn devices_json() -> Value {
 /// Options of `zonal options`.
 #[derive(Args, Debug)]
 pub struct OptionsArgs {
+    /// Explain this option only
+    #[arg(value_name = "OPTION", conflicts_with_all = ["markdown", "format", "json"])]
+    pub option: Option<String>,
     /// As Markdown, including the options of fio that have no effect here
     #[arg(long, conflicts_with_all = ["format", "json"])]
     pub markdown: bool,
@@ -122,8 +129,23 @@ pub struct OptionsArgs {
     pub format: FormatArgs,
 }
 
+/// What a job option means.
+///
+/// # Errors
+/// There is no such option.
+pub fn explained(name: &str) -> Result<String> {
+    options::describe(name).with_context(|| {
+        let nearest = options::nearest(name).map(|name| format!(", did you mean {name}?"));
+        format!("unknown option {name:?}{}", nearest.unwrap_or_default())
+    })
+}
+
 /// Explains the job options.
 pub fn options(args: &OptionsArgs) -> Result<ExitCode> {
+    if let Some(name) = &args.option {
+        stdout().write_all(explained(name)?.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.markdown {
         stdout().write_all(options::markdown().as_bytes())?;
         return Ok(ExitCode::SUCCESS);

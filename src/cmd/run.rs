@@ -28,6 +28,7 @@ use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
 use zonal_fio::options;
 use zonal_fio::report::{self, Format, TerseVersion};
 use zonal_fio::verify::Dump;
+use zonal_lab::check_writable;
 use zonal_lab::devices::{DeviceOptions, Devices};
 use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::experiment::available_cpus;
@@ -282,6 +283,12 @@ fn clock(args: &RunArgs) -> Result<ClockKind> {
 /// Begins to record and to trace what `args` ask for.
 fn start_recording(run: &mut Run, args: &RunArgs, clock: ClockKind) -> Result<()> {
     run.start_recording(clock)?;
+    // Before the jobs, which may take hours.
+    let late = [("--explain-html", &args.explain_html), ("--record-view", &args.record_view)];
+    for (option, file) in late {
+        let Some(file) = file else { continue };
+        check_writable(file).with_context(|| format!("{option} {}", file.display()))?;
+    }
     if let Some(file) = &args.head_trace {
         run.trace_heads(file)?;
     }
@@ -329,10 +336,7 @@ fn success(finished: &[FinishedTask], devices: &Devices) -> ExitCode {
 fn explain(option: &str) -> Result<ExitCode> {
     let text = match option {
         "all" => options::list(),
-        option => options::describe(option).with_context(|| {
-            let nearest = options::nearest(option).map(|name| format!(", did you mean {name}?"));
-            format!("--cmdhelp: unknown option {option:?}{}", nearest.unwrap_or_default())
-        })?,
+        option => super::info::explained(option).context("--cmdhelp")?,
     };
     write!(stdout(), "{text}")?;
     Ok(ExitCode::SUCCESS)

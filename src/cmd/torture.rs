@@ -97,6 +97,14 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     if !args.merge.is_empty() {
         return merge(args);
     }
+    if let Some(file) = &args.save {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        ensure!(
+            !file.is_dir() && folder.is_none_or(Path::is_dir),
+            "--save: found {}, expected a file in a folder that exists",
+            file.display()
+        );
+    }
     let mut tally = Tally::default();
     let found = search(args, &mut tally)?;
     let found = found.map(|(history, failure)| torture::shrink(&history, &failure, SHRINK_TRIES));

@@ -25,4 +25,5 @@ mod sweep;
 mod torture;
 mod traces;
 mod view;
+mod wrong_values;
 mod zone;

@@ -350,6 +350,26 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
     ("terminal", "help has headings and short lines", "help_has_headings_and_fits_the_terminal"),
     (
         "newcomer",
+        "an answer about reads is not one about an empty drive",
+        "reads_of_what_was_never_written_are_no_measurement",
+    ),
+    (
+        "newcomer",
+        "a size below a zone says what a zone has",
+        "a_region_without_a_zone_says_how_large_one_is",
+    ),
+    (
+        "terminal",
+        "options and profiles are shown by their names",
+        "an_option_and_a_profile_can_be_asked_for_by_name",
+    ),
+    (
+        "terminal",
+        "each option names itself where its value is wrong",
+        "each_option_names_itself_where_its_value_is_wrong",
+    ),
+    (
+        "newcomer",
         "the picture of the front page is drawn by the command in its caption",
         "picture_of_the_head_is_what_the_program_draws",
     ),
@@ -406,6 +426,10 @@ fn misspelt_words_are_answered_by_the_nearest_right_one() {
         (&["run", device, "--name=a", "--scheduler=deadline"], "`mq-deadline`"),
         (&["sweep", device, "--name=a", "--vary=policy=plug"], "`zone_write`"),
         (&["crash", "--lsit", "x.log"], "'--list'"),
+        (&["options", "iodeph"], "iodepth"),
+        (&["devices", "zns-1"], "`zns-1t`"),
+        (&["run", "zns-1t", "--name=a"], "--device zns-1t"),
+        (&["advise", "--device=zns-1t", "null"], "--device null"),
         (&["zone", "reset", "--conut=3", "null"], "'--count'"),
     ] {
         let ran = zonal(args);
@@ -471,4 +495,46 @@ fn help_has_headings_and_fits_the_terminal() {
     assert!(longest.is_some_and(|longest| longest <= 100), "{longest:?}: {options}");
     let short = zonal(&["serve", "-h"]).expect_ok();
     assert!(!short.contains("Examples:"), "{short}");
+}
+
+#[test]
+fn reads_of_what_was_never_written_are_no_measurement() {
+    let job = ["--name=db", "--rw=randread", "--bs=4k", "--number_ios=10"];
+    let told =
+        "db: the zones of the device zns-1t are empty, and a drive answers reads of what was never";
+    let ran = zonal(
+        &[&["run", "--clock=virtual", "--device=zns-1t", "--output-format=json"], &job[..]]
+            .concat(),
+    );
+    assert!(ran.code == 0 && ran.out.contains(told), "{ran:?}");
+    let time = ["--time=0.1", "--seeds=1", "--depths=1", "--schedulers=none"];
+    let ran = zonal(&[&["advise", "--device=zns-1t"], &time[..], &job].concat());
+    assert!(ran.code == 2 && ran.out.is_empty() && ran.err.contains(told), "{ran:?}");
+    for device in ["zns-1t:written=100%", "null:zones=8,zone_size=1M"] {
+        let device = format!("--device={device}");
+        let ran = zonal(
+            &[&["run", "--clock=virtual", &device, "--output-format=json"], &job[..]].concat(),
+        );
+        assert!(ran.code == 0 && !ran.out.contains("never written"), "{ran:?}");
+    }
+    let written = ["--name=w", "--rw=write", "--bs=1m", "--zonemode=zbd", "--io_size=4m"];
+    let after = ["--name=db", "--stonewall", "--rw=read", "--bs=4k", "--number_ios=10"];
+    let run = ["run", "--clock=virtual", "--device=zns-1t", "--output-format=json"];
+    let ran = zonal(&[&run[..], &written, &after].concat());
+    assert!(ran.code == 0 && !ran.out.contains("never written"), "{ran:?}");
+}
+
+#[test]
+fn an_option_and_a_profile_can_be_asked_for_by_name() {
+    assert!(zonal(&["options", "iodepth"]).expect_ok().contains("iodepth"));
+    let text = zonal(&["devices", "zns-1t"]).expect_ok();
+    assert_eq!(text, zonal(&["devices", "--print", "zns-1t"]).expect_ok());
+}
+
+#[test]
+fn a_region_without_a_zone_says_how_large_one_is() {
+    let job = ["--name=a", "--rw=write", "--zonemode=zbd", "--size=64m"];
+    let ran = zonal(&[&["run", "--device=zns-1t"], &job[..]].concat());
+    let told = "size: the region of 67108864 bytes does not hold one whole zone; expected at least 2147483648, or 1z";
+    assert!(ran.code == 2 && ran.err.contains(told), "{}", ran.err);
 }

@@ -24,7 +24,7 @@ const fn check(
 }
 
 /// Builds the packages, and uses them.
-const PACKAGES: &str = "packaging/build target/full/packages && \
+const PACKAGES: &str = "packaging/release target/full/packages && \
                         tests/packages/run target/full/packages && \
                         tests/packages/image target/full/packages";
 

@@ -13,7 +13,8 @@ usage: cargo xtask fast    format, lints, the house rules, unit tests of the pur
                            take: `ci`, as in CI (.ci/run), and what CI leaves out
        cargo xtask docs [--update]    the commands in the documents, compared with what a release
                            build prints; or the documents with what it prints now
-       cargo xtask capi PREFIX    builds libzonal for C and installs it below PREFIX
+       cargo xtask capi PREFIX [PROFILE]
+                                  builds libzonal for C and installs it below PREFIX
        cargo xtask picture    draws the picture of docs/flash.md from the table that is there
        cargo xtask site DIRECTORY    the documents as a site, by mdBook, with its links checked";
 
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
         ["fast"] => fast(),
         ["docs"] => docs(false),
         ["docs", "--update"] => docs(true),
-        ["capi", prefix] => install_capi(Path::new(prefix)),
+        ["capi", prefix] => install_capi(Path::new(prefix), "release"),
+        ["capi", prefix, profile] => install_capi(Path::new(prefix), profile),
         ["picture"] => flash::write_picture().inspect_err(|error| eprintln!("{error}")).is_ok(),
         ["site", directory] => write_site(Path::new(directory)),
         _ => {
@@ -69,12 +71,13 @@ fn docs(update: bool) -> bool {
     cargo(&["build", "--release", "--locked"]) && run(test)
 }
 
-/// Installs the C library of a release build.
-fn install_capi(prefix: &Path) -> bool {
-    if !cargo(&["build", "--release", "--locked", "--package", "zonal-capi"]) {
+/// Installs the C library, built with a profile of cargo.
+fn install_capi(prefix: &Path, profile: &str) -> bool {
+    if !cargo(&["build", "--profile", profile, "--locked", "--package", "zonal-capi"]) {
         return false;
     }
-    let library = root().join(target()).join("release/libzonal_capi.a");
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let library = root().join(target()).join(folder).join("libzonal_capi.a");
     let installed = capi::install(&library, prefix, false);
     installed.inspect_err(|error| eprintln!("{}: {error}", prefix.display())).is_ok()
 }

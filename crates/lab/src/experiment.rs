@@ -5,7 +5,7 @@
 use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{Executor, FinishedTask};
 use crate::run::{Run, jobs_without_io};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -303,6 +303,19 @@ fn settled(
     let is_steady = stats.is_steady(STEADY).unwrap_or(true);
     let settling = Some(Settling { left_out: length.ramp, is_steady });
     Ok(Outcome { settling, ..measured.outcome()? })
+}
+
+/// Refuses jobs that read what was never written: an answer would not be one about the drive.
+///
+/// # Errors
+/// There is such a job, or the jobs cannot run on the device.
+pub fn check_something_is_read(jobs: &[Job], device: &str) -> Result<()> {
+    let jobs: Vec<Arc<Job>> = jobs.iter().cloned().map(Arc::new).collect();
+    let options = DeviceOptions { device: Some(device.to_owned()), ..DeviceOptions::default() };
+    match Run::prepare(&jobs, &options)?.reads_of_nothing().into_iter().next() {
+        Some(remark) => bail!(remark),
+        None => Ok(()),
+    }
 }
 
 /// The results of clones that have run.

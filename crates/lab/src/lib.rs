@@ -77,7 +77,10 @@ pub fn describe(error: &anyhow::Error) -> String {
 
 /// Checks that a file can be written at the end of a run, and creates it if need be. An older one keeps
 /// its contents until then.
-fn check_writable(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// It cannot be written.
+pub fn check_writable(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     zonal_os::output_file::open(&options, path).map(drop)

@@ -181,6 +181,18 @@ pub(crate) fn file_bytes(job: &Job, clone: u32, limits: &Limits) -> Result<u64, 
     whole.ok_or_else(|| fail("the file is larger than any device"))
 }
 
+/// What is wrong with a region without a block, or of `size` bytes without a whole zone.
+fn holds_nothing(size: Option<u64>, zone: Option<u64>) -> String {
+    match (size, zone) {
+        (Some(size), Some(zone)) => format!(
+            "the region of {size} bytes does not hold one whole zone; expected at least {zone}, or 1z; \
+             io_size says how much of it is done"
+        ),
+        (None, Some(_)) => "the region does not hold one whole zone".to_owned(),
+        (_, None) => "the region does not hold one block".to_owned(),
+    }
+}
+
 impl Region {
     /// The region of clone number `clone` of `job`.
     ///
@@ -272,8 +284,7 @@ impl Region {
         let used = DataDir::ALL.into_iter().filter(|&dir| job.uses(dir));
         let smallest = used.map(|dir| job.min_bs(dir)).min().expect("a direction");
         if start >= end || smallest > end - start {
-            let what = if zbd { "one whole zone" } else { "one block" };
-            return fail("size", format!("the region does not hold {what}"));
+            return fail("size", holds_nothing(size, zbd.then_some(zone)));
         }
         // As in fio the amount of I/O is that before the region was rounded to zones.
         let in_zones = zbd && (job.random || !job.reads_anywhere());

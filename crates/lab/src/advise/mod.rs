@@ -129,6 +129,7 @@ pub fn advise(
     let model = device_spec::build(&spec).with_context(|| format!("device {}", options.device))?;
     let configurations = configurations(options, jobs, model.limits())?;
     experiment::check_one_phase(jobs)?;
+    experiment::check_something_is_read(jobs, &options.device)?;
     let seeds = (0..options.seeds).map(|at| options.seed.wrapping_add(at.into()));
     let turns: Vec<(&Configuration, u64)> = configurations
         .iter()

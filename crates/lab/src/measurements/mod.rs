@@ -24,6 +24,7 @@ mod side_by_side;
 mod table;
 mod turns;
 
+use crate::devices::named_scheduler;
 use anyhow::{Context, Result, ensure};
 pub use assume::{Assume, Kernel};
 pub use figures::{Figures, Predicted};
@@ -333,8 +334,9 @@ impl Cells {
 /// Reads files of cells: fio's JSON if a line begins with a brace, CSV otherwise.
 ///
 /// # Errors
-/// A file cannot be read or is malformed, or it has no cell.
+/// A file cannot be read or is malformed, or it has no cell; the scheduler that is assumed does not exist.
 pub fn read<P: AsRef<Path>>(paths: &[P], assume: &Assume) -> Result<Cells> {
+    named_scheduler(assume.scheduler.as_deref(), &[])?;
     let mut cells = Cells::default();
     for path in paths {
         let path = path.as_ref();

@@ -137,8 +137,8 @@ impl Run {
         self.devices
     }
 
-    /// Warnings about jobs that share a device where fio would have files, and about jobs that will
-    /// verify nothing: as in fio, verification gets what is left of the run time, which is nothing if
+    /// Warnings about jobs that share a device where fio would have files, about jobs that read what was
+    /// never written, and about jobs that will verify nothing: as in fio, verification gets what is left of the run time, which is nothing if
     /// a job writes for all of it.
     pub fn warnings(&self) -> Vec<String> {
         let first_clones = self.phases.iter().flatten().filter(|task| task.clone == 0);
@@ -156,7 +156,13 @@ impl Run {
         };
         let shared = files::shared(&self.phases, &self.devices);
         let verification = first_clones.filter(never_verifies).map(warning);
-        self.unnamed.iter().cloned().chain(shared).chain(verification).collect()
+        let unwritten = self.reads_of_nothing();
+        self.unnamed.iter().cloned().chain(shared).chain(unwritten).chain(verification).collect()
+    }
+
+    /// Those about jobs that read what was never written, whose figures say nothing of the drive.
+    pub fn reads_of_nothing(&self) -> Vec<String> {
+        nothing::reads_of_nothing(&self.phases, &self.devices)
     }
 
     /// Creates the files of `write_iolog` and of logs. `clock` is that of the run.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use zonal_backend::Stack;
 use zonal_blk::{Status, Zone, ZoneCondition};
 use zonal_fio::job::{DataDir, Rw, ZoneMode};
+use zonal_fio::plan::Task;
 use zonal_fio::runner::CloneOrder;
 
 /// An error for each job whose clones all did nothing, although none failed.
@@ -54,6 +55,33 @@ fn reason(clone: &FinishedTask, devices: &Devices) -> String {
         ),
         None => "its options leave nothing to do".to_owned(),
     }
+}
+
+/// A remark for each job that reads only, on a drive in whose zones there is nothing and that no job before it
+/// or beside it writes to: a drive answers such reads without its medium, so that their figures say nothing of
+/// it. With `zonemode=zbd` such a job does no I/O, which is an error.
+pub fn reads_of_nothing(phases: &[Vec<Task>], devices: &Devices) -> Vec<String> {
+    let mut written: Vec<String> = Vec::new();
+    let mut remarks = Vec::new();
+    for phase in phases {
+        let reads = |task: &&Task| task.job.rw == Rw::Read && task.trace_slice.is_none();
+        let writers = phase.iter().filter(|task| !reads(task));
+        written.extend(writers.map(|task| devices.of(task).name.clone()));
+        for task in phase.iter().filter(reads).filter(|task| task.clone == 0) {
+            let (job, device) = (&task.job, devices.of(task));
+            let is_plain = job.zonemode != ZoneMode::Zbd && job.fs.kind.is_none();
+            // The null device has no medium.
+            let has_medium = device.kind != "null" && device.queue.limits().nr_zones > 0;
+            if is_plain && has_medium && !written.contains(&device.name) && is_empty(device) {
+                remarks.push(format!(
+                    "job {}: the zones of the device {} are empty, and a drive answers reads of what was \
+                     never written without its medium; write to it first, or create it with written=100%",
+                    job.name, device.name
+                ));
+            }
+        }
+    }
+    remarks
 }
 
 /// Whether nothing was written to any zone.
