@@ -1,6 +1,6 @@
 //! Devices: zones, reading, writing, appending; images.
 use crate::error::{DeviceError, InputError, bad_input};
-use crate::queue::{Open, Queue};
+use crate::open::{Open, SECTOR};
 use anyhow::{Context, Result};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyPermissionError;
@@ -21,9 +21,6 @@ use zonal_os::fork::OfProcess;
 
 /// What an operation of another process is (errno.h).
 pub const EPERM: i32 = 1;
-/// Bytes of a sector.
-pub const SECTOR: u64 = 512;
-
 /// A zone: of a report, with what its zone write plug counted. Positions and sizes are in bytes.
 #[pyclass(module = "zonal", frozen, get_all, eq)]
 #[derive(Clone, Debug, PartialEq)]
@@ -514,27 +511,6 @@ impl Device {
     /// Makes what was written durable.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         Ok(py.detach(|| self.command(Command::new(Op::Flush, 0, 0)).map(drop))?)
-    }
-
-    /// A queue for as many as `depth` I/Os in flight.
-    ///
-    /// >>> device = zonal.Device("zns-1t")
-    /// >>> with device.queue(depth=2) as queue:
-    /// ...     numbers = [queue.append(0, bytes(65536)) for _ in range(2)]
-    /// ...     landed = []
-    /// ...     while queue.in_flight:
-    /// ...         landed += [done.offset for done in queue.poll()]
-    /// >>> sorted(landed)
-    /// [0, 65536]
-    #[pyo3(signature = (depth=32))]
-    fn queue(this: Py<Self>, py: Python<'_>, depth: usize) -> PyResult<Queue> {
-        let device = this.get();
-        if depth == 0 {
-            let text = format!("device {}: depth 0: expected at least 1", device.name);
-            return Err(InputError::new_err(text));
-        }
-        let number = py.detach(|| device.with(|open| Ok(open.new_queue())))?;
-        Ok(Queue::new(this, number, depth))
     }
 
     /// The device and its sizes as a table of a notebook.

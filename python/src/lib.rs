@@ -4,6 +4,7 @@
 //! ```text
 //!  device    devices and images: zones, reading, writing, appending
 //!  queue     I/O in flight on a device
+//!  open      an open device and what is in flight on it
 //!  jobs      jobs as arguments or as the text of a job file
 //!  run       runs jobs
 //!  measured  validate and fit: a model beside measurements
@@ -26,6 +27,7 @@ mod device;
 mod error;
 mod jobs;
 mod measured;
+mod open;
 mod queue;
 mod run;
 mod serve;

@@ -4,152 +4,23 @@
 //!  Device (one after another) --+
 //!  Queue (several in flight) ---+--> Open: one channel, one time --> the block layer
 //! ```
-use crate::device::{Command, Device, Failure, SECTOR, zone_op};
+use crate::device::{Command, Device, Failure, zone_op};
 use crate::error::InputError;
+use crate::open::{Done, SECTOR, seconds};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBlockingIOError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use zonal_backend::Stack;
-use zonal_blk::{Bio, BioFlags, Completion as BioCompletion, Nanos, Op, Status};
-use zonal_lab::zone::{Advance, SyncChannel};
+use zonal_blk::{BioFlags, Nanos, Op, Status};
+use zonal_lab::zone::Advance;
 
 /// What submitting beyond the depth is (errno.h).
 const EAGAIN: i32 = 11;
 /// Time between two looks at signals while a device is waited for.
 const INTERVAL: Duration = Duration::from_millis(100);
-
-/// An I/O that was submitted.
-struct Flight {
-    /// The number of its queue; `None` for an operation of the device itself.
-    queue: Option<u64>,
-    op: Op,
-    offset: u64,
-    length: u64,
-    submitted: Nanos,
-}
-
-/// An I/O that has completed.
-struct Done {
-    number: u64,
-    flight: Flight,
-    completion: BioCompletion,
-    at: Nanos,
-    /// Why it failed, if it did and the device knows.
-    why: Option<String>,
-}
-
-/// An open device and its one channel, so that the device and its queues have one time, and no wait of one
-/// is for a completion that only another gets.
-pub struct Open {
-    pub attached: Stack,
-    channel: SyncChannel,
-    /// By the `user_data` of their bios.
-    flights: HashMap<u64, Flight>,
-    /// In the order of their completion.
-    done: VecDeque<Done>,
-    next_number: u64,
-    next_queue: u64,
-}
-
-impl Open {
-    pub fn new(attached: Stack, channel: SyncChannel) -> Self {
-        let (flights, done) = (HashMap::new(), VecDeque::new());
-        Open { attached, channel, flights, done, next_number: 0, next_queue: 0 }
-    }
-
-    /// The number of a new queue.
-    pub fn new_queue(&mut self) -> u64 {
-        self.next_queue += 1;
-        self.next_queue
-    }
-
-    /// The virtual time.
-    pub fn seconds(&self) -> f64 {
-        seconds(self.channel.now())
-    }
-
-    /// Submits a bio, for a queue or for the device itself. Returns its number.
-    pub fn submit(&mut self, bio: Bio, queue: Option<u64>) -> u64 {
-        self.next_number += 1;
-        let flight = Flight {
-            queue,
-            op: bio.op,
-            offset: bio.sector.0 * SECTOR,
-            length: u64::from(bio.nr_sectors) * SECTOR,
-            submitted: self.channel.now(),
-        };
-        self.flights.insert(self.next_number, flight);
-        self.channel.submit(Bio { user_data: self.next_number, ..bio });
-        self.next_number
-    }
-
-    /// Gathers what has completed.
-    fn gather(&mut self) {
-        let mut completions = Vec::new();
-        self.channel.poll(&mut completions);
-        let failures = self.channel.take_failures();
-        for completion in completions {
-            let number = completion.user_data;
-            let flight = self.flights.remove(&number).expect("an I/O completes once");
-            let failed = failures.iter().rev().find(|failure| {
-                let at = flight.offset / SECTOR;
-                let has = failure.sector.0..failure.sector.0 + u64::from(failure.nr_sectors).max(1);
-                completion.status != Status::Ok && failure.op == flight.op && has.contains(&at)
-            });
-            let why = failed.map(|failure| failure.to_string());
-            self.done.push_back(Done { number, flight, completion, at: self.channel.now(), why });
-        }
-    }
-
-    /// Looks for the completion of one I/O; without it, goes to the next event.
-    pub fn step(&mut self, number: u64) -> (Option<(BioCompletion, Option<String>)>, Advance) {
-        self.gather();
-        let at = self.done.iter().position(|done| done.number == number);
-        match at.and_then(|at| self.done.remove(at)) {
-            Some(done) => (Some((done.completion, done.why)), Advance::Passed),
-            None => (None, self.channel.advance()),
-        }
-    }
-
-    /// I/Os of a queue that were submitted and not given out.
-    fn outstanding(&self, queue: u64) -> usize {
-        let flights = self.flights.values().filter(|flight| flight.queue == Some(queue));
-        flights.count() + self.done.iter().filter(|done| done.flight.queue == Some(queue)).count()
-    }
-
-    /// Takes what has completed of a queue. Without any, goes to the next event if the queue has an I/O
-    /// in flight.
-    fn take(&mut self, queue: u64) -> (Vec<Done>, Option<Advance>) {
-        self.gather();
-        let (mine, others): (VecDeque<Done>, VecDeque<Done>) =
-            self.done.drain(..).partition(|done| done.flight.queue == Some(queue));
-        self.done = others;
-        let waits = mine.is_empty() && self.outstanding(queue) > 0;
-        (mine.into(), waits.then(|| self.channel.advance()))
-    }
-}
-
-impl Drop for Open {
-    /// Waits for what is in flight: each bio completes.
-    fn drop(&mut self) {
-        self.gather();
-        while !self.flights.is_empty() {
-            if self.channel.advance() == Advance::Outside {
-                thread::yield_now();
-            }
-            self.gather();
-        }
-    }
-}
-
-fn seconds(nanos: Nanos) -> f64 {
-    nanos.0 as f64 / 1e9
-}
 
 /// An I/O that has completed.
 #[pyclass(module = "zonal", frozen, get_all)]
@@ -200,6 +71,15 @@ fn op_name(op: Op) -> &'static str {
 }
 
 /// I/O in flight on a device: operations are submitted, and `poll` returns those that have completed.
+///
+/// >>> device = zonal.Device("zns-1t")
+/// >>> with zonal.Queue(device, depth=2) as queue:
+/// ...     numbers = [queue.append(0, bytes(65536)) for _ in range(2)]
+/// ...     landed = []
+/// ...     while queue.in_flight:
+/// ...         landed += [done.offset for done in queue.poll()]
+/// >>> sorted(landed)
+/// [0, 65536]
 #[pyclass(module = "zonal", frozen)]
 pub struct Queue {
     device: Py<Device>,
@@ -210,10 +90,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn new(device: Py<Device>, number: u64, depth: usize) -> Self {
-        Queue { device, number, depth, is_closed: AtomicBool::new(false) }
-    }
-
     fn submit(&self, py: Python<'_>, command: Command) -> PyResult<u64> {
         let device = self.device.get();
         if self.is_closed.load(Ordering::Relaxed) {
@@ -280,6 +156,18 @@ impl Queue {
 
 #[pymethods]
 impl Queue {
+    #[new]
+    #[pyo3(signature = (device, depth=32))]
+    fn new(py: Python<'_>, device: Py<Device>, depth: usize) -> PyResult<Self> {
+        let of = device.get();
+        if depth == 0 {
+            let text = format!("device {}: depth 0: expected at least 1", of.name());
+            return Err(InputError::new_err(text));
+        }
+        let number = py.detach(|| of.with(|open| Ok(open.new_queue())))?;
+        Ok(Queue { device, number, depth, is_closed: AtomicBool::new(false) })
+    }
+
     /// The most I/Os in flight.
     #[getter]
     fn depth(&self) -> usize {

@@ -21,7 +21,7 @@ PUBLIC = [
     thing
     for thing in [*map(zonal.__dict__.get, zonal.__all__), *map(plot.__dict__.get, plot.__all__)]
     if inspect.isroutine(thing)
-] + [zonal.AsyncQueue, zonal.Device, zonal.Job, zonal.Latency, zonal.Server]
+] + [zonal.AsyncQueue, zonal.Device, zonal.Job, zonal.Latency, zonal.Queue, zonal.Server]
 
 
 @pytest.mark.parametrize("thing", PUBLIC, ids=lambda thing: thing.__name__)

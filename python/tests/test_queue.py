@@ -22,7 +22,7 @@ def drain(queue: zonal.Queue) -> list[zonal.Completion]:
 def test_io_in_flight_overlaps() -> None:
     took = {}
     for depth in (1, 8):
-        with zonal.Device("zns-1t") as device, device.queue(depth) as queue:
+        with zonal.Device("zns-1t") as device, zonal.Queue(device, depth) as queue:
             for zone in range(8):
                 if queue.in_flight == depth:
                     queue.poll()
@@ -33,7 +33,7 @@ def test_io_in_flight_overlaps() -> None:
 
 
 def test_completions_say_what_came_back(null: str) -> None:
-    with zonal.Device(null) as device, device.queue(4) as queue:
+    with zonal.Device(null) as device, zonal.Queue(device, 4) as queue:
         numbers = [queue.write(0, b"a" * 4096), queue.write(4096, b"b" * 4096)]
         written = {done.number: done for done in drain(queue)}
         assert sorted(written) == numbers
@@ -50,14 +50,14 @@ def test_completions_say_what_came_back(null: str) -> None:
 
 
 def test_latencies_are_those_of_the_model() -> None:
-    with zonal.Device("zns-1t") as device, device.queue() as queue:
+    with zonal.Device("zns-1t") as device, zonal.Queue(device) as queue:
         queue.append(0, BLOCK)
         (done,) = drain(queue)
         assert 0 < done.latency == pytest.approx(done.time) and done.time <= device.time
 
 
 def test_failed_io_is_a_completion_with_the_rule_it_broke(null: str) -> None:
-    with zonal.Device(null) as device, device.queue() as queue:
+    with zonal.Device(null) as device, zonal.Queue(device) as queue:
         queue.write(8192, bytes(4096))
         queue.append(1, bytes(4096))
         failed, landed = sorted(drain(queue), key=lambda done: done.number)
@@ -66,7 +66,7 @@ def test_failed_io_is_a_completion_with_the_rule_it_broke(null: str) -> None:
 
 
 def test_more_than_the_depth_blocks(null: str) -> None:
-    with zonal.Device(null) as device, device.queue(1) as queue:
+    with zonal.Device(null) as device, zonal.Queue(device, 1) as queue:
         queue.append(0, bytes(4096))
         with pytest.raises(BlockingIOError, match="1 I/Os are in flight, the depth of the queue"):
             queue.append(0, bytes(4096))
@@ -74,8 +74,8 @@ def test_more_than_the_depth_blocks(null: str) -> None:
         queue.append(0, bytes(4096))
     with zonal.Device(null) as device:
         with pytest.raises(zonal.InputError, match="depth 0: expected at least 1"):
-            device.queue(0)
-        with device.queue() as queue:
+            zonal.Queue(device, 0)
+        with zonal.Queue(device) as queue:
             for bad, text in [
                 (lambda: queue.read(1, 4096), "expected multiples of 4096"),
                 (lambda: queue.append(99, bytes(4096)), "zone 99: expected 0 to 7"),
@@ -91,7 +91,7 @@ def test_more_than_the_depth_blocks(null: str) -> None:
 def test_device_and_queues_share_the_write_pointer(null: str) -> None:
     """An operation of the device waits for the I/O of its queues where it must."""
     with zonal.Device(null) as device:
-        one, two = device.queue(), device.queue()
+        one, two = zonal.Queue(device), zonal.Queue(device)
         one.write(0, bytes(4096))
         two.write(4096, bytes(4096))
         device.write(8192, bytes(4096))
@@ -102,7 +102,7 @@ def test_device_and_queues_share_the_write_pointer(null: str) -> None:
 def test_device_is_closed_once_its_io_has_completed(tmp_path: Path) -> None:
     name = zonal.create_image(tmp_path / "disk.img", "null:zones=4,zone_size=1M,lba=4096")
     device = zonal.Device(name)
-    queue = device.queue()
+    queue = zonal.Queue(device)
     queue.append(0, b"z" * 4096)
     device.close()
     with pytest.raises(zonal.InputError, match="it is closed"):
@@ -114,7 +114,7 @@ def test_device_is_closed_once_its_io_has_completed(tmp_path: Path) -> None:
 
 def test_io_over_the_network_is_waited_for(null: str) -> None:
     with zonal.Server(null, nvme_tcp="127.0.0.1:0") as server:
-        with zonal.Device(server.locations[0]) as device, device.queue(4) as queue:
+        with zonal.Device(server.locations[0]) as device, zonal.Queue(device, 4) as queue:
             for _ in range(4):
                 queue.append(2, b"n" * 4096)
             assert len({done.offset for done in drain(queue)}) == 4
@@ -235,7 +235,7 @@ def test_run_explains_and_records(tmp_path: Path) -> None:
 
 
 def test_poll_without_a_completion_ends_at_its_timeout() -> None:
-    with zonal.Device("zns-1t") as device, device.queue() as queue:
+    with zonal.Device("zns-1t") as device, zonal.Queue(device) as queue:
         begun = time.monotonic()
         assert queue.poll(5) == []
         assert time.monotonic() - begun < 5

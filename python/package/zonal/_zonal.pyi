@@ -144,6 +144,7 @@ class Queue:
     Submitting more than the depth raises BlockingIOError.
     """
 
+    def __new__(cls, device: Device, depth: int = 32) -> Self: ...
     @property
     def depth(self) -> int: ...
     @property
@@ -236,8 +237,6 @@ class Device:
         """Appends to a zone. Returns the offset at which the data landed."""
     def flush(self) -> None:
         """Makes what was written durable."""
-    def queue(self, depth: int = 32) -> Queue:
-        """A queue for as many as `depth` I/Os in flight."""
     def _repr_html_(self) -> str: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
+from zonal._zonal import Queue
 from zonal.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class AsyncQueue:
     """
 
     def __init__(self, device: Device, depth: int = 32) -> None:
-        self._queue = device.queue(depth)
+        self._queue = Queue(device, depth)
         self._free = asyncio.Semaphore(depth)
         self._waiting: dict[int, asyncio.Future[Completion]] = {}
         self._delivery: asyncio.Task[None] | None = None
