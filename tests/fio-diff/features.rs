@@ -1,5 +1,6 @@
 //! The features of an observation that are compared: numbers, with a margin for chance, and texts.
 use crate::case::{Case, Section};
+use crate::jobs::engine;
 use crate::observe::{Dir, End, Io, Observation, keys};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,6 +160,13 @@ fn hash(ios: &[(Dir, u64, u64)]) -> String {
     format!("{} I/Os {} ... ({hash:x})", ios.len(), shown.join(" "))
 }
 
+/// The length of pauses, in microseconds, if they can be compared: fio's engines for trims here do one I/O at a
+/// time, whatever the depth is, so that a pause follows each.
+fn pause_of(section: &Section, is_deep: bool) -> Option<u64> {
+    let is_judged = !is_deep || engine(section) == "io_uring";
+    section.get("thinktime").filter(|_| is_judged)?.parse().ok()
+}
+
 /// Numbers of I/Os and bytes by direction, lengths, and the sequence where it is determined.
 fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
     let mut add = |name: String, feature| found.insert(prefix.to_owned() + &name, feature);
@@ -202,13 +210,13 @@ fn of_clone(prefix: &str, section: &Section, ios: &[Io], found: &mut Features) {
     if section.has("number_ios") && !is_by_rate {
         add("I/Os".into(), exact(ios.len()));
     }
-    if let Some(pause) = section.get("thinktime").and_then(|micros| micros.parse::<u64>().ok()) {
+    let is_deep = section.get("iodepth").is_some_and(|depth| depth != "1");
+    if let Some(pause) = pause_of(section, is_deep) {
         let pairs = ios.windows(2).enumerate();
         for (at, _) in pairs.filter(|(_, pair)| pair[1].at.saturating_sub(pair[0].at) >= pause) {
             add(format!("pauses before I/O {}", at + 1), exact(1_u32));
         }
     }
-    let is_deep = section.get("iodepth").is_some_and(|depth| depth != "1");
     if is_random(section) || is_timed(section) || is_deep && section.clones() > 1 {
         return;
     }

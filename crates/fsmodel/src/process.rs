@@ -267,7 +267,7 @@ impl Process {
         self.in_flight += 1;
         if let Some((dir, len)) = accounted(step.op) {
             self.pace.submitted(dir, len);
-            self.pace.issued(now, dir, self.in_flight as usize >= self.slots.len());
+            self.pace.issued(now, self.in_flight as usize >= self.slots.len());
             self.stats.submitted(1, self.in_flight);
         }
         self.free.pop();
@@ -314,7 +314,7 @@ impl Process {
             logs.record(now, LoggedIo { dir, bytes: len, offset, slat, clat, ioprio: None });
         }
         self.stats.completed(1);
-        self.pace.completed(now, dir, self.in_flight);
+        self.pace.completed(now, self.in_flight);
         Some((dir, len))
     }
 }

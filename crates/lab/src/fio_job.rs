@@ -118,12 +118,12 @@ fn states(job: &Job, log: &Log) -> Result<BTreeMap<u64, Arc<VerifyState>>> {
                 let writes = writes(&command, lba, &mut blocks, &mut tracker)?;
                 in_flight.insert(id, InFlight::Writes(writes));
             }
-            Event::Ended { id, status: Status::Ok, .. } => match in_flight.remove(&id) {
-                Some(InFlight::Flush) => tracker.flushed(),
-                Some(InFlight::Writes(writes)) => {
+            Event::Ended { id, status, .. } => match in_flight.remove(&id) {
+                Some(InFlight::Flush) => tracker.flushed(status == Status::Ok),
+                Some(InFlight::Writes(writes)) if status == Status::Ok => {
                     writes.into_iter().for_each(|write| tracker.completed(write));
                 }
-                None => continue,
+                _ => continue,
             },
             _ => continue,
         }

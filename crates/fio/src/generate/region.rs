@@ -297,7 +297,8 @@ impl Region {
             let problem = format!("{io_size} bytes of {amount}, less than a block");
             return fail("io_size", problem);
         }
-        let limit = if in_zones { end } else { device };
+        // As in fio, a run of a random job ends the pass at the end of the region, but not at that of the device.
+        let limit = if in_zones && !(job.random && job.rw_modifier > 1) { end } else { device };
         Ok(Region { start, end, size: amount, io_size, lba, limit })
     }
 

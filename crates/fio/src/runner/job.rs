@@ -8,7 +8,6 @@ use super::run_state::RunState;
 use super::slots::{IoRole, NO_ZONE, Slot, Slots};
 use super::standstill::{Standstill, Waiter};
 use super::verdict::Verdict;
-use super::verifier::Verifier;
 use super::{ClockedRunner, Outcome, Progress, RunLimits, Runner, RunnerStep, StatusReports};
 use crate::generate::{Generator, Io, NextIo};
 use crate::job::{DataDir, ErrorKind, Job, ZoneMode};
@@ -358,7 +357,7 @@ impl JobRunner {
             } else {
                 self.stats.record(dir, len, issued - start, now - issued, 1);
             }
-            self.pace.completed(now, dir, self.slots.in_use());
+            self.pace.completed(now, self.slots.in_use());
             self.done.0 += 1;
             self.done.1 += len;
         }
@@ -384,12 +383,15 @@ impl JobRunner {
         let Slot { start, issued, len, dir, role, op, .. } = *self.slots.get(slot);
         let Some(run_state) = &mut self.run_state else { return status };
         run_state.completed(slot);
-        if (op, status) == (Op::Flush, Status::Ok) {
-            run_state.verifier.iter_mut().for_each(Verifier::flushed);
+        if op == Op::Flush {
+            let verifier = run_state.verifier.iter_mut();
+            verifier.for_each(|verifier| verifier.flushed(status == Status::Ok));
         }
         let status = match (role, &mut run_state.verifier) {
             (IoRole::Flush, _) => {
-                run_state.flushed();
+                if self.job.iodepth > 1 {
+                    self.pace.flushed();
+                }
                 if status == Status::Ok {
                     self.stats.synced(now - start);
                 }
@@ -532,7 +534,7 @@ impl JobRunner {
                 NextIo::Io(io) => {
                     self.pace.submitted(io.dir, io.len);
                     self.submit_inline(now, io, IoRole::Plain);
-                    self.pace.issued(now, io.dir, self.slots.in_use() >= self.depth);
+                    self.pace.issued(now, self.slots.in_use() >= self.depth);
                     submitted += 1;
                     if once && self.bios.is_empty() {
                         break;
@@ -574,7 +576,7 @@ impl JobRunner {
         }
         self.submit(now, io, IoRole::ZoneMgmt);
         if is_read {
-            self.pace.issued(now, io.dir, self.slots.in_use() >= self.depth);
+            self.pace.issued(now, self.slots.in_use() >= self.depth);
         }
     }
 
@@ -687,6 +689,9 @@ impl JobRunner {
         if let Some(run_state) = &mut self.run_state {
             let times = (now, self.pace.since_start(now));
             role = run_state.submit(times, slot, io, &mut bio, role);
+        }
+        if role == IoRole::Flush && self.job.iodepth > 1 {
+            self.pace.flushes();
         }
         self.start(now, io, bio, role);
     }

@@ -245,6 +245,20 @@ impl Pace {
         self.rated(DataDir::Read, bytes);
     }
 
+    /// A flush of `fsync` is submitted among I/Os in flight. As in fio, it counts as one of them until it has
+    /// completed, and so may end the pass before `number_ios` are done.
+    pub(super) fn flushes(&mut self) {
+        self.ios_left = self.ios_left.saturating_sub(1);
+    }
+
+    /// It has completed.
+    pub(super) fn flushed(&mut self) {
+        // A pass that is over stays so.
+        if self.ios_left > 0 {
+            self.ios_left = self.ios_left.saturating_add(1);
+        }
+    }
+
     /// Counts what is part of the pass, but not of the amount of I/O.
     fn besides(&mut self, bytes: u64) {
         self.passes.besides(bytes);
@@ -380,18 +394,18 @@ impl Pace {
 
     /// An I/O has been submitted at this time; `is_full` says that the queue is full with it.
     #[inline]
-    pub fn issued(&mut self, now: Nanos, dir: DataDir, is_full: bool) {
+    pub fn issued(&mut self, now: Nanos, is_full: bool) {
         if let Some(think) = &mut self.think {
-            think.submitted(now, dir == DataDir::Trim, is_full);
+            think.submitted(now, is_full);
             self.set_gate();
         }
     }
 
     /// An I/O has completed; `in_flight` are those that have not.
     #[inline]
-    pub fn completed(&mut self, now: Nanos, dir: DataDir, in_flight: u32) {
+    pub fn completed(&mut self, now: Nanos, in_flight: u32) {
         if let Some(think) = &mut self.think {
-            think.completed(now, dir == DataDir::Trim);
+            think.completed(now);
             match in_flight {
                 0 => self.drained(now),
                 _ => self.set_gate(),
@@ -466,8 +480,8 @@ mod tests {
                 let at = pace.next_submit();
                 assert!(pace.may_submit(at));
                 pace.submitted(DataDir::Read, 4096);
-                pace.issued(at, DataDir::Read, true);
-                pace.completed(at, DataDir::Read, 0);
+                pace.issued(at, true);
+                pace.completed(at, 0);
                 at.0 / 1000
             })
             .collect()
@@ -499,6 +513,26 @@ mod tests {
         };
         assert_eq!(submissions(job(false), 7), [0, 1000, 2000, 7000, 7000, 7000, 12000]);
         assert_eq!(submissions(job(true), 7), [0, 1000, 2000, 7000, 8000, 9000, 14000]);
+    }
+
+    #[test]
+    fn a_flush_in_flight_counts_as_an_io_when_a_pass_ends() {
+        // fio 3.41 with --rw=write --iodepth=8 --fsync=11 --size=46 blocks --number_ios=45: after 44 writes and a
+        // flush another pass begins.
+        let flushing = |ios| {
+            let job = Job { rw: Rw::Write, iodepth: 8, number_ios: Some(ios), ..Job::default() };
+            let mut pace = Pace::new(&job, 1 << 20, Rng::new(1, [0; 4]));
+            pace.submitted(DataDir::Write, 4096);
+            pace.flushes();
+            pace
+        };
+        let (mut ended, mut goes_on) = (flushing(2), flushing(3));
+        assert!(ended.is_over(Nanos(0)));
+        ended.flushed();
+        assert!(ended.is_over(Nanos(0)), "the pass has ended");
+        goes_on.flushed();
+        goes_on.submitted(DataDir::Write, 4096);
+        assert!(!goes_on.is_over(Nanos(0)), "one is left");
     }
 
     #[test]

@@ -61,8 +61,8 @@ pub(crate) struct RunState {
     writes: u64,
     /// Writes submitted before the last flush.
     flushed: u64,
-    /// A flush of `fsync` is in flight: as in a process that calls it, nothing else is submitted.
-    flushing: bool,
+    /// The flush that is about to be submitted is accounted as one of `fsync`.
+    is_fsync: bool,
     /// The flush of [`Stage::Fsyncing`] has not been submitted yet.
     flush_pending: bool,
     /// The job has verified before early resets.
@@ -106,7 +106,7 @@ impl RunState {
             sync,
             writes: 0,
             flushed: 0,
-            flushing: false,
+            is_fsync: false,
             flush_pending: false,
             has_verified: false,
             is_last_pass: false,
@@ -124,15 +124,12 @@ impl RunState {
     /// The next action while running.
     #[inline(never)]
     pub fn next(&mut self, generator: &mut Generator) -> NextIo {
-        if self.flushing {
-            return NextIo::Wait;
-        }
         let due = |every: u32| every > 0 && self.writes.is_multiple_of(every.into());
         if self.writes > self.flushed && (due(self.sync.fsync) || due(self.sync.fdatasync)) {
             self.flushed = self.writes;
             // As in fio, which looks whether a flush is due after a write only.
-            self.flushing = !self.verifier.as_ref().is_some_and(Verifier::begins_batch);
-            if self.flushing {
+            self.is_fsync = !self.verifier.as_ref().is_some_and(Verifier::begins_batch);
+            if self.is_fsync {
                 return NextIo::Manage(FLUSH);
             }
         }
@@ -185,7 +182,7 @@ impl RunState {
         match self.stage {
             Stage::Running => None,
             Stage::Fsyncing if std::mem::take(&mut self.flush_pending) => {
-                self.flushing = std::mem::take(&mut self.has_verified);
+                self.is_fsync = std::mem::take(&mut self.has_verified);
                 Some(FLUSH)
             }
             Stage::Fsyncing => None,
@@ -227,7 +224,7 @@ impl RunState {
         }
         if io.op == Op::Flush {
             self.verifier.iter_mut().for_each(Verifier::flushes);
-            if self.flushing {
+            if std::mem::take(&mut self.is_fsync) {
                 return IoRole::Flush;
             }
         }
@@ -250,11 +247,6 @@ impl RunState {
         if let Some(overlaps) = &mut self.overlaps {
             overlaps.completed(slot);
         }
-    }
-
-    /// The flush of `fsync` has completed.
-    pub fn flushed(&mut self) {
-        self.flushing = false;
     }
 
     /// Nothing is in flight and the stage is over. Returns whether there is another one in this pass.

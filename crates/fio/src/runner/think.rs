@@ -3,8 +3,8 @@
 //! As in fio, nothing is submitted once a pause is due, and it begins when nothing is in flight. The job looks for
 //! completions only when its queue is full, for as many as it has to wait for, and when it pauses; it decides on
 //! a pause after each I/O. What completes while it waits to pause counts after the pause: with a queue, a pause
-//! may follow a single I/O. Reads for verification count as well. A trim counts when it is submitted: the call with
-//! which fio submits one returns when it has ended.
+//! may follow a single I/O. Reads for verification count as well, and trims as in fio's engine `io_uring` where the
+//! kernel discards asynchronously.
 use crate::job::{Job, ThinkOptions};
 use zonal_blk::Nanos;
 
@@ -60,12 +60,9 @@ impl Think {
 
     /// An I/O has been submitted; `is_full` says that the queue is full with it.
     #[cold]
-    pub fn submitted(&mut self, now: Nanos, is_trim: bool, is_full: bool) {
-        self.ios += u32::from(self.options.on_issue || is_trim);
-        if is_trim {
-            self.decide();
-            self.spins_next = true;
-        } else if is_full {
+    pub fn submitted(&mut self, now: Nanos, is_full: bool) {
+        self.ios += u32::from(self.options.on_issue);
+        if is_full {
             (self.to_reap, self.spins_next) = (self.reaps, true);
         } else {
             self.decide();
@@ -75,9 +72,9 @@ impl Think {
 
     /// An I/O has completed.
     #[cold]
-    pub fn completed(&mut self, now: Nanos, is_trim: bool) {
-        self.ios += u32::from(!self.options.on_issue && !is_trim);
-        if self.to_reap > 0 && !is_trim {
+    pub fn completed(&mut self, now: Nanos) {
+        self.ios += u32::from(!self.options.on_issue);
+        if self.to_reap > 0 {
             self.to_reap -= 1;
             if self.to_reap == 0 {
                 self.decide();
@@ -138,8 +135,8 @@ mod tests {
 
     /// An I/O that completes at once.
     fn io(think: &mut Think, at: u64) {
-        think.submitted(Nanos(at), false, true);
-        think.completed(Nanos(at), false);
+        think.submitted(Nanos(at), true);
+        think.completed(Nanos(at));
     }
 
     #[test]
@@ -161,13 +158,13 @@ mod tests {
         for at in 0..24 {
             *counts.last_mut().expect("a count") += 1;
             in_flight += 1;
-            think.submitted(Nanos(at), false, in_flight == depth);
+            think.submitted(Nanos(at), in_flight == depth);
             if in_flight == depth {
-                think.completed(Nanos(at), false);
+                think.completed(Nanos(at));
                 in_flight -= 1;
             }
             if think.until() == NEVER {
-                (0..std::mem::take(&mut in_flight)).for_each(|_| think.completed(Nanos(at), false));
+                (0..std::mem::take(&mut in_flight)).for_each(|_| think.completed(Nanos(at)));
                 assert!(think.drained(Nanos(at)).is_some());
                 counts.push(0);
             }
@@ -189,25 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trim_counts_when_it_is_submitted_whatever_the_depth() {
-        // fio 3.41: `--rw=randtrim --bs=16k --iodepth=8 --thinktime=3000 --number_ios=51` pauses after each.
-        let mut think = at_depth(8, ThinkOptions { blocks: Some(1), ..Default::default() });
-        think.submitted(Nanos(1), true, false);
-        assert_eq!(think.until(), NEVER, "no other one is submitted before the pause");
-        think.completed(Nanos(2), true);
-        assert_eq!(think.drained(Nanos(2)), Some(Nanos(100)));
-        think.submitted(Nanos(102), false, false);
-        assert_ne!(think.until(), NEVER, "the trim counts once");
-    }
-
-    #[test]
     fn submitted_ios_count_instead_of_completed_ones() {
         let options = ThinkOptions { blocks: Some(2), on_issue: true, ..ThinkOptions::default() };
         let mut think = at_depth(4, options);
-        think.submitted(Nanos(2), false, false);
-        think.completed(Nanos(2), false);
+        think.submitted(Nanos(2), false);
+        think.completed(Nanos(2));
         assert_ne!(think.until(), NEVER);
-        think.submitted(Nanos(2), false, false);
+        think.submitted(Nanos(2), false);
         assert_eq!(think.until(), NEVER);
     }
 
@@ -234,11 +219,11 @@ mod tests {
         let options = ThinkOptions { cycles: 300, cycles_per_usec: 3000, ..Default::default() };
         let job = |think| Job { think, ..Job::default() };
         let mut think = *Think::new(&job(options)).expect("it spins");
-        think.submitted(Nanos(1000), false, false);
+        think.submitted(Nanos(1000), false);
         assert_eq!(think.until(), Nanos(1100), "the queue has room: the next one is 100 ns later");
-        think.submitted(Nanos(1100), false, true);
+        think.submitted(Nanos(1100), true);
         assert_eq!(think.until(), Nanos(1100));
-        think.completed(Nanos(5000), false);
+        think.completed(Nanos(5000));
         assert_eq!((think.until(), think.drained(Nanos(5000))), (Nanos(5100), None));
         assert!(Think::new(&Job::default()).is_none());
     }

@@ -215,10 +215,10 @@ impl Verifier {
         }
     }
 
-    /// A flush has completed.
-    pub fn flushed(&mut self) {
+    /// A flush has completed, or failed.
+    pub fn flushed(&mut self, succeeded: bool) {
         if let Some(tracker) = &mut self.tracker {
-            tracker.flushed();
+            tracker.flushed(succeeded);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The state of a clone's writes when it ends: which completed, and which a flush has made durable
 //! (`verify_state_save`, `verify_state_load`).
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
@@ -88,8 +88,8 @@ pub struct StateTracker {
     state: VerifyState,
     /// Each write is durable when it has completed.
     durable: bool,
-    /// When a flush was issued: the writes before it, and those that had not completed.
-    flush: Option<(u32, BTreeSet<u32>)>,
+    /// When each flush in flight was issued: the writes before it, and those that had not completed.
+    flushes: VecDeque<(u32, BTreeSet<u32>)>,
 }
 
 impl StateTracker {
@@ -124,13 +124,16 @@ impl StateTracker {
 
     /// A flush is issued.
     pub fn flushes(&mut self) {
-        self.flush = Some((self.state.writes, self.state.unfinished.clone()));
+        self.flushes.push_back((self.state.writes, self.state.unfinished.clone()));
     }
 
-    /// The flush has completed.
-    pub fn flushed(&mut self) {
-        if let Some(flush) = self.flush.take() {
-            (self.state.synced, self.state.unsynced) = flush;
+    /// A flush has completed, or failed. If there are several it may be any of them: it counts as the one that
+    /// was issued first, of which all that it made durable is durable now.
+    pub fn flushed(&mut self, succeeded: bool) {
+        if !succeeded {
+            self.flushes.pop_back();
+        } else if let Some(first) = self.flushes.pop_front() {
+            (self.state.synced, self.state.unsynced) = first;
         }
     }
 
@@ -168,12 +171,27 @@ mod tests {
             (0..5).filter(|&number| tracker.state().is_certain(number, synced)).collect::<Vec<_>>()
         };
         assert_eq!((certain(&tracker, false), certain(&tracker, true)), (vec![0, 1, 2], vec![]));
-        tracker.flushed();
+        tracker.flushed(true);
         assert_eq!(
             (certain(&tracker, false), certain(&tracker, true)),
             (vec![0, 1, 2], vec![0, 2])
         );
         assert_eq!(certain(&tracked(true), true), [0, 1, 2], "with FUA");
+    }
+
+    #[test]
+    fn of_several_flushes_the_first_that_completes_makes_durable_what_all_of_them_do() {
+        let durable = |results: &[bool]| {
+            let mut tracker = tracked(false);
+            tracker.completed(3);
+            tracker.flushes();
+            results.iter().for_each(|&succeeded| tracker.flushed(succeeded));
+            (0..4).filter(|&number| tracker.state().is_certain(number, true)).collect::<Vec<_>>()
+        };
+        assert_eq!(durable(&[true]), [0, 2], "it may be the first one");
+        assert_eq!(durable(&[true, true]), [0, 1, 2, 3]);
+        assert_eq!(durable(&[false, true]), [0, 2], "the second one may have failed");
+        assert_eq!(durable(&[false, false]), [0; 0]);
     }
 
     #[test]
@@ -191,7 +209,7 @@ mod tests {
     #[test]
     fn states_are_read_as_they_are_written() {
         let mut tracker = tracked(false);
-        tracker.flushed();
+        tracker.flushed(true);
         let text = tracker.state().to_string();
         assert_eq!(text, "zonal verify state 1\nwrites 4\nunfinished 3\nsynced 4\nunsynced 1 3\n");
         assert_eq!(text.parse(), Ok(tracker.state()));

@@ -15,6 +15,8 @@ pub(super) struct EarlyResets {
     counted: bool,
     /// The zone of the next write is reset before it.
     due: bool,
+    /// The pass has met the end of the region.
+    is_at_end: bool,
 }
 
 impl EarlyResets {
@@ -25,12 +27,27 @@ impl EarlyResets {
         };
         let every = Fraction::ONE.checked_div(job.zbd.reset_frequency.millionths())?;
         let threshold = part_of(region.len(), job.zbd.reset_threshold);
-        Some(EarlyResets { threshold, every, left: every, counted: false, due: false })
+        Some(EarlyResets {
+            threshold,
+            every,
+            left: every,
+            counted: false,
+            due: false,
+            is_at_end: false,
+        })
     }
 
-    /// The job begins at the start of its region again.
+    /// The next write would begin at the end of the region.
+    #[cold]
+    pub(super) fn meet_end(&mut self) {
+        self.is_at_end = true;
+    }
+
+    /// The job begins at the start of its region again. As in fio, writes are counted on after a pass that has met
+    /// the end of the region, and anew after one that ended with its amount, or after the last zone's capacity.
     pub(super) fn restart(&mut self) {
-        (self.left, self.counted, self.due) = (self.every, false, false);
+        let left = if self.is_at_end { self.left } else { self.every };
+        (self.left, self.counted, self.due, self.is_at_end) = (left, false, false, false);
     }
 
     /// A write is next while zones hold this much. As in fio it counts once, wherever it goes in the end,

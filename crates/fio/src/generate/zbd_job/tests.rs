@@ -380,6 +380,31 @@ fn the_count_of_writes_until_an_early_reset_begins_again_with_each_pass() {
 }
 
 #[test]
+fn the_count_of_writes_until_an_early_reset_goes_on_after_the_end_of_the_region() {
+    // fio 3.41 with --bs=8k --size=80k, zones of two blocks, zone_reset_threshold=0.6 and zone_reset_frequency=0.3,
+    // without a queue: 0 2 4 6 8 10 12 14 16 18, then 0 0 2 4 4 6 8 8.
+    let table = counting_table("null:zones=5,zone_size=64k,max_open=0");
+    let (rw, bs, zbd) = (Rw::Write, [ZONE / 2; 3], early_resets("0.6", "0.3"));
+    let mut job = job_of(&table, 0, Job { rw, bs, zbd, ..Job::default() }, 0..5);
+    let mut writes = |count| -> Vec<u64> {
+        let mut offsets = Vec::new();
+        while offsets.len() < count {
+            match job.next(DataDir::Write, bs[0]) {
+                NextIo::EndOfPass => job.rewind(),
+                NextIo::Io(io) | NextIo::Manage(io) => {
+                    offsets.extend((io.op == Op::Write).then_some(io.offset / bs[0]));
+                    complete(&mut job, io);
+                }
+                other => panic!("nothing is in flight: {other:?}"),
+            }
+        }
+        offsets
+    };
+    assert!(writes(10).into_iter().eq(0..10));
+    assert_eq!(writes(8), [0, 0, 1, 2, 2, 3, 4, 4]);
+}
+
+#[test]
 fn what_is_written_is_verified_before_an_early_reset_and_each_read_counts() {
     // fio 3.41 with --verify, zone_reset_threshold=0 and zone_reset_frequency=0.2.
     let table = counting_table("null:zones=4,zone_size=64k,max_open=0");

@@ -108,7 +108,10 @@ impl ZbdJob {
         let dir = DataDir::Write;
         self.wanted = None;
         self.end_stream();
-        let Some(mut drawn) = self.write_place(len) else { return NextIo::EndOfPass };
+        let Some(mut drawn) = self.write_place(len) else {
+            self.resets.iter_mut().for_each(|resets| resets.meet_end());
+            return NextIo::EndOfPass;
+        };
         if let Some(resets) = &mut self.resets {
             resets.count(self.table.data());
         }

@@ -166,7 +166,7 @@ options! {
         number(1, 100, |draft, n| draft.dedupe_set = to_u8(n)),
         "5", "The first contents that were written, as a percentage of the region.";
     "fsync": number(0, ANY_U32, |draft, n| draft.job.sync.fsync = to_u32(n)),
-        "0", "Flush the device after this many writes, and wait for it; 0 for never.";
+        "0", "Flush the device after this many writes, as one of the I/Os in flight; 0 for never.";
     "fdatasync": number(0, ANY_U32, |draft, n| draft.job.sync.fdatasync = to_u32(n)),
         "0", "Same as fsync.";
     "end_fsync": ValueKind::Bool(|draft, on| draft.job.sync.end_fsync = on),
