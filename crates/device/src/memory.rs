@@ -1,7 +1,8 @@
 //! The data of a device, in memory.
 //!
 //! Memory is allocated for written data only, in chunks of 64 KiB, and freed when a range is zeroed,
-//! as a zone reset does, or a whole chunk is written with zeroes. The block layer has checked that ranges are within the device.
+//! as a zone reset does, or a whole chunk is written with zeroes. The block layer has checked that
+//! ranges are within the device.
 use std::sync::{Mutex, MutexGuard};
 use zonal_blk::{Op, Request, Sector};
 

@@ -154,7 +154,7 @@ in_use() {
     refused "No such file" zone report /dev/ng9n9
     ln -s /dev/null /dev/ng8n8
     refused "of another kind" zone report /dev/ng8n8
-    refused "on the command line" run --name=a --filename="/dev/ng$zoned" --rw=read --bs=4k --size=1m
+    refused "expected --allow-dev beside it, or --device on the command line" run --name=a --filename="/dev/ng$zoned" --rw=read --bs=4k --size=1m
 }
 
 # While zonal uses it nobody else can, and the served device has the drive's appends.
