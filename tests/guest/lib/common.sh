@@ -19,11 +19,13 @@ option_value() {
     [[ -n ${2-} && ${2-} =~ ${3:-.} ]] || unusable "$1: found \`${2-}\`, expected $4"
 }
 
-# One guest at a time: holds a lock until this process exits.
+# take_turn KIND: one guest at a time with `--exclusive`, and beside others with `--shared`. Holds a lock until this
+# process exits.
 take_turn() {
     mkdir -p "$cache"
-    exec {turn}>"$cache/lock"
-    flock --nonblock "$turn" && return
+    exec {turn}>>"$cache/lock"
+    flock "$1" --nonblock "$turn" && return
     echo "another guest is running; waiting for it"
-    flock --timeout 7200 "$turn" || unusable "another guest has been running for two hours ($cache/lock)"
+    flock "$1" --timeout 7200 "$turn" ||
+        unusable "another guest has been running for two hours ($cache/lock)"
 }

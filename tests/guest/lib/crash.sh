@@ -11,6 +11,8 @@ place=/mnt/crash
 # Where workloads of `zonal crash generate` are, if they are played instead.
 workloads=/tmp/workloads
 reference=/tmp/reference
+# Of a hunt: a disk with what has been found so far, which outlives the guest.
+keep=/keep
 database_blocks=16
 
 # text K BYTES: what operation K writes; no block of it is in another one.
@@ -221,19 +223,25 @@ trace_io() {
 
 # check_state TYPE IMAGE MARKS STATE: mounts a state, compares, writes, and checks the file system.
 check_state() {
-    local type=$1 image=$2 marks=$3 state=$4 disk=/dev/ublkb9 server
+    local type=$1 image=$2 marks=$3 disk=/dev/ublkb9 begin
+    # For end_state, when this function has returned.
+    state=$4
+    mounted=failed
+    fsck="not reached"
     rm -f /tmp/state.ready
+    begin_state "$image" "$state"
     /job/zonal serve "$image" --ublk=9 >/tmp/state.ready 2>/tmp/state.log &
     server=$!
-    # shellcheck disable=SC2064
-    trap "umount $place 2>/dev/null || true; kill $server || true; wait $server || true" EXIT
-    for _ in $(seq 300); do
+    trap end_state EXIT
+    for _ in {1..300}; do
         [[ ! -s /tmp/state.ready ]] || break
         kill -0 "$server" 2>/dev/null || { cat /tmp/state.log && return 1; }
         sleep 0.05
     done
     dmesg -c >/tmp/before
+    begin=${EPOCHREALTIME/./}
     mount -t "$type" "$disk" "$place"
+    mounted="$(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
     if [[ -d $workloads ]]; then
         /job/zonal crash judge "$workloads" "$place" --marks "$marks"
     else
@@ -241,15 +249,54 @@ check_state() {
     fi
     # It is not only there to be read.
     text 1 20000 >"$place/later"
-    sync --file-system "$place"
+    sync -f "$place"
     umount "$place"
+    fsck=failed
     case $type in
     btrfs) check_btrfs "$disk" "$state" ;;
     f2fs) fsck.f2fs --dry-run "$disk" ;;
     xfs) newer xfsprogs xfs_repair -n "$disk" ;;
     esac
+    fsck=passed
     dmesg >/tmp/said
-    ! grep -E 'WARNING:|BUG:|Oops|Call Trace|(BTRFS|F2FS-fs|XFS).*([Cc]orrupt|error|critical)' /tmp/said
+    ! grep -E "$complaints" /tmp/said
+}
+
+# What a kernel may not say of a state; the last are those of lockdep and of the hung task detector.
+complaints='WARNING:|BUG:|Oops|Call Trace|(BTRFS|F2FS-fs|XFS).*([Cc]orrupt|error|critical)'
+complaints+='|possible (circular|recursive) locking|inconsistent lock state|blocked for more than'
+
+# begin_state IMAGE STATE: which state it is can be told after the kernel has hung. The image is NUMBER.img.
+begin_state() {
+    [[ -d $keep ]] || return 0
+    echo "${1##*/}" "$2" >"$keep/now"
+    sync "$keep/now" "$keep/states.journal"
+}
+
+# Ends the check of a state, however it ended. A line for the state goes with the verdicts.
+end_state() {
+    local code=$?
+    umount "$place" 2>/dev/null || true
+    if [[ -d $keep ]]; then
+        dmesg >/tmp/said
+        echo "$state: exit code $code, mount $mounted, check of the file system $fsck," \
+            "$(grep -c -E "$complaints" /tmp/said) complaints of the kernel" >>"$keep/verdicts"
+        sync "$keep/verdicts"
+    fi
+    kill "$server" || true
+    wait "$server" || true
+}
+
+# A state at which the kernel hung or died has failed: for the file of `zonal crash --resume`.
+add_hung_state() {
+    local image state
+    [[ -s $keep/now && -s $keep/states.journal ]] || return 0
+    read -r image state <"$keep/now"
+    echo "$state: the kernel hung or died" >>"$keep/verdicts"
+    # Of `state.img`, of the smallest failure, there is no number.
+    [[ $image =~ ^([0-9]+)\.img$ ]] || return 0
+    printf '\n{"number":%s,"verdict":{"state":"%s","failure":"%s","output":"","seconds":0.0}}\n' \
+        "${BASH_REMATCH[1]}" "$state" "the kernel hung or died" >>"$keep/states.journal"
 }
 
 # check_btrfs DISK STATE: `btrfs check`, but for one complaint. Where a torn write of nodes has ended, btrfs
@@ -285,6 +332,7 @@ check_states() {
     ((states <= there)) || states=$there
     mkdir -p "$place"
     [[ -e /bin/sh ]] || ln -s bash /bin/sh
+    [[ ! -d $keep ]] || set -- "$@" --resume "$keep/states.journal"
     /job/zonal crash "$log" --cuts "$first-99999999" --sample "$states" --jobs 1 --timeout 120 \
         --work /tmp --json "$results.json" --junit "$results.xml" --html "$results.html" \
         --check "bash /job/lib/crash_state $type {image} {marks} {state}" "$@" >"$results.txt" || code=$?

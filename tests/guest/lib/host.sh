@@ -117,12 +117,30 @@ check_after() {
     [[ $result == ok ]] || tail -n 40 "$log"
 }
 
+# Ends a guest that has not changed the file $watched for this many seconds in which this process ran: one that was
+# stopped, with the guest, has not waited.
+patience=300
+idle=0
+watch_progress() {
+    local now
+    [[ -n ${watched:-} ]] || return 0
+    now=$(stat -c %y "$watched")
+    idle=$((idle + 1))
+    [[ $now == "${progress:-}" ]] || idle=0
+    progress=$now
+    if ((idle >= patience)); then
+        idle=0
+        kill "${guest:?}"
+    fi
+}
+
 # Serves the guest's requests until it exits.
 serve_questions() {
     local piece line='' words
     while kill -0 "${guest:?}" 2>/dev/null; do
         if ! read -r -t 1 -u "${asked:?}" piece; then
             line+=$piece
+            watch_progress
             continue
         fi
         line+=$piece
