@@ -33,7 +33,6 @@ fn nvme_read_job() {
         address: AddressOptions { restarts: true, ..AddressOptions::default() },
         // Not set in the file: filled in from iodepth.
         iodepth_low: 64,
-        iodepth_batch_complete_max: 64,
         numjobs: 4,
         runtime: Some(Nanos(120 * SECOND)),
         time_based: true,
@@ -100,7 +99,6 @@ fn stages_of_a_zoned_job() {
             iodepth: 8,
             address: AddressOptions { restarts: true, ..AddressOptions::default() },
             iodepth_low: 8,
-            iodepth_batch_complete_max: 8,
             own_options: pairs(&[("rw", "write"), ("size", "64z"), ("iodepth", "8")]),
             ..staged()
         }

@@ -246,6 +246,22 @@ impl Generator {
         }
     }
 
+    /// Whether where the job writes, with this many I/Os in flight, depends on which of them have completed.
+    pub fn goes_by_completions(&self, iodepth: u32) -> bool {
+        match &self.pattern {
+            Pattern::Zbd(zbd) => zbd.goes_by_completions(iodepth),
+            _ => false,
+        }
+    }
+
+    /// As in fio, the zones are not reset at the start of the next pass while a batch of `verify_backlog` has reads
+    /// left.
+    pub fn leave_zones(&mut self) {
+        if let Pattern::Zbd(zbd) = &mut self.pattern {
+            zbd.leave_zones();
+        }
+    }
+
     /// Why nothing can be done, if the generator knows.
     pub fn problem(&self) -> Option<&str> {
         match &self.pattern {

@@ -30,6 +30,8 @@ pub(super) struct ZbdJob {
     random: bool,
     /// Smallest block sizes by direction.
     smallest: [u64; 3],
+    /// Largest block size of writes.
+    largest_write: u64,
     /// A zone with less room is full: the smallest block of writes, or a logical block with
     /// `write_zone_remainder`.
     least_room: u64,
@@ -60,6 +62,7 @@ pub(super) struct ZbdJob {
     /// What the job has written is verified: the next write may reset its zone.
     is_verified: bool,
     first_resets: Option<FirstResets>,
+    leaves_zones: bool,
     /// The zone that the last write waits for: another job has it, or it is being reset.
     wanted: Option<u32>,
     /// Targets that could not be used yet, by direction.
@@ -122,6 +125,7 @@ impl ZbdJob {
             id,
             random: job.random,
             smallest,
+            largest_write: job.bs[DataDir::Write as usize],
             least_room,
             source: Source::new(job, region, offsets.clone(), lengths),
             appends: job.zone_append,
@@ -146,6 +150,7 @@ impl ZbdJob {
             resets,
             is_verified: false,
             first_resets: verifies.then(|| FirstResets::new(&table, zones, id)).flatten(),
+            leaves_zones: false,
             wanted: None,
             pending: [None; 3],
             choice: None,
@@ -269,8 +274,25 @@ impl ZbdJob {
         if self.purpose.room > 0 {
             // The table knows what zones hold that the job does not keep.
             self.release_idle();
-            self.first_resets = FirstResets::new(&self.table, self.region(), self.id);
+            if !std::mem::take(&mut self.leaves_zones) {
+                self.first_resets = FirstResets::new(&self.table, self.region(), self.id);
+            }
         }
+    }
+
+    /// The next pass does not reset the zones that the last one has written.
+    pub(super) fn leave_zones(&mut self) {
+        self.leaves_zones = true;
+    }
+
+    /// Whether it decides where a sequential job writes which of the writes in flight have completed: they may
+    /// reach from the first to the last of the zones that may be open.
+    pub(super) fn goes_by_completions(&self, iodepth: u32) -> bool {
+        let limit = self.table.write_zones().1.min(self.purpose.max_opened);
+        let in_flight = u64::from(iodepth).saturating_mul(self.largest_write);
+        let zones = u64::from(limit.saturating_sub(1));
+        let capacity = self.table.capacity_of(self.first);
+        !self.random && limit > 1 && in_flight > zones.saturating_mul(capacity)
     }
 
     /// Why there is nothing to do, if that is not plain.

@@ -161,7 +161,7 @@ pub struct Job {
     pub iodepth_batch: u32,
     /// Completions to wait for at a time; 0 polls.
     pub iodepth_batch_complete_min: u32,
-    /// Most completions to reap at a time.
+    /// Most completions to reap at a time; 0 if the job does not say, see [`Job::most_completions`].
     pub iodepth_batch_complete_max: u32,
     /// Depth to drain to before refilling; `iodepth` by default.
     pub iodepth_low: u32,
@@ -306,6 +306,18 @@ impl Job {
         verifies || self.think.time > Nanos(0)
     }
 
+    /// Most completions to reap at a time. fio's default is one, as each costs it a call anyway. Here one call
+    /// returns all completions, but where the job does something else after each, or its zones do.
+    pub fn most_completions(&self, zones_go_by_completions: bool) -> u32 {
+        match self.iodepth_batch_complete_max {
+            0 if self.goes_by_completions() || zones_go_by_completions => {
+                self.iodepth_batch_complete_min.max(1)
+            }
+            0 => self.iodepth,
+            most => most,
+        }
+    }
+
     /// Whether the job remembers which random blocks of a pass it has visited (with `random_generator=lfsr` the
     /// order of the blocks says that).
     pub fn has_random_map(&self) -> bool {
@@ -357,7 +369,7 @@ impl Default for Job {
             iodepth: 1,
             iodepth_batch: 1,
             iodepth_batch_complete_min: 1,
-            iodepth_batch_complete_max: 1,
+            iodepth_batch_complete_max: 0,
             iodepth_low: 1,
             serialize_overlap: false,
             numjobs: 1,

@@ -183,13 +183,10 @@ fn fill_depths(job: &mut Job) {
     job.iodepth_low = at_most_iodepth(job.iodepth_low);
     // Waiting for more completions than can be in flight would never end.
     job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(job.iodepth);
-    // fio's default is one at a time, as each costs it a call anyway. Here one call returns all completions, but
-    // where the job does something else after each.
-    let most = match job.iodepth_batch_complete_max {
-        0 if job.goes_by_completions() => 1,
-        most => at_most_iodepth(most),
+    job.iodepth_batch_complete_max = match job.iodepth_batch_complete_max {
+        0 => 0,
+        most => at_most_iodepth(most).max(job.iodepth_batch_complete_min),
     };
-    job.iodepth_batch_complete_max = most.max(job.iodepth_batch_complete_min);
 }
 
 /// fio's rule for a `verify_interval` that does not fit the blocks: no longer than the shortest, and
@@ -292,7 +289,7 @@ mod tests {
             ("iodepth_batch_complete_min", "99"),
         ]);
         assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
-        assert_eq!((job.iodepth_batch_complete_min, job.iodepth_batch_complete_max), (16, 16));
+        assert_eq!((job.iodepth_batch_complete_min, job.most_completions(false)), (16, 16));
     }
 
     #[test]
@@ -300,20 +297,21 @@ mod tests {
         let job =
             job(&[("iodepth", "16"), ("iodepth_batch", "0"), ("iodepth_batch_complete", "0")]);
         assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
-        assert_eq!((job.iodepth_batch_complete_min, job.iodepth_batch_complete_max), (0, 16));
+        assert_eq!((job.iodepth_batch_complete_min, job.most_completions(false)), (0, 16));
     }
 
     #[test]
     fn jobs_that_verify_or_pause_see_one_completion_at_a_time_unless_they_say_otherwise() {
         let most = |options: &[(&str, &str)]| {
             let options = [&[("iodepth", "16"), ("rw", "write")], options].concat();
-            job(&options).iodepth_batch_complete_max
+            job(&options).most_completions(false)
         };
         assert_eq!(most(&[("verify", "md5")]), 1);
         assert_eq!(most(&[("thinktime", "1ms")]), 1);
         assert_eq!(most(&[("verify", "md5"), ("iodepth_batch_complete_max", "4")]), 4);
         assert_eq!(most(&[("verify", "md5"), ("iodepth_batch_complete_min", "3")]), 3);
         assert_eq!(most(&[("rate_iops", "100")]), 16);
+        assert_eq!(job(&[("iodepth", "16")]).most_completions(true), 1);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct JobRunner {
     /// By slot, the buffer of its last I/O.
     buffers: Vec<Option<Buf>>,
     depth: u32,
+    /// Most completions to account for at a time.
+    most_completions: usize,
     /// Bios to be submitted together, with `iodepth_batch` above 1.
     bios: Vec<Bio>,
     completions: Vec<Completion>,
@@ -93,6 +95,8 @@ impl JobRunner {
         }
         // One more than the depth, for a zone reset or finish.
         let nr_slots = job.iodepth + 1;
+        let zones_go_by_completions = generator.goes_by_completions(job.iodepth);
+        let most_completions = job.most_completions(zones_go_by_completions).max(1) as usize;
         JobRunner {
             pace,
             channel,
@@ -101,6 +105,7 @@ impl JobRunner {
             slots: Slots::new(nr_slots),
             buffers: (0..nr_slots).map(|_| None).collect(),
             depth: job.iodepth,
+            most_completions,
             bios: Vec::with_capacity(if job.iodepth_batch > 1 { nr_slots as usize } else { 0 }),
             completions: Vec::with_capacity(nr_slots as usize),
             zone_mgmt: Vec::new(),
@@ -298,7 +303,7 @@ impl JobRunner {
 
     #[inline(always)]
     fn take_completions(&mut self, now: Nanos) -> u32 {
-        let max = self.job.iodepth_batch_complete_max.max(1) as usize;
+        let max = self.most_completions;
         if self.completions.len() < max {
             self.channel.poll(now, &mut self.completions);
         }
@@ -475,6 +480,9 @@ impl JobRunner {
             }
             if let Some(run_state) = &mut self.run_state {
                 run_state.begin_pass(now, &mut self.stats);
+                if run_state.is_amid_batch() {
+                    self.generator.leave_zones();
+                }
             }
             self.generator.rewind();
         }

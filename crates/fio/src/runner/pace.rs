@@ -45,6 +45,8 @@ pub struct Pace {
     is_rated: bool,
     /// The job reads and writes.
     is_mixed: bool,
+    /// The directions of the job's own I/O.
+    own_dirs: [bool; 3],
     /// Smallest block sizes by direction.
     smallest: [u64; 3],
     /// With `rate_process=poisson`.
@@ -113,6 +115,7 @@ impl Pace {
             trims_besides,
             is_special: trims_besides || is_rated,
             is_mixed: job.rw == Rw::Mixed && (1..100).contains(&job.rwmixread),
+            own_dirs: DataDir::ALL.map(|dir| job.uses(dir)),
             rate_bytes: DataDir::ALL.map(|dir| if is_poisson { job.min_bs(dir) } else { 0 }),
             startdelay: job.startdelay,
             ramp_time: job.ramp_time,
@@ -337,10 +340,12 @@ impl Pace {
     }
 
     /// A job that reads and writes goes on with the direction that is due, as in fio; what is trimmed
-    /// and then written waits for both.
+    /// and then written waits for both. What is read for verification defers no writes.
     fn set_gate(&mut self) {
-        let [read, write, trim] = self.rate_next;
-        let rates = if self.is_mixed { read.min(write) } else { read.max(write).max(trim) };
+        let [read, write, _] = self.rate_next;
+        let own = self.rate_next.into_iter().zip(self.own_dirs).filter(|(_, is_own)| *is_own);
+        let latest = own.map(|(next, _)| next).fold(Nanos(0), Nanos::max);
+        let rates = if self.is_mixed { read.min(write) } else { latest };
         let think = self.think.as_ref().map_or(Nanos(0), |think| think.until());
         self.gate = rates.max(think).max(self.held_until);
     }
@@ -454,6 +459,16 @@ impl Pace {
 mod tests {
     use super::*;
     use crate::job::{LimitOptions, ThinkOptions};
+
+    #[test]
+    fn what_is_read_for_verification_defers_no_writes() {
+        let job = Job { rw: Rw::Write, rate_iops: [1000; 3], ..Job::default() };
+        let mut pace = Pace::new(&job, u64::MAX, Rng::new(1, [0; 4]));
+        pace.begin(Nanos(0));
+        pace.submitted(DataDir::Write, 4096);
+        pace.rated(DataDir::Read, 1 << 20);
+        assert_eq!(pace.opens(Nanos(0)), Some(Nanos(1_000_000)), "that of one write");
+    }
 
     #[test]
     fn times_of_a_poisson_process_are_exponentially_distributed() {

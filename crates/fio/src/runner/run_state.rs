@@ -273,10 +273,14 @@ impl RunState {
     /// The job begins again at the start of its region.
     pub fn begin_pass(&mut self, now: Nanos, stats: &mut IoStats) {
         self.stage = Stage::Running;
-        if let Some(verifier) = &mut self.verifier {
-            verifier.begin_pass();
+        if self.verifier.is_some() {
             stats.end_phase(now);
         }
+    }
+
+    /// Whether a batch of `verify_backlog` has reads left.
+    pub fn is_amid_batch(&self) -> bool {
+        self.verifier.as_ref().is_some_and(Verifier::is_amid_batch)
     }
 
     /// Logs the writes of the job as if they had been done (`verify_only`) and ends its own I/O.

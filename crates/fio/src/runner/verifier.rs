@@ -227,9 +227,9 @@ impl Verifier {
         !self.log.is_empty()
     }
 
-    /// The job starts over.
-    pub fn begin_pass(&mut self) {
-        self.batch_left = 0;
+    /// Whether a batch has reads left. As in fio, it goes on in the next pass.
+    pub fn is_amid_batch(&self) -> bool {
+        self.batch_left > 0
     }
 
     /// The next trim, if one is due.

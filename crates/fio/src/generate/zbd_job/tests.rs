@@ -652,3 +652,38 @@ fn reads_go_on_where_verification_before_an_early_reset_ended() {
     job.verified(Some(&ZbdJob::read_at(ZONE + 5 * BLOCK, BLOCK)));
     assert_eq!(io(job.next(DataDir::Read, BLOCK)).offset, ZONE + 6 * BLOCK);
 }
+
+#[test]
+fn a_random_job_that_verifies_finishes_no_zone_on_its_way_from_a_full_one() {
+    let table = table("null:zones=4,zone_size=64k,zone_capacity=40k,max_open=2", 0);
+    let method = Some(crate::job::VerifyMethod::Null);
+    let verify = crate::job::VerifyOptions { method, ..Default::default() };
+    let block = 32 << 10;
+    let options = Job { rw: Rw::Write, random: true, bs: [block; 3], verify, ..Job::default() };
+    let mut job = job_of(&table, 0, options, 0..4);
+    // The zone and, before the write, finishes.
+    let mut write_to = |zone: u64| {
+        let mut finished = Vec::new();
+        loop {
+            match job.write_at(zone * ZONE, block) {
+                NextIo::Io(io) => {
+                    job.done(io.op, io.zone.expect("a zone"));
+                    return (io.offset / ZONE, finished);
+                }
+                NextIo::Manage(io) => {
+                    assert_eq!(io.op, Op::ZoneFinish);
+                    finished.push(io.zone.expect("a zone"));
+                    job.done(io.op, io.zone.expect("a zone"));
+                }
+                other => panic!("nothing else is in the way: {other:?}"),
+            }
+        }
+    };
+    assert_eq!(write_to(0), (0, vec![]));
+    assert_eq!(write_to(0), (1, vec![0]), "less than a block is left of it");
+    assert_eq!(
+        write_to(0),
+        (2, vec![]),
+        "the first that may be opened after the one being written"
+    );
+}

@@ -19,6 +19,8 @@ enum Attempt {
     Next(NextIo),
     /// Another zone is to be tried, as this one can never be written, or is full and not to be reset.
     Unusable,
+    /// The zone is full and not to be reset: a random job goes to one that is being written, or that may be opened.
+    Full,
     /// Less than a block is left of the zone: this I/O finishes it, then the next one is to be tried.
     Finish(Io),
     /// The zone may not be opened, or the writes in flight fill it.
@@ -131,6 +133,7 @@ impl ZbdJob {
                 Some(first) => self.attempt_another(first, &mut target),
                 None => match self.attempt(target) {
                     Attempt::TooMany => self.attempt_open(&mut target),
+                    Attempt::Full => self.attempt_after_full(&mut target),
                     attempt => attempt,
                 },
             };
@@ -155,7 +158,7 @@ impl ZbdJob {
                     return self.defer(dir, drawn, NextIo::Manage(io));
                 }
                 Attempt::TooMany => return self.defer(dir, drawn, NextIo::Contended),
-                Attempt::Unusable => {
+                Attempt::Unusable | Attempt::Full => {
                     unusable += 1;
                     if unusable >= self.count() {
                         return self.nothing_to_write();
@@ -202,6 +205,19 @@ impl ZbdJob {
         }
     }
 
+    /// Attempts a write of a random job that verifies, whose zone is full. As in fio, zones with less room than a
+    /// block are not finished on the way.
+    #[cold]
+    fn attempt_after_full(&mut self, target: &mut Target) -> Attempt {
+        if self.table.is_limited() {
+            let attempt = self.attempt_open(target);
+            if !matches!(attempt, Attempt::TooMany) {
+                return attempt;
+            }
+        }
+        self.attempt_another(target.zone, target)
+    }
+
     /// Whether a block fits in a zone, after the writes in flight.
     fn has_room(&mut self, zone: u32) -> bool {
         match self.owned.find(zone) {
@@ -214,13 +230,15 @@ impl ZbdJob {
     #[cold]
     fn attempt_another(&mut self, first: u32, target: &mut Target) -> Attempt {
         for zone in (first + 1..self.count()).chain(0..first) {
-            if self.table.is_write_zone(self.first + zone) {
+            let is_write_zone = self.table.is_write_zone(self.first + zone);
+            let is_full = self.purpose.room > 0 && !self.has_room(zone);
+            if is_full || is_write_zone && self.table.is_limited() {
                 continue;
             }
             let other = Target { zone, at: 0, ..*target };
             match self.attempt(other) {
                 Attempt::TooMany => break,
-                Attempt::Unusable => {}
+                Attempt::Unusable | Attempt::Full => {}
                 attempt => {
                     *target = other;
                     return attempt;
@@ -356,7 +374,8 @@ impl ZbdJob {
             }
             Acquire::Busy => Some(Attempt::Next(NextIo::Contended)),
             Acquire::TooMany => Some(Attempt::TooMany),
-            Acquire::Unusable | Acquire::Full => Some(Attempt::Unusable),
+            Acquire::Unusable => Some(Attempt::Unusable),
+            Acquire::Full => Some(if self.random { Attempt::Full } else { Attempt::Unusable }),
         }
     }
 
