@@ -2,7 +2,7 @@
 use clap::ValueEnum;
 use std::net::{SocketAddr, ToSocketAddrs};
 use zonal_blk::ZoneWrite;
-use zonal_device::quantity::parse_size;
+use zonal_device::quantity::{QuantityError, parse_size};
 use zonal_lab::executor::ClockKind;
 
 /// `--clock`
@@ -71,9 +71,18 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A size in sectors.
+/// Parses a size in bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    let expected = |error| match error {
+        QuantityError::Malformed => "expected a size such as 4096, 64K or 256M",
+        QuantityError::TooLarge => "expected less than 2^64 bytes",
+    };
+    parse_size(text).map_err(|error| expected(error).to_owned())
+}
+
+/// Parses a size, and returns its whole sectors.
 pub fn sectors(text: &str) -> Result<u64, String> {
-    parse_size(text).map(|bytes| bytes / 512).map_err(|error| error.to_string())
+    size(text).map(|bytes| bytes / 512)
 }
 
 #[cfg(test)]

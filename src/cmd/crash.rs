@@ -239,6 +239,12 @@ pub fn run(args: &CrashArgs) -> Result<ExitCode> {
 /// Imports a log of dm-log-writes.
 fn import(from: &Path, size: Sector, to: &Path) -> Result<ExitCode> {
     ensure!(!to.exists(), "--import {}: the file exists; expected a new one", to.display());
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    ensure!(
+        folder.is_none_or(Path::is_dir),
+        "--import {}: found no folder for it, expected one",
+        to.display()
+    );
     let file =
         output_file::open(fs::OpenOptions::new().read(true), from).context("cannot read it")?;
     let mut log = DmLog::open(BufReader::new(file))?;
@@ -304,6 +310,9 @@ fn judge(args: &CrashArgs, log: &Log) -> Result<Option<Box<dyn Judge>>> {
 
 /// Checks the states, and reports. Exits with 1 if one failed.
 fn check(args: &CrashArgs, judge: Box<dyn Judge>, log: Log) -> Result<ExitCode> {
+    if let Some(work) = args.work.as_deref().filter(|work| !work.is_dir()) {
+        bail!("--work {}: found no folder of this name, expected one", work.display());
+    }
     let by = args.check.clone().unwrap_or_else(|| judge.identity());
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = Arc::default();

@@ -132,6 +132,9 @@ fn profile(args: &CreateArgs) -> Result<Profile> {
         )
     })?;
     let mut options: Vec<String> = args.options.clone();
+    for option in &options {
+        ensure!(option.contains('='), "--option: found `{option}`, expected OPTION=VALUE");
+    }
     options.extend(args.zones.iter().map(|zones| format!("zones={zones}")));
     options.extend(args.zone_size.iter().map(|size| format!("zone_size={size}")));
     profile_of(&args.image, spec, &options)

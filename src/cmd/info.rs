@@ -136,7 +136,10 @@ pub struct OptionsArgs {
 pub fn explained(name: &str) -> Result<String> {
     options::describe(name).with_context(|| {
         let nearest = options::nearest(name).map(|name| format!(", did you mean {name}?"));
-        format!("unknown option {name:?}{}", nearest.unwrap_or_default())
+        format!(
+            "unknown option {name:?}{}",
+            nearest.unwrap_or_else(|| "; `zonal options` lists them".to_owned())
+        )
     })
 }
 

@@ -133,8 +133,8 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
 /// Merges reports, and prints what they come to.
 fn merge(args: &TortureArgs) -> Result<ExitCode> {
     let read = |file: &PathBuf| -> Result<Report> {
-        let name = file.display();
-        let text = text_file::read_string(file).with_context(|| format!("{name}"))?;
+        let name = format!("--merge: {}", file.display());
+        let text = text_file::read_string(file).with_context(|| name.clone())?;
         serde_json::from_str(&text).with_context(|| format!("{name}: expected a report of --json"))
     };
     let (first, others) = args.merge.split_first().expect("clap wants one");
@@ -253,9 +253,9 @@ impl Search<'_> {
 
 fn replay(args: &TortureArgs, file: &Path) -> Result<ExitCode> {
     let name = file.display();
-    let text = text_file::read_string(file).with_context(|| format!("{name}"))?;
-    let history: History =
-        serde_json::from_str(&text).with_context(|| format!("{name}: expected a history"))?;
+    let text = text_file::read_string(file).with_context(|| format!("--replay: {name}"))?;
+    let history: History = serde_json::from_str(&text)
+        .with_context(|| format!("--replay: {name}: expected a history"))?;
     let outcome = torture::run(&history).map_err(|error| anyhow!("{name}: {error}"))?;
     let mut out = stdout();
     match outcome.failure {

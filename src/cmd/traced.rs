@@ -1,9 +1,9 @@
 //! Options of traces of I/Os: of `zonal run` and of `zonal serve`.
+use crate::args::size;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use zonal_blk::Bytes;
-use zonal_device::quantity::parse_size;
 use zonal_lab::io_trace::{Format, IoTrace, Settings, Version};
 
 /// Options of a trace. The group `traced` has those that ask for one.
@@ -24,7 +24,7 @@ pub struct TraceArgs {
     trace_sample: u64,
     /// Most memory for what is traced; I/Os that no longer fit are not in the trace
     #[arg(long, value_name = "SIZE", default_value = "256M", requires = "traced",
-          value_parser = parse_size)]
+          value_parser = size)]
     trace_size: u64,
 }
 

@@ -105,7 +105,7 @@ fn files_that_may_never_end_are_refused() {
             &["crash", "none", "--check=true {image}", "--resume=fifo"],
             format!("--resume fifo: found a FIFO, {regular}"),
         ),
-        (&["torture", "--replay", "fifo"], format!("fifo: found a FIFO, {regular}")),
+        (&["torture", "--replay", "fifo"], format!("--replay: fifo: found a FIFO, {regular}")),
         (
             &["check", "fifo"],
             "image fifo: cannot open the file: it is not a regular file".to_owned(),

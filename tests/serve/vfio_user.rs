@@ -130,7 +130,7 @@ fn path_that_is_in_use_is_refused() {
     assert_eq!(server.end(Signal::TERM).0, Some(0));
     let file = dir.path().join("file");
     fs::write(&file, "mine").expect("a file");
-    refused(file.to_str().expect("UTF-8"), "there is a file");
+    refused(file.to_str().expect("UTF-8"), "found a file that is no socket");
     assert_eq!(fs::read(&file).expect("it is still there"), b"mine");
     refused("nowhere/vm.sock", "No such file");
     refused(&format!("/tmp/{}", "long".repeat(40)), "path must be shorter");

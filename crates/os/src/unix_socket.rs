@@ -61,7 +61,12 @@ impl BoundSocket {
         }
         match fs::symlink_metadata(path) {
             Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
-            Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file")),
+            Ok(_) => {
+                return Err(io::Error::new(
+                    ErrorKind::AlreadyExists,
+                    "found a file that is no socket, expected a new name",
+                ));
+            }
             Err(_) => {}
         }
         let socket = new_socket(SocketFlags::empty())?;

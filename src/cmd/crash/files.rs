@@ -135,7 +135,7 @@ type Marker = Box<dyn FnMut(&str) -> Result<(), String>>;
 
 fn marker(args: &PlayArgs) -> Result<Marker> {
     if let Some(socket) = &args.ctl {
-        let named = socket.display().to_string();
+        let named = format!("--ctl: {}", socket.display());
         let mut client = ControlClient::connect(socket).with_context(|| named.clone())?;
         return Ok(Box::new(move |text| {
             let words = ["mark", text].map(str::to_owned);
@@ -169,7 +169,7 @@ fn compare(args: &JudgeArgs) -> Result<ExitCode> {
 
 /// For each workload the last operation that has returned.
 fn read_marks(path: &Path, workloads: &[Workload]) -> Result<BTreeMap<String, usize>> {
-    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = fs::read_to_string(path).with_context(|| format!("--marks: {}", path.display()))?;
     let mut marks = BTreeMap::new();
     for (line, text) in (1..).zip(text.lines()) {
         let mark = text.split_once(' ').and_then(|(name, number)| {
@@ -179,7 +179,7 @@ fn read_marks(path: &Path, workloads: &[Workload]) -> Result<BTreeMap<String, us
         });
         let mark = mark.ok_or_else(|| {
             let path = path.display();
-            anyhow!("{path}, line {line}: found `{text}`, expected the name of a workload and the number of an operation")
+            anyhow!("--marks: {path}, line {line}: found `{text}`, expected the name of a workload and the number of an operation")
         })?;
         marks.insert(mark.0, mark.1);
     }

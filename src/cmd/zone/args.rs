@@ -113,7 +113,7 @@ pub fn sectors(text: &str) -> Result<u64, String> {
             base.pow(u32::try_from(power).expect("there are six suffixes") + 1)
         }
     };
-    number.checked_mul(factor).ok_or_else(|| "more than 64 bits hold".to_owned())
+    number.checked_mul(factor).ok_or_else(|| "expected less than 2^64 sectors".to_owned())
 }
 
 #[cfg(test)]

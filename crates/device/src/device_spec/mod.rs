@@ -20,7 +20,7 @@ use crate::ssd::{Prefill, SsdConfig};
 pub use help::help;
 pub use kinds::{base_profile, kinds, profile_names, profile_subjects, profile_text, profiles};
 use parser::Parser;
-pub use parser::{CALIBRATED, option_info, parse_profile};
+pub use parser::{CALIBRATED, option_info, option_names, parse_profile};
 use std::any::Any;
 use std::io;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! where they concern one, the line.
 use super::kinds::{kind, profile_text, sized};
 use super::{DeviceSpec, SpecError};
-use crate::config::{DeviceConfig, OptionInfo, Scope, Unit};
+use crate::config::{DeviceConfig, DeviceKind, OptionInfo, Scope, Unit};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -254,9 +254,19 @@ fn line_of(text: &str, position: usize) -> usize {
 
 /// An option of a kind of device or of the device of a built-in profile.
 pub fn option_info(device: &str, name: &str) -> Option<&'static OptionInfo> {
-    let kind = match kind(device) {
-        Some(kind) => kind,
-        None => parse_profile(device, profile_text(device)?).ok()?.0.kind(),
-    };
-    kind.option(name)
+    kind_of(device)?.option(name)
+}
+
+/// The names of the options of a kind of device or of the device of a built-in profile, in the order of their
+/// declaration; none where there is no such device.
+pub fn option_names(device: &str) -> Vec<&'static str> {
+    kind_of(device).map_or_else(Vec::new, |kind| kind.options.iter().map(|it| it.name).collect())
+}
+
+/// A kind of device by its name, or by that of a built-in profile.
+fn kind_of(device: &str) -> Option<&'static DeviceKind> {
+    match kind(device) {
+        Some(kind) => Some(kind),
+        None => Some(parse_profile(device, profile_text(device)?).ok()?.0.kind()),
+    }
 }

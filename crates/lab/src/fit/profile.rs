@@ -128,8 +128,14 @@ impl Profile {
                 "option `{option}` is given twice, expected once"
             );
             let known = device_spec::option_info(&device, option);
-            let OptionInfo { name: option, unit, range, .. } =
-                known.with_context(|| format!("the device `{device}` has no option `{option}`"))?;
+            let OptionInfo { name: option, unit, range, .. } = known.with_context(|| {
+                let names = device_spec::option_names(&device);
+                let hint = zonal_blk::did_you_mean(option, names.iter().copied());
+                let names = names.join(", ");
+                format!(
+                    "the device `{device}` has no option `{option}`, expected one of {names}{hint}"
+                )
+            })?;
             ensure!(
                 matches!(*unit, Unit::Count | Unit::Size | Unit::Time | Unit::Rate),
                 "option `{option}` is not a number"
@@ -390,7 +396,13 @@ mod tests {
 
     #[test]
     fn options_that_cannot_be_adjusted_are_named() {
-        assert_eq!(message(&["speed"]), "the device `null` has no option `speed`");
+        let unknown = message(&["latenci"]);
+        assert!(
+            unknown
+                .starts_with("the device `null` has no option `latenci`, expected one of zones, "),
+            "{unknown}"
+        );
+        assert!(unknown.ends_with(", did you mean `latency`?"), "{unknown}");
         assert_eq!(message(&["memory"]), "option `memory` is not a number");
         assert!(message(&["jitter"]).ends_with("mine.toml has no value of `jitter` to begin with"));
         assert_eq!(message(&["latency"]), "");
