@@ -18,8 +18,8 @@
 //! host and of the target, of the median round; `empty` are calls of recv(2), for each I/O, that find
 //! nothing, and `switch` the context switches.
 //!
-//! `cargo bench --bench nvme_tcp`; words after `--` choose the rows whose names contain one. Rounds
-//! are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
+//! `cargo bench --bench nvme_tcp`; words after `--` choose the rows whose names contain one, or the row
+//! whose name it is. Rounds are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
 //! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
 //! benchmark in turn with this one, three times for each row, and prints both and the median ratio of
 //! their medians. With `--csv` the medians are printed as rows that `cargo bench --bench peers -- --with FILE`
@@ -82,9 +82,16 @@ fn print_row(row: &Row, rounds: &[Measured]) {
 /// Width of a row's name.
 const NAME: usize = 26;
 
-/// The rows whose names contain one of `words`, and those that bound them.
+/// The rows whose names are one of `words`, or contain one that is no name, and those that bound them.
 fn chosen(words: &[String]) -> Vec<Row> {
-    let named = |row: &Row| words.is_empty() || words.iter().any(|word| row.name.contains(word));
+    let is_name = |word: &str| loads::rows().iter().any(|row| row.name == word);
+    let named = |row: &Row| {
+        let chooses = |word: &String| match is_name(word) {
+            true => row.name == word,
+            false => row.name.contains(word),
+        };
+        words.is_empty() || words.iter().any(chooses)
+    };
     let bounds: Vec<&str> =
         loads::rows().iter().filter(|row| named(row)).filter_map(|row| row.bound).collect();
     let mut rows = loads::rows();
