@@ -140,6 +140,6 @@ mod tests {
         {
             assert!(sectors(text).is_err(), "{text}");
         }
-        assert!(sectors("16E").unwrap_err().contains("64 bits"));
+        assert!(sectors("16E").unwrap_err().contains("2^64"));
     }
 }
