@@ -89,6 +89,11 @@ impl Section {
             }
         };
         let at = bytes("offset").unwrap_or(0) + bytes("offset_increment").unwrap_or(0) * clone;
+        let is_percent = |name: &str| self.get(name).is_some_and(|value| value.ends_with('%'));
+        let at = match is_percent("offset") || is_percent("offset_increment") {
+            true => at.next_multiple_of(self.smallest_block()),
+            false => at,
+        };
         let whole_blocks = |len: u64| match self.get("size") {
             // As both do.
             Some(size) if size.ends_with('%') && len < geometry.size => {
@@ -229,14 +234,16 @@ mod tests {
         let case: Case = "; device size=1114112 zone_size=65536\n\
              [a]\nrw=write\nzonemode=zbd\noffset=11%\nsize=196608\n[b]\noffset=10%\n\
              [c]\nrw=write\nzonemode=zbd\nsize=2z\noffset_increment=131072\n\
-             [d]\nzonemode=zbd\noffset=4096\nsize=2z\n"
+             [d]\nzonemode=zbd\noffset=4096\nsize=2z\n\
+             [e]\nrw=write\nzonemode=zbd\nbs=8192\noffset=11%\nsize=42%\n"
             .parse()
             .unwrap();
         let region = |at: usize, clone| case.sections[at].region(&case.geometry, clone);
         assert_eq!(region(0, 0), 131_072..262_144);
-        assert_eq!(region(1, 0), 111_411..1_114_112);
+        assert_eq!(region(1, 0), 114_688..1_114_112);
         assert_eq!(region(2, 1), 131_072..262_144);
         assert_eq!(region(3, 0), 4096..131_072);
+        assert_eq!(region(4, 0), 131_072..589_824, "ends with the zone as it begins with a block");
     }
 
     #[test]
