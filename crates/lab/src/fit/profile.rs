@@ -399,7 +399,7 @@ mod tests {
         let unknown = message(&["latenci"]);
         assert!(
             unknown
-                .starts_with("the device `null` has no option `latenci`, expected one of zones, "),
+                .starts_with("the device `null` has no option `latenci`, expected one of zoned, "),
             "{unknown}"
         );
         assert!(unknown.ends_with(", did you mean `latency`?"), "{unknown}");
