@@ -368,7 +368,8 @@ fn of_report(case: &Case, seen: &Observation, found: &mut Features) {
         };
         let is_left_to_chance =
             |section: &Section| is_timed(section) || is_mixed(section) || varies_in_length(section);
-        if !case.section_of(at).is_some_and(is_left_to_chance) {
+        // As that of writes, this depends on what others leave of zones that are shared.
+        if !case.shares_zones() && !case.section_of(at).is_some_and(is_left_to_chance) {
             let flushes = job["sync"]["total_ios"].as_f64().unwrap_or(0.0);
             found.insert(format!("report: {at} flushes"), Feature::Number(flushes, 0.0));
         }

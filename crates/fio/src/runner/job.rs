@@ -395,7 +395,8 @@ impl JobRunner {
         let status = match (role, &mut run_state.verifier) {
             (IoRole::Flush, _) => {
                 if self.job.iodepth > 1 {
-                    self.pace.flushed();
+                    let left = self.slots.in_use();
+                    self.pace.flushed(now, left, left + 1 >= self.depth);
                 }
                 if status == Status::Ok {
                     self.stats.synced(now - start);
@@ -474,7 +475,7 @@ impl JobRunner {
         };
         let is_same_pass = self.run_state.as_mut().is_some_and(advances);
         if !is_same_pass {
-            let is_last = self.run_state.as_ref().is_some_and(|run_state| run_state.is_last_pass());
+            let is_last = self.run_state.as_mut().is_some_and(|run_state| run_state.is_last_pass());
             if is_last || !self.pace.next_pass(now, self.done) {
                 return false;
             }
@@ -604,6 +605,8 @@ impl JobRunner {
                 let again = self.pace.end_of_region();
                 if again {
                     self.generator.rewind();
+                } else if let Some(run_state) = &mut self.run_state {
+                    run_state.meet_end();
                 }
                 return again;
             }

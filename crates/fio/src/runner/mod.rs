@@ -26,6 +26,7 @@ mod overlaps;
 mod pace;
 mod passes;
 mod record;
+mod references;
 pub(crate) mod run_state;
 mod slots;
 mod standstill;

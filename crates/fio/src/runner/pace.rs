@@ -254,11 +254,17 @@ impl Pace {
         self.ios_left = self.ios_left.saturating_sub(1);
     }
 
-    /// It has completed.
-    pub(super) fn flushed(&mut self) {
-        // A pass that is over stays so.
-        if self.ios_left > 0 {
+    /// It has completed; `in_flight` are those that have not, and `was_full` says that the queue was full until now.
+    pub(super) fn flushed(&mut self, now: Nanos, in_flight: u32, was_full: bool) {
+        // A pass that is over stays so. As in fio, whether it is comes up once a full queue has room, and a pause that
+        // is due has begun.
+        let pauses = self.think.as_ref().is_some_and(|think| think.is_due());
+        if self.ios_left > 0 || was_full || pauses {
             self.ios_left = self.ios_left.saturating_add(1);
+        }
+        if let Some(think) = &mut self.think {
+            think.reaped();
+            self.after_completion(now, in_flight);
         }
     }
 
@@ -411,10 +417,15 @@ impl Pace {
     pub fn completed(&mut self, now: Nanos, in_flight: u32) {
         if let Some(think) = &mut self.think {
             think.completed(now);
-            match in_flight {
-                0 => self.drained(now),
-                _ => self.set_gate(),
-            }
+            self.after_completion(now, in_flight);
+        }
+    }
+
+    /// A job that pauses has seen a completion.
+    fn after_completion(&mut self, now: Nanos, in_flight: u32) {
+        match in_flight {
+            0 => self.drained(now),
+            _ => self.set_gate(),
         }
     }
 
@@ -541,11 +552,13 @@ mod tests {
             pace.flushes();
             pace
         };
-        let (mut ended, mut goes_on) = (flushing(2), flushing(3));
+        let (mut ended, mut full, mut goes_on) = (flushing(2), flushing(2), flushing(3));
         assert!(ended.is_over(Nanos(0)));
-        ended.flushed();
+        ended.flushed(Nanos(0), 0, false);
         assert!(ended.is_over(Nanos(0)), "the pass has ended");
-        goes_on.flushed();
+        full.flushed(Nanos(0), 1, true);
+        assert!(!full.is_over(Nanos(0)), "a full queue waits for a completion first");
+        goes_on.flushed(Nanos(0), 0, false);
         goes_on.submitted(DataDir::Write, 4096);
         assert!(!goes_on.is_over(Nanos(0)), "one is left");
     }

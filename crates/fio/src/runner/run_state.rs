@@ -16,6 +16,7 @@ use super::contents::Contents;
 use super::overlaps::Overlaps;
 use super::pace::Pace;
 use super::record::{Recorder, Recording};
+use super::references::References;
 use super::slots::IoRole;
 use super::verifier::Verifier;
 use super::write_streams::WriteStreams;
@@ -65,9 +66,11 @@ pub(crate) struct RunState {
     is_fsync: bool,
     /// The flush of [`Stage::Fsyncing`] has not been submitted yet.
     flush_pending: bool,
-    /// The job has verified before early resets.
-    has_verified: bool,
-    /// The same, in any pass.
+    /// fio's references to the file.
+    references: References,
+    /// The flush of [`Stage::Fsyncing`] is one of a file that stays open.
+    is_of_open_file: bool,
+    /// No further pass begins.
     is_last_pass: bool,
     /// The next I/O is one of the job's own: whether a batch of verification begins was decided before.
     own_next: bool,
@@ -108,7 +111,8 @@ impl RunState {
             flushed: 0,
             is_fsync: false,
             flush_pending: false,
-            has_verified: false,
+            references: References::default(),
+            is_of_open_file: false,
             is_last_pass: false,
             own_next: false,
             stage: Stage::Running,
@@ -135,15 +139,15 @@ impl RunState {
         }
         let own_next = std::mem::take(&mut self.own_next);
         let next = |it: &mut Verifier| it.next_trim().or_else(|| it.next_of_backlog());
-        let (verifier, verifies, has_verified) =
-            (&mut self.verifier, self.verifies, &mut self.has_verified);
+        let (verifier, verifies, references) =
+            (&mut self.verifier, self.verifies, &mut self.references);
         let mut next = || match verifier.as_mut().filter(|_| !own_next).and_then(next) {
             Some(io) => NextIo::Manage(io),
             None => match generator.next_io() {
                 NextIo::Verify => {
                     let read = verifier.as_mut().filter(|_| verifies).and_then(Verifier::next);
                     generator.verified(read.as_ref());
-                    *has_verified |= read.is_some();
+                    read.iter().for_each(|_| references.verifies_early());
                     read.map_or_else(|| generator.next_io(), NextIo::Manage)
                 }
                 next => next,
@@ -154,8 +158,12 @@ impl RunState {
             None => next(),
         };
         self.own_next = matches!(next, NextIo::Wait | NextIo::Contended | NextIo::Later(_));
-        self.is_last_pass |= self.has_verified;
         next
+    }
+
+    /// The pass ends at the end of the region, where fio closes the file.
+    pub fn meet_end(&mut self) {
+        self.references.close();
     }
 
     /// The rate allows no I/O of the job now: whether a read of `verify_backlog` is next. As in fio, those are not
@@ -167,8 +175,9 @@ impl RunState {
         !self.own_next
     }
 
-    /// Whether no further pass begins. As in fio, none does once the job has verified before an early reset.
-    pub fn is_last_pass(&self) -> bool {
+    /// A pass is over: whether no further one begins. As in fio, none does if it has the file still open.
+    pub fn is_last_pass(&mut self) -> bool {
+        self.is_last_pass |= !self.references.reopen();
         self.is_last_pass
     }
 
@@ -182,7 +191,7 @@ impl RunState {
         match self.stage {
             Stage::Running => None,
             Stage::Fsyncing if std::mem::take(&mut self.flush_pending) => {
-                self.is_fsync = std::mem::take(&mut self.has_verified);
+                self.is_fsync = std::mem::take(&mut self.is_of_open_file);
                 Some(FLUSH)
             }
             Stage::Fsyncing => None,
@@ -254,9 +263,9 @@ impl RunState {
         if self.stage == Stage::Running {
             self.stage = Stage::Fsyncing;
             let end_flush = self.sync.end_fsync || self.sync.end_syncfs || self.sync.on_close;
-            // As in fio, a job that has verified before early resets flushes before it verifies the rest.
+            self.is_of_open_file = self.references.close();
             self.flush_pending =
-                (end_flush && self.writes > 0 || self.has_verified) && !self.stopped;
+                (end_flush && self.writes > 0 || self.is_of_open_file) && !self.stopped;
             if self.flush_pending {
                 return true;
             }

@@ -74,16 +74,21 @@ impl Think {
     #[cold]
     pub fn completed(&mut self, now: Nanos) {
         self.ios += u32::from(!self.options.on_issue);
+        self.reaped();
+        let ThinkOptions { time, io_time, .. } = self.options;
+        self.is_due |= time > Nanos(0) && io_time > Nanos(0) && now >= self.since + io_time;
+        if std::mem::take(&mut self.spins_next) {
+            self.until = self.until.max(now + self.spin);
+        }
+    }
+
+    /// Something has completed, which may be a flush: it is no I/O that counts, but makes room in the queue.
+    pub fn reaped(&mut self) {
         if self.to_reap > 0 {
             self.to_reap -= 1;
             if self.to_reap == 0 {
                 self.decide();
             }
-        }
-        let ThinkOptions { time, io_time, .. } = self.options;
-        self.is_due |= time > Nanos(0) && io_time > Nanos(0) && now >= self.since + io_time;
-        if std::mem::take(&mut self.spins_next) {
-            self.until = self.until.max(now + self.spin);
         }
     }
 
@@ -109,6 +114,11 @@ impl Think {
     /// Until when nothing is submitted, as far as it is known: `Nanos(u64::MAX)` if a pause is due.
     pub fn until(&self) -> Nanos {
         if self.is_due { Nanos(u64::MAX) } else { self.until }
+    }
+
+    /// Whether a pause begins when nothing is in flight.
+    pub fn is_due(&self) -> bool {
+        self.is_due
     }
 
     /// Whether pauses do not count as time of a rate.
@@ -183,6 +193,16 @@ mod tests {
         assert_eq!(between_pauses(4, 4), [7, 4, 4, 4, 4, 1]);
         assert_eq!(between_pauses(8, 3), [10, 1, 9, 1, 3]);
         assert_eq!(between_pauses(8, 4), [11, 1, 10, 1, 1]);
+    }
+
+    #[test]
+    fn a_flush_that_makes_room_in_the_queue_lets_the_job_decide_on_a_pause() {
+        // fio 3.41: `--rw=write --iodepth=2 --fsync=20 --thinktime=1000`: also after the I/O that follows the flush.
+        let mut think = at_depth(2, ThinkOptions { blocks: Some(1), ..Default::default() });
+        think.completed(Nanos(1));
+        think.submitted(Nanos(2), true);
+        think.reaped();
+        assert_eq!(think.until(), NEVER, "the I/O before the flush has completed");
     }
 
     #[test]
