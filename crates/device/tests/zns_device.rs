@@ -559,6 +559,24 @@ fn no_program_begins_while_a_reset_holds_them_back() {
 }
 
 #[test]
+fn reset_waits_for_queued_units_of_writes_and_for_no_more_of_appends_than_have_begun() {
+    let (program, zone_rate) = (Nanos(2_000_000), Bytes(0));
+    let config = ZnsConfig { program, zone_rate, ..with_hold(100) };
+    let reset = |unit: fn(u64) -> Bio| {
+        let mut rig = Rig::new(&config);
+        rig.time(write(0, 0, 8));
+        // Two units for each of the zone's dies.
+        for nr in 0..4 {
+            rig.time(unit(nr));
+        }
+        rig.time(of_zone(Op::ZoneReset, 0))
+    };
+    let written = reset(|nr| write(1, nr * 128, 128));
+    let appended = reset(|_| Bio::new(Op::ZoneAppend, Sector(ZONE), 128, 0));
+    assert!((1_900_000..2_200_000).contains(&(written - appended)), "{written}, {appended}");
+}
+
+#[test]
 fn resets_follow_one_another_each_after_the_erase_of_the_one_before() {
     // Two units are a block of a die, and a zone has two dies.
     for (units, blocks) in [(1, 1), (5, 2)] {

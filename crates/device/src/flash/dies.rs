@@ -36,8 +36,8 @@ pub(crate) enum DieOp {
     /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding. `mark` is
     /// the drive's: it comes back with the operation. The pages of a cell may be programmed one after
     /// another, `rows` of them from now on: then the operation comes back for each, with its share of the
-    /// bytes, and with 1 for the last.
-    Program { zone: ZoneNo, bytes: u64, mark: u32, rows: u32 },
+    /// bytes, and with 1 for the last. One that `yields` does not begin while a [`DieOp::Drain`] is pending.
+    Program { zone: ZoneNo, bytes: u64, mark: u32, rows: u32, yields: bool },
     /// Program units of padding, one at a time.
     Pad { command: CommandId, units: u64 },
     /// Program a copy of a partial unit.
@@ -50,6 +50,8 @@ pub(crate) enum DieOp {
     Read { command: CommandId, zone: ZoneNo, first: u64, last: u64, bytes: u64 },
     /// Completes when the operations queued before it are done.
     Barrier { command: CommandId },
+    /// Completes when the operations queued before it are done, but for programs that yield.
+    Drain { command: CommandId },
 }
 
 impl DieOp {
@@ -61,7 +63,7 @@ impl DieOp {
             DieOp::Save => FlashActivity::Save,
             DieOp::Erase { .. } | DieOp::Clean { .. } => FlashActivity::Erase,
             DieOp::Read { .. } => FlashActivity::Transfer,
-            DieOp::Barrier { .. } => unreachable!("a barrier takes no time"),
+            DieOp::Barrier { .. } | DieOp::Drain { .. } => unreachable!("a barrier takes no time"),
         }
     }
 
@@ -70,7 +72,8 @@ impl DieOp {
             DieOp::Pad { command, .. }
             | DieOp::Erase { command, .. }
             | DieOp::Read { command, .. }
-            | DieOp::Barrier { command } => Some(command),
+            | DieOp::Barrier { command }
+            | DieOp::Drain { command } => Some(command),
             DieOp::Program { .. } | DieOp::Save | DieOp::Clean { .. } => None,
         }
     }
@@ -153,6 +156,8 @@ pub(crate) struct Flash {
     suspend: Option<Suspend>,
     /// Programs are held back: none begins.
     pub(crate) holds: bool,
+    /// A [`DieOp::Drain`] is pending: programs that yield to it do not begin.
+    pub(crate) drains: bool,
     pads: Pads,
     /// The steps that are over since they were last taken from here, of a drive that is traced.
     pub(crate) steps: Option<Vec<DieStep>>,
@@ -219,6 +224,7 @@ impl Flash {
             erase: nand.erase,
             suspend: nand.suspend,
             holds: false,
+            drains: false,
             pads: Pads::default(),
             steps: None,
         }
@@ -237,6 +243,9 @@ impl Flash {
             }
         } else {
             self.pads.dies += u32::from(matches!(op, DieOp::Pad { .. }));
+            if let DieOp::Barrier { .. } = op {
+                d.never_yield();
+            }
             d.others.push_back(op);
         }
     }
@@ -284,17 +293,24 @@ impl Flash {
         // Padding whose turn it is goes before the other programs of the die.
         if self.pads.dies > 0 && self.pads.rivals > 0 && !self.holds && self.pads.may_begin() {
             let pad = others.iter().position(|op| matches!(op, DieOp::Pad { .. }));
-            let first = others.iter().position(|op| matches!(op, DieOp::Barrier { .. }));
+            let barrier = |op: &DieOp| matches!(op, DieOp::Barrier { .. } | DieOp::Drain { .. });
+            let first = others.iter().position(barrier);
             if let Some(at) = pad.filter(|at| first.is_none_or(|first| *at < first)) {
                 return Some(at);
             }
         }
+        let mut yielding = 0;
         for (at, op) in others.iter().enumerate() {
             let may = match op {
+                DieOp::Program { yields: true, .. } if self.drains => {
+                    yielding += 1;
+                    false
+                }
                 DieOp::Program { .. } | DieOp::Save => !self.holds,
                 DieOp::Pad { .. } => !self.holds && self.pads.may_begin(),
                 // The operations queued before it come first.
                 DieOp::Barrier { .. } => return (at == 0).then_some(at),
+                DieOp::Drain { .. } => return (at == yielding).then_some(at),
                 _ => true,
             };
             if may {
@@ -313,8 +329,8 @@ impl Flash {
         Nanos(each.0.saturating_mul(times))
     }
 
-    /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] that it
-    /// reaches.
+    /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] or
+    /// [`DieOp::Drain`] that it reaches.
     pub(crate) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
         if self.dies[die as usize].state.is_some() {
             return None;
@@ -349,7 +365,7 @@ impl Flash {
         }
         let op = d.others.remove(other?)?;
         let until = match op {
-            DieOp::Barrier { .. } => return Some(op),
+            DieOp::Barrier { .. } | DieOp::Drain { .. } => return Some(op),
             DieOp::Erase { blocks, .. } | DieOp::Clean { blocks } => {
                 now + Nanos(self.erase.0.saturating_mul(blocks))
             }
@@ -421,11 +437,13 @@ impl Flash {
                 d.others.push_back(DieOp::Pad { command, units: units - 1 });
                 None
             }
-            DieState::Last(DieOp::Program { zone, bytes, mark, rows }) if rows > 1 => {
+            DieState::Last(DieOp::Program { zone, bytes, mark, rows, .. }) if rows > 1 => {
                 let part = bytes / u64::from(rows);
                 let (rest, left) = (bytes - part, rows - 1);
-                d.others.push_front(DieOp::Program { zone, bytes: rest, mark, rows: left });
-                Some(DieOp::Program { zone, bytes: part, mark, rows })
+                // It has begun.
+                let yields = false;
+                d.others.push_front(DieOp::Program { zone, bytes: rest, mark, rows: left, yields });
+                Some(DieOp::Program { zone, bytes: part, mark, rows, yields })
             }
             DieState::Last(op) => {
                 self.pads.dies -= u32::from(matches!(op, DieOp::Pad { .. }));
@@ -448,6 +466,15 @@ fn varied(time: Nanos, spread: u32, (die, round): (u32, u32)) -> Nanos {
 impl Die {
     fn new(planes: u32) -> Self {
         Die { registers: vec![None; planes as usize], ..Die::default() }
+    }
+
+    /// What a barrier waits for does not wait for a drain: the drain may be behind the barrier.
+    fn never_yield(&mut self) {
+        for op in &mut self.others {
+            if let DieOp::Program { yields, .. } = op {
+                *yields = false;
+            }
+        }
     }
 
     /// Has the planes sense pages of a zone. Returns whether all are in the registers already.
@@ -544,7 +571,8 @@ mod tests {
         })
     }
 
-    const PROGRAM: DieOp = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 1 };
+    const PROGRAM: DieOp =
+        DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 1, yields: false };
 
     fn read(nr: u32) -> DieOp {
         let page = nr.into();
@@ -662,11 +690,50 @@ mod tests {
     fn pages_of_a_cell_are_programmed_one_after_another_and_reads_come_between() {
         let mut flash = flash(false);
         flash.program_rows = 2;
-        let program = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 2 };
+        let program =
+            DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 2, yields: false };
         let ends = run(flash, &[(0, 0, program), (1, 0, PROGRAM), (2, 0, read(0))]);
         let expected =
             [(82, 0, "program"), (110, 0, "read"), (192, 0, "program"), (274, 0, "program")];
         assert_eq!(ends, expected);
+    }
+
+    /// Drains a die with these programs, of which the first has begun. Returns when the drain was complete,
+    /// and when the barrier, if there is one behind the programs.
+    fn drained(yield_to_it: [bool; 3], barrier: bool) -> (u64, Option<u64>) {
+        let mut flash = flash(false);
+        let mut events = EventQueue::default();
+        for yields in yield_to_it {
+            let program = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 1, yields };
+            flash.add(Nanos(0), 0, program, &mut events);
+        }
+        flash.begin(Nanos(0), 0, &mut events);
+        flash.drains = true;
+        if barrier {
+            flash.add(Nanos(0), 0, DieOp::Barrier { command: CommandId(1) }, &mut events);
+        }
+        flash.add(Nanos(0), 0, DieOp::Drain { command: CommandId(0) }, &mut events);
+        let (mut drain, mut reached) = (None, None);
+        while let Some((at, Event::Die { die, round })) = events.pop(Nanos(10_000)) {
+            flash.step(at, die, round, &mut events);
+            while let Some(op) = flash.begin(at, die, &mut events) {
+                if let DieOp::Barrier { .. } = op {
+                    reached = Some(at.0);
+                } else {
+                    drain = Some(at.0);
+                    flash.drains = false;
+                }
+            }
+        }
+        (drain.expect("nothing waits for ever"), reached)
+    }
+
+    #[test]
+    fn programs_that_have_not_begun_yield_to_a_drain_unless_a_barrier_waits_for_them() {
+        assert_eq!(drained([false; 3], false), (3 * 164, None));
+        assert_eq!(drained([true; 3], false), (164, None), "the first has begun");
+        assert_eq!(drained([false, true, false], false), (2 * 164, None));
+        assert_eq!(drained([true; 3], true), (3 * 164, Some(3 * 164)));
     }
 
     #[test]

@@ -845,23 +845,26 @@ impl Drive {
         self.prepare_resets();
     }
 
-    /// Begins resets, unless others are being executed, once the queued units of other zones are
-    /// programmed.
+    /// Begins resets, unless others are being executed, once the units of other zones are programmed: of
+    /// those that were appended, the ones that have begun.
     fn prepare_resets(&mut self) {
         let Some(id) = self.resets.drain_for() else { return };
         let zone = self.command(id).request().zone();
         if !self.buffer.others_program(zone) && self.cleaning == 0 {
             return self.begin_resets();
         }
+        self.flash.drains = true;
         for die in 0..self.config.dies {
             if self.flash.is_writing(die) {
-                self.flash.add(self.now, die, DieOp::Barrier { command: id }, &mut self.events);
+                self.flash.add(self.now, die, DieOp::Drain { command: id }, &mut self.events);
                 self.commands[id.0 as usize].pending_ops += 1;
             }
         }
+        self.begin_all();
     }
 
     fn begin_resets(&mut self) {
+        self.flash.drains = false;
         let Batch { ends, hold_ends } = self.resets.begin(self.now, self.config.reset_hold);
         self.flash.holds = true;
         self.events.add(hold_ends, Event::HoldEnds);
@@ -891,7 +894,7 @@ impl Drive {
         let mut from = units.start;
         let mut ops = 0;
         if partial > 0 {
-            let die = self.program(zone, from, partial, generation);
+            let die = self.program(zone, from, (partial, false), generation);
             self.flash.add(self.now, die, DieOp::Barrier { command: id }, &mut self.events);
             (from, ops) = (from + 1, 1);
         }
@@ -959,25 +962,26 @@ impl Drive {
             DieOp::Pad { command, .. }
             | DieOp::Erase { command, .. }
             | DieOp::Read { command, .. }
-            | DieOp::Barrier { command } => self.op_done(command),
+            | DieOp::Barrier { command }
+            | DieOp::Drain { command } => self.op_done(command),
         }
     }
 
     /// Data of a zone have arrived in the buffer; units that are full now are programmed.
     #[inline]
-    fn arrive(&mut self, zone: ZoneNo, bytes: u64) {
+    fn arrive(&mut self, (zone, yields): (ZoneNo, bool), bytes: u64) {
         self.buffer.arrive(zone, bytes, |unit, bytes| self.full.push((unit, bytes)));
         if !self.full.is_empty() {
-            self.program_full(zone);
+            self.program_full(zone, yields);
         }
     }
 
     #[inline(never)]
-    fn program_full(&mut self, zone: ZoneNo) {
+    fn program_full(&mut self, zone: ZoneNo, yields: bool) {
         let generation = self.buffer.zone(zone).generation;
         let mut full = std::mem::take(&mut self.full);
         for (unit, bytes) in full.drain(..) {
-            self.program(zone, unit, bytes, generation);
+            self.program(zone, unit, (bytes, yields), generation);
         }
         self.full = full;
     }
@@ -992,11 +996,17 @@ impl Drive {
     }
 
     /// Has a unit of a zone programmed, of which `bytes` are in the buffer.
-    fn program(&mut self, zone: ZoneNo, unit: u64, bytes: u64, generation: u32) -> u32 {
+    fn program(
+        &mut self,
+        zone: ZoneNo,
+        unit: u64,
+        (bytes, yields): (u64, bool),
+        generation: u32,
+    ) -> u32 {
         let die = self.die_for(zone, unit);
         self.buffer.queued(die, zone, bytes);
         let rows = self.config.nand().program_rows();
-        self.enqueue(die, DieOp::Program { zone, bytes, mark: generation, rows });
+        self.enqueue(die, DieOp::Program { zone, bytes, mark: generation, rows, yields });
         die
     }
 
@@ -1010,7 +1020,7 @@ impl Drive {
         let writes = (op.is_write() || op == Op::ZrwaFlush) && executed;
         if writes && !std::mem::replace(&mut command.arrived, true) {
             if self.buffer.zone(zone).generation == generation {
-                self.arrive(zone, bytes);
+                self.arrive((zone, op == Op::ZoneAppend), bytes);
             } else {
                 self.buffer.release(bytes);
             }

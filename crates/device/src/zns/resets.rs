@@ -1,8 +1,9 @@
 //! Resets, which a drive executes one after another.
 //!
-//! Before resets begin, the units that other zones have in the dies' queues are programmed. While resets
-//! are executed, no program begins, except in the last part of the last reset. Resets that wait when one
-//! begins follow it without a program between them, so a large number of them delays writes for long.
+//! Before resets begin, the units of other zones that are being programmed are done, and so are those in
+//! the dies' queues that were written; those that were appended wait from then on. While resets are
+//! executed, no program begins, except in the last part of the last reset. Resets that wait when one begins
+//! follow it without a program between them, so a large number of them delays writes for long.
 //!
 //! ```text
 //!   a reset arrives        |== programs of others ==|== reset ==|== reset ==|
