@@ -370,7 +370,7 @@ mod tests {
         };
         assert_eq!(values("zone_switch"), ["500ns", "1us", "2us", "4us", "8us", "16us"]);
         assert_eq!(values("zone_rate"), ["8GB/s", "4GB/s", "2GB/s", "1GB/s", "500MB/s", "250MB/s"]);
-        assert_eq!(values("reset_hold"), ["38", "19", "9"], "it is at most 100");
+        assert_eq!(values("reset_hold"), ["35", "18", "9"], "it is at most 100");
         assert!(values("page_read").is_empty());
     }
 
