@@ -1,5 +1,6 @@
 //! Data buffers: owned, or lent.
 use crate::external::ExternalBuf;
+use bytes::{Buf as _, Bytes, BytesMut};
 use std::fmt;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -15,11 +16,23 @@ struct Page([u8; 4096]);
 pub struct Buf(Box<Inner>);
 
 struct Inner {
-    /// None if the buffer is lent.
-    pages: Box<[Page]>,
+    memory: Memory,
+    /// At most that of the memory, if it is not lent.
     len: usize,
-    external: Option<ExternalBuf>,
 }
+
+enum Memory {
+    Pages(Box<[Page]>),
+    /// Pages that can be taken apart, so that each part of a split bio has its own.
+    Divisible(BytesMut),
+    Lent(ExternalBuf),
+}
+
+const PAGE: usize = size_of::<Page>();
+
+/// Buffers from this length on are divisible: shorter ones would cost up to twice their memory, and
+/// their bios are seldom split.
+const MIN_DIVISIBLE: usize = if cfg!(torture) { 2 * PAGE } else { 64 << 10 };
 
 impl Buf {
     /// A buffer of `len` zero bytes.
@@ -33,20 +46,60 @@ impl Buf {
     /// A buffer of `len` zero bytes, for lengths that a client chooses; `None` if there is no memory
     /// for it.
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(4096)).ok()?;
-        Some(Buf(Box::new(Inner { pages, len, external: None })))
+        let memory = if len < MIN_DIVISIBLE {
+            Memory::Pages(<[Page]>::new_box_zeroed_with_elems(len.div_ceil(PAGE)).ok()?)
+        } else {
+            Memory::Divisible(zeroed_pages(len)?)
+        };
+        Some(Buf(Box::new(Inner { memory, len })))
     }
 
     /// The first `len` bytes of memory that somebody lends. To look at them here is an error in the
     /// program: they are the device's to move, if it [takes such
     /// buffers](crate::Device::external_buf_alignment).
     pub fn external(external: ExternalBuf, len: usize) -> Self {
-        Buf(Box::new(Inner { pages: Box::default(), len, external: Some(external) }))
+        Buf(Box::new(Inner { memory: Memory::Lent(external), len }))
     }
 
     /// Where the bytes are, if they are lent.
     pub fn as_external(&self) -> Option<&ExternalBuf> {
-        self.0.external.as_ref()
+        match &self.0.memory {
+            Memory::Lent(external) => Some(external),
+            Memory::Pages(_) | Memory::Divisible(_) => None,
+        }
+    }
+
+    /// Whether [`split_to`](Self::split_to) can be called.
+    pub(crate) fn is_divisible(&self) -> bool {
+        matches!(self.0.memory, Memory::Divisible(_))
+    }
+
+    /// Takes the first `len` bytes, whole pages, away as a buffer of their own, without a copy. `None`
+    /// if the buffer cannot be taken apart there.
+    pub(crate) fn split_to(&mut self, len: usize) -> Option<Buf> {
+        match &mut self.0.memory {
+            Memory::Divisible(pages) if len.is_multiple_of(PAGE) && len <= self.0.len => {
+                let memory = Memory::Divisible(pages.split_to(len));
+                self.0.len -= len;
+                Some(Buf(Box::new(Inner { memory, len })))
+            }
+            _ => None,
+        }
+    }
+
+    /// Puts back what was behind this buffer before [`split_to`](Self::split_to).
+    ///
+    /// # Panics
+    /// If one of them is not divisible.
+    pub(crate) fn unsplit(&mut self, next: Buf) {
+        let Inner { memory: Memory::Divisible(next), len } = *next.0 else {
+            panic!("a piece is divisible");
+        };
+        let Memory::Divisible(pages) = &mut self.0.memory else {
+            panic!("a piece is divisible");
+        };
+        pages.unsplit(next);
+        self.0.len += len;
     }
 
     /// Length in bytes, wherever they are.
@@ -61,7 +114,11 @@ impl Buf {
 
     /// How long the buffer can become without new memory, in bytes.
     pub fn capacity(&self) -> usize {
-        self.0.pages.len() * 4096
+        match &self.0.memory {
+            Memory::Pages(pages) => pages.len() * PAGE,
+            Memory::Divisible(pages) => pages.len(),
+            Memory::Lent(_) => 0,
+        }
     }
 
     /// Makes a buffer that was used one of `len` bytes, which have the values of before.
@@ -82,24 +139,41 @@ impl From<&[u8]> for Buf {
     }
 }
 
+/// `len` zero bytes and what is missing from a page, from an address that is a multiple of a page's.
+fn zeroed_pages(len: usize) -> Option<BytesMut> {
+    let len = len.checked_next_multiple_of(PAGE)?;
+    let bytes = <[u8]>::new_box_zeroed_with_elems(len.checked_add(PAGE - 1)?).ok()?;
+    // Nobody else has the bytes, which are therefore not copied.
+    let mut pages = BytesMut::from(Bytes::from(bytes));
+    let before = pages.as_ptr().align_offset(PAGE);
+    pages.advance(before);
+    pages.truncate(len);
+    Some(pages)
+}
+
 impl std::ops::Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        let bytes = self.0.pages.as_bytes();
-        bytes.get(..self.0.len).unwrap_or_else(|| not_here(&self.0.external))
+        match &self.0.memory {
+            Memory::Pages(pages) => &pages.as_bytes()[..self.0.len],
+            Memory::Divisible(pages) => &pages[..self.0.len],
+            Memory::Lent(external) => not_here(external),
+        }
     }
 }
 
 impl std::ops::DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let bytes = self.0.pages.as_mut_bytes();
-        bytes.get_mut(..self.0.len).unwrap_or_else(|| not_here(&self.0.external))
+        match &mut self.0.memory {
+            Memory::Pages(pages) => &mut pages.as_mut_bytes()[..self.0.len],
+            Memory::Divisible(pages) => &mut pages[..self.0.len],
+            Memory::Lent(external) => not_here(external),
+        }
     }
 }
 
-/// A buffer of no pages: it costs the others nothing, whose length is checked anyway.
 #[cold]
-fn not_here(external: &Option<ExternalBuf>) -> ! {
+fn not_here(external: &ExternalBuf) -> ! {
     panic!("the bytes of a lent buffer are not here: {external:?}")
 }
 
@@ -133,6 +207,30 @@ mod tests {
         assert_eq!(buf[..], [1; 512]);
         buf.set_len(8192);
         assert_eq!((buf[4999], buf[5000]), (1, 0));
+    }
+
+    #[test]
+    fn long_buffer_is_taken_apart_and_put_together_where_it_is() {
+        let len = MIN_DIVISIBLE + 5000;
+        let mut buf = Buf::zeroed(len);
+        let (begin, capacity) = (buf.as_ptr(), buf.capacity());
+        assert_eq!((begin.align_offset(PAGE), capacity), (0, MIN_DIVISIBLE + 2 * PAGE));
+        assert!(buf.split_to(512).is_none(), "no page");
+        let mut first = buf.split_to(PAGE).expect("a page");
+        let mut second = buf.split_to(2 * PAGE).expect("two pages");
+        assert_eq!((first.len(), second.len(), buf.len()), (PAGE, 2 * PAGE, len - 3 * PAGE));
+        assert_eq!(second.as_ptr().align_offset(PAGE), 0);
+        for (value, piece) in [(1, &mut first), (2, &mut second), (3, &mut buf)] {
+            piece.fill(value);
+        }
+        second.unsplit(buf);
+        first.unsplit(second);
+        assert_eq!((first.as_ptr(), first.len(), first.capacity()), (begin, len, capacity));
+        for (at, value) in [(0, 1), (PAGE - 1, 1), (PAGE, 2), (3 * PAGE, 3), (len - 1, 3)] {
+            assert_eq!(first[at], value, "byte {at}");
+        }
+        assert!(first.split_to(len.next_multiple_of(PAGE)).is_none(), "more than it has");
+        assert!(Buf::zeroed(PAGE).split_to(PAGE).is_none(), "too short to be divisible");
     }
 
     #[test]

@@ -273,7 +273,7 @@ impl Channel {
 
     /// Admits a bio that the fast path does not cover.
     #[inline(never)]
-    fn check_and_split(&mut self, now: Nanos, bio: Bio) {
+    fn check_and_split(&mut self, now: Nanos, mut bio: Bio) {
         if let Err(status) = split::check(&self.config.limits, &bio) {
             self.end(bio, status);
             return;
@@ -285,11 +285,13 @@ impl Channel {
         if split::needs_split(&self.config.limits, &bio) {
             let reads = self.queue.device().read_bufs();
             let bufs = self.parents.bufs();
-            let Some(parts) = split::parts(&self.config.limits, &bio, reads, bufs) else {
+            let has_buf = bio.buf.is_some();
+            let Some(parts) = split::parts(&self.config.limits, &mut bio, reads, bufs) else {
                 return self.end(bio, Status::Again);
             };
             let count = u32::try_from(parts.len()).expect("a bio has fewer parts than sectors");
-            let parent = self.parents.insert(bio, count);
+            let divided = has_buf && bio.buf.is_none();
+            let parent = self.parents.insert(bio, count, divided);
             for part in parts {
                 let request = self.request_for(now, part, Some(parent));
                 self.enter_plug(now, request);

@@ -171,14 +171,15 @@ pub(crate) fn max_len_at(limits: &Limits, op: Op, sector: Sector, len: u32) -> u
     fits
 }
 
-/// Splits a checked bio. The parts of a read have buffers of their own, copied back when they
-/// complete; the parts of a write have copies: a buffer in flight has one owner. The parts of an
-/// external buffer are external. Zeroes that the device cannot write without data become writes of
-/// zero buffers (A21). The buffers come from `bufs`; `reads` says what a read does to one. `None` if
-/// there is no memory for them.
+/// Splits a checked bio. Each part has its piece of the bio's buffer, which `bio` then has no more, if
+/// the buffer can be taken apart where the parts end. Otherwise the parts of a read have buffers that
+/// are copied back when they complete; those of a write have copies: a buffer in flight has one owner.
+/// The parts of an external buffer are external. Zeroes that the device cannot write without data become
+/// writes of zero buffers (A21). The buffers come from `bufs`; `reads` says what a read does to one.
+/// `None` if there is no memory for them.
 pub(crate) fn parts(
     limits: &Limits,
-    bio: &Bio,
+    bio: &mut Bio,
     reads: ReadBufs,
     bufs: &mut BufPool,
 ) -> Option<Vec<Bio>> {
@@ -186,30 +187,48 @@ pub(crate) fn parts(
     let op = if as_data { Op::Write } else { bio.op };
     mark!(ZeroesAsData if as_data);
     let flags = if mutant!(FuaDropped) { BioFlags::NONE } else { bio.flags };
+    let mut rest = if is_divisible(limits, bio) { bio.buf.take() } else { None };
     let mut parts = Vec::new();
-    let mut done = 0;
-    while done < bio.nr_sectors {
-        let sector = bio.sector + Sector(u64::from(done));
-        let len = max_len_at(limits, bio.op, sector, bio.nr_sectors - done);
-        let bytes = len as usize * 512;
-        let buf = match &bio.buf {
+    for (done, len) in ranges(limits, bio) {
+        let (at, bytes) = (done as usize * 512, len as usize * 512);
+        let buf = match (rest.as_mut(), &bio.buf) {
             _ if as_data => Some(bufs.zeroed(bytes)?),
-            None => None,
-            Some(whole) => Some(match whole.as_external() {
-                Some(lent) => Buf::external(lent.advanced_by(done as usize * 512), bytes),
+            (Some(rest_of), _) if rest_of.len() > bytes => rest_of.split_to(bytes),
+            (Some(_), _) => rest.take(),
+            (None, None) => None,
+            (None, Some(whole)) => Some(match whole.as_external() {
+                Some(lent) => Buf::external(lent.advanced_by(at), bytes),
                 None if op == Op::Read => bufs.for_read(bytes, reads)?,
                 None => {
                     let mut buf = bufs.sized(bytes)?;
-                    buf.copy_from_slice(&whole[done as usize * 512..][..bytes]);
+                    buf.copy_from_slice(&whole[at..][..bytes]);
                     buf
                 }
             }),
         };
-        let part = Bio::new(op, sector, len, bio.user_data);
+        let part = Bio::new(op, bio.sector + Sector(done.into()), len, bio.user_data);
         parts.push(Bio { flags, prio: bio.prio, stream: bio.stream, buf, ..part });
-        done += len;
     }
     Some(parts)
+}
+
+/// First sector, from that of the bio, and length of each part.
+fn ranges(limits: &Limits, bio: &Bio) -> impl Iterator<Item = (u32, u32)> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let done = next;
+        let left = bio.nr_sectors - done;
+        let len = max_len_at(limits, bio.op, bio.sector + Sector(done.into()), left);
+        next += len;
+        (left > 0).then_some((done, len))
+    })
+}
+
+/// Whether the bio's buffer can be taken apart where its parts end.
+fn is_divisible(limits: &Limits, bio: &Bio) -> bool {
+    !writes_zeroes_as_data(limits, bio.op)
+        && bio.buf.as_ref().is_some_and(Buf::is_divisible)
+        && ranges(limits, bio).all(|(done, _)| done.is_multiple_of(8))
 }
 
 #[cfg(test)]
@@ -219,15 +238,16 @@ mod tests {
     use crate::testing::limits;
     use std::sync::Arc;
 
-    fn cut(limits: &Limits, bio: &Bio) -> Vec<Bio> {
+    fn cut(limits: &Limits, bio: &mut Bio) -> Vec<Bio> {
         parts(limits, bio, ReadBufs::Filled, &mut BufPool::default()).expect("memory")
     }
 
     #[test]
     fn a15_bio_across_zones_is_cut_at_the_border_and_at_the_largest_command() {
         let limits = Limits { max_sectors: 1024, ..limits(4, 4096) };
-        let bio = Bio::new(Op::Write, Sector(3000), 2048, 0);
-        let cut: Vec<_> = cut(&limits, &bio).iter().map(|p| (p.sector.0, p.nr_sectors)).collect();
+        let mut bio = Bio::new(Op::Write, Sector(3000), 2048, 0);
+        let cut: Vec<_> =
+            cut(&limits, &mut bio).iter().map(|p| (p.sector.0, p.nr_sectors)).collect();
         assert_eq!(cut, [(3000, 1024), (4024, 72), (4096, 952)]);
     }
 
@@ -235,8 +255,8 @@ mod tests {
     fn parts_have_the_priority_and_the_write_stream_of_the_bio() {
         let limits = limits(4, 8);
         let prio = crate::Prio::new(crate::PrioClass::Idle, 3);
-        let bio = Bio { stream: 3, prio, ..Bio::new(Op::Write, Sector(4), 16, 0) };
-        let parts = cut(&limits, &bio);
+        let mut bio = Bio { stream: 3, prio, ..Bio::new(Op::Write, Sector(4), 16, 0) };
+        let parts = cut(&limits, &mut bio);
         assert_eq!(parts.len(), 3);
         assert!(parts.iter().all(|part| (part.stream, part.prio) == (3, prio)));
     }
@@ -246,9 +266,9 @@ mod tests {
         let limits = limits(4, 8);
         for op in [Op::Read, Op::Write] {
             let buf = Buf::external(ExternalBuf::new(Arc::new(Nobody), 7), 16 * 512);
-            let bio = Bio { buf: Some(buf), ..Bio::new(op, Sector(4), 16, 0) };
+            let mut bio = Bio { buf: Some(buf), ..Bio::new(op, Sector(4), 16, 0) };
             assert_eq!(check(&limits, &bio), Ok(()));
-            let cut: Vec<_> = cut(&limits, &bio)
+            let cut: Vec<_> = cut(&limits, &mut bio)
                 .iter()
                 .map(|part| part.buf.as_ref().expect("data"))
                 .map(|buf| (buf.len(), buf.as_external().expect("lent")))
@@ -268,6 +288,23 @@ mod tests {
 
         fn write(&self, _: u64, _: usize, _: &[u8]) -> Result<(), Status> {
             Err(Status::IoError)
+        }
+    }
+
+    #[test]
+    fn parts_have_the_pages_of_the_bio_where_they_end_at_pages() {
+        let limits = Limits { max_sectors: 256, ..limits(4, 4096) };
+        for (sector, divided) in [(4096 - 640, true), (4096 - 641, false)] {
+            let mut buf = Buf::zeroed(1024 * 512);
+            buf[640 * 512] = 1;
+            let begin = buf.as_ptr();
+            let mut bio = Bio { buf: Some(buf), ..Bio::new(Op::Write, Sector(sector), 1024, 0) };
+            let parts = cut(&limits, &mut bio);
+            assert_eq!(bio.buf.is_none(), divided, "from {sector}");
+            let bufs: Vec<_> = parts.iter().map(|part| part.buf.as_ref().expect("data")).collect();
+            assert_eq!(bufs.iter().map(|buf| buf.len()).sum::<usize>(), 1024 * 512);
+            assert_eq!(bufs[0].as_ptr() == begin, divided);
+            assert_eq!(bufs[3][if divided { 0 } else { 512 }..][..1], [1 - u8::from(!divided)]);
         }
     }
 
