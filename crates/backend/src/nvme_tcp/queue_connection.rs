@@ -194,11 +194,12 @@ impl QueueConnection {
 
     /// Receives what has arrived, data of reads straight into their buffers.
     fn receive(&mut self) -> io::Result<()> {
-        let len = if self.tcp.expects_long_data() { HEADER_BUFFER } else { RECEIVE_BUFFER };
+        let long = self.tcp.expects_long_data();
+        let len = if long { HEADER_BUFFER } else { RECEIVE_BUFFER };
         let buffer = &mut self.buffer[..len];
         let data = self.tcp.data_buffer().unwrap_or_default();
         let missing = data.len();
-        let received = self.socket.receive_vectored(data, buffer)?;
+        let received = self.socket.receive_vectored(data, buffer, long)?;
         if missing > 0 {
             self.tcp.data_received(received.min(missing), &mut self.events);
         }

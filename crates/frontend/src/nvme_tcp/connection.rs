@@ -162,7 +162,7 @@ impl Connection {
         let buffer = &mut self.buffer[..len];
         let data = self.session.data_buffer().unwrap_or_default();
         let missing = data.len();
-        let len = self.socket.receive_vectored(data, buffer)?;
+        let len = self.socket.receive_vectored(data, buffer, false)?;
         if missing > 0 {
             self.session.data_received(len.min(missing));
         }

@@ -136,18 +136,25 @@ impl Socket {
     }
 
     /// Reads what has arrived into `data` and, once that is full, into `buffer`. Returns the number of
-    /// bytes, 0 if nothing has arrived: of long data after a pause of 2 us.
+    /// bytes, 0 if nothing has arrived: after a pause of 2 us if `data` is long, or if a header is next
+    /// and `long` data follow it.
     ///
     /// # Errors
     /// The connection is broken, or the peer closed it ([`ErrorKind::UnexpectedEof`]).
-    pub fn receive_vectored(&mut self, data: &mut [u8], buffer: &mut [u8]) -> io::Result<usize> {
-        self.receive_or_pause(data, buffer, pause)
+    pub fn receive_vectored(
+        &mut self,
+        data: &mut [u8],
+        buffer: &mut [u8],
+        long: bool,
+    ) -> io::Result<usize> {
+        self.receive_or_pause(data, buffer, long, pause)
     }
 
     fn receive_or_pause(
         &mut self,
         data: &mut [u8],
         buffer: &mut [u8],
+        long: bool,
         pause: impl FnOnce(Duration),
     ) -> io::Result<usize> {
         if let Some(tls) = &mut self.tls {
@@ -168,7 +175,8 @@ impl Socket {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.calls.empty += 1;
-                    if let Some(time) = pause_for(data.len()) {
+                    let missing = if long && data.is_empty() { LONG_MISSING } else { data.len() };
+                    if let Some(time) = pause_for(missing) {
                         pause(time);
                     }
                     Ok(0)
@@ -330,10 +338,10 @@ mod tests {
     }
 
     /// One call that receives into `data`: the bytes that it found and whether it paused.
-    fn receive(socket: &mut Socket, data: &mut [u8]) -> (usize, bool) {
+    fn receive(socket: &mut Socket, data: &mut [u8], long: bool) -> (usize, bool) {
         let mut pauses = Vec::new();
         let len = socket
-            .receive_or_pause(data, &mut [0; 16], |time| pauses.push(time))
+            .receive_or_pause(data, &mut [0; 16], long, |time| pauses.push(time))
             .expect("an open connection");
         assert!(pauses.iter().all(|&time| time == PAUSE));
         (len, !pauses.is_empty())
@@ -343,10 +351,13 @@ mod tests {
     fn only_a_call_that_finds_none_of_long_data_pauses() {
         let (mut socket, mut peer) = connected();
         let mut data = vec![0; 2 * LONG_MISSING];
-        assert_eq!(receive(&mut socket, &mut data), (0, true));
-        assert_eq!(receive(&mut socket, &mut data[..LONG_MISSING]), (0, true));
-        assert_eq!(receive(&mut socket, &mut data[..LONG_MISSING - 1]), (0, false), "short");
-        assert_eq!(receive(&mut socket, &mut []), (0, false), "no data are missing");
+        assert_eq!(receive(&mut socket, &mut data, false), (0, true));
+        assert_eq!(receive(&mut socket, &mut data[..LONG_MISSING], false), (0, true));
+        assert_eq!(receive(&mut socket, &mut data[..LONG_MISSING - 1], false), (0, false), "short");
+        assert_eq!(receive(&mut socket, &mut [], false), (0, false), "no data are missing");
+        assert_eq!(receive(&mut socket, &mut [], true), (0, true), "a header is next");
+        let short = &mut data[..LONG_MISSING - 1];
+        assert_eq!(receive(&mut socket, short, true), (0, false), "its data come first");
         // A part of the data, then the rest of them.
         let mut came = 0;
         for len in [LONG_MISSING + 1, LONG_MISSING - 1] {
@@ -354,16 +365,20 @@ mod tests {
             let until = came + len;
             while came < until {
                 socket.wait(true, false, None);
-                let (found, paused) = receive(&mut socket, &mut data[came..]);
+                let (found, paused) = receive(&mut socket, &mut data[came..], false);
                 assert!(found > 0 && !paused, "data that have arrived are taken immediately");
                 came += found;
             }
             let missing = data.len() - came;
             let expected = (0, missing >= LONG_MISSING);
-            assert_eq!(receive(&mut socket, &mut data[came..]), expected, "{missing} are missing");
+            assert_eq!(
+                receive(&mut socket, &mut data[came..], false),
+                expected,
+                "{missing} are missing"
+            );
         }
         assert!(data.iter().all(|&byte| byte == 7));
-        assert_eq!(socket.calls.empty, 6);
+        assert_eq!(socket.calls.empty, 8);
     }
 
     #[test]
