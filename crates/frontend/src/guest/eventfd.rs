@@ -1,15 +1,16 @@
 //! Eventfds of a client, by which guests and servers wake each other.
 use super::signals::Signals;
-use rustix::fs::readlink;
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::fs::{Mode, OFlags, open, readlink};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// An eventfd.
+/// An eventfd, or a pipe instead of one.
 #[derive(Debug)]
 pub struct Eventfd {
     fd: OwnedFd,
-    signals: &'static Signals,
+    /// `None` for a pipe.
+    signals: Option<&'static Signals>,
 }
 
 impl Eventfd {
@@ -22,7 +23,22 @@ impl Eventfd {
         if name.to_bytes() != b"anon_inode:[eventfd]" {
             return Err(Errno::INVAL);
         }
-        Ok(Eventfd { fd, signals: Signals::get()? })
+        Ok(Eventfd { fd, signals: Some(Signals::get()?) })
+    }
+
+    /// The eventfd that a client has sent to be woken by, or the pipe: there is no SIGIO of an eventfd.
+    ///
+    /// # Errors
+    /// As [`Eventfd::new`]; the pipe cannot be opened.
+    pub fn or_pipe(fd: OwnedFd) -> Result<Self, Errno> {
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        if !readlink(&path, Vec::new())?.to_bytes().starts_with(b"pipe:") {
+            return Eventfd::new(fd);
+        }
+        // A description of our own, which the client cannot make block; and the pipe always has a reader, so that there
+        // is no SIGPIPE.
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(Eventfd { fd: open(path, flags, Mode::empty())?, signals: None })
     }
 
     pub fn fd(&self) -> RawFd {
@@ -31,7 +47,11 @@ impl Eventfd {
 
     /// Wakes the client. Never blocks, whatever the client does with the eventfd.
     pub fn signal(&self) {
-        self.signals.signal(&self.fd);
+        match self.signals {
+            Some(signals) => signals.signal(&self.fd),
+            // One that is full wakes the client as it is.
+            None => drop(write(&self.fd, &1_u64.to_ne_bytes())),
+        }
     }
 
     /// The client has woken us.
@@ -47,8 +67,7 @@ impl Eventfd {
 mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
-    use rustix::fs::{OFlags, fcntl_setfl};
-    use rustix::io::write;
+    use rustix::fs::fcntl_setfl;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
     use std::thread;
@@ -70,6 +89,27 @@ mod tests {
         assert_eq!(u64::from_ne_bytes(count), 5000);
         let (pipe, _other) = std::io::pipe().expect("a pipe");
         assert_eq!(Eventfd::new(pipe.into()).err(), Some(Errno::INVAL));
+    }
+
+    #[test]
+    fn pipe_is_signalled_and_neither_blocks_nor_breaks() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let ours = Eventfd::or_pipe(writer.try_clone().expect("a descriptor").into());
+        let ours = ours.expect("a pipe");
+        fcntl_setfl(&writer, OFlags::empty()).expect("it is the client's");
+        drop(writer);
+        ours.signal();
+        let mut count = [0; 16];
+        assert_eq!(rustix::io::read(&reader, &mut count).expect("it was signalled"), 8);
+        assert_eq!(count[..8], 1_u64.to_ne_bytes());
+        // More than there is room for.
+        (0..20_000).for_each(|_| ours.signal());
+        drop(reader);
+        ours.signal();
+        let event = eventfd(0, EventfdFlags::empty()).expect("an eventfd");
+        assert!(Eventfd::or_pipe(event).is_ok_and(|event| event.signals.is_some()));
+        let other = std::fs::File::open("/dev/null").expect("a file");
+        assert_eq!(Eventfd::or_pipe(other.into()).err(), Some(Errno::INVAL));
     }
 
     #[test]

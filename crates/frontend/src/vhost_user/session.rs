@@ -408,7 +408,8 @@ impl Session {
     fn set_eventfd(&mut self, code: u32, value: u64, fds: Vec<OwnedFd>) -> Result<Answer, Refusal> {
         let index = self.ring(value & RING_NUMBER)?;
         let eventfd = if value & NO_FD == 0 {
-            Some(Arc::new(Eventfd::new(one(fds)?).map_err(Refusal::Eventfd)?))
+            let new = if code == request::SET_VRING_KICK { Eventfd::new } else { Eventfd::or_pipe };
+            Some(Arc::new(new(one(fds)?).map_err(Refusal::Eventfd)?))
         } else if fds.is_empty() {
             None
         } else {

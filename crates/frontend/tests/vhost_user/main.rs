@@ -406,3 +406,22 @@ fn memory_comes_and_goes_in_pieces() {
     assert_eq!(guest.client.set(client::REM_MEM_REG, &region, &[]), Err(1));
     assert!(ring.io(0, &Request::read(8, 4096)).data == data);
 }
+
+#[test]
+fn client_without_eventfds_is_woken_by_a_pipe() {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    let served = Served::new(&zoned(Nanos(0)));
+    let mut guest = Guest::start(served.path(), 0);
+    let mut ring = guest.ring(0, 0);
+    let (mut woken, wakes) = std::io::pipe().expect("a pipe");
+    guest.client.set(client::SET_VRING_CALL, &[0; 8], &[wakes.as_fd()]).expect("a pipe");
+    let kick = guest.client.set(client::SET_VRING_KICK, &[0; 8], &[wakes.as_fd()]);
+    assert_eq!(kick, Err(1), "that is read by the server");
+    drop(wakes);
+    ring.submit(0, &Request::write(4 * ZONE, &pattern(1, 4096)));
+    let mut count = [0; 8];
+    woken.read_exact(&mut count).expect("it is woken");
+    assert_eq!(count, 1_u64.to_ne_bytes());
+    wait(|| ring.take());
+}
