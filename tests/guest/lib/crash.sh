@@ -15,6 +15,14 @@ reference=/tmp/reference
 keep=/keep
 database_blocks=16
 
+# Of programs with libraries an emulated guest starts a few a second; of busybox's many.
+quick_programs() {
+    local program
+    for program in cat cmp dmesg grep head mount rm sed seq sha256sum sleep sort sync tail umount uniq wc; do
+        eval "$program() { busybox $program \"\$@\"; }"
+    done
+}
+
 # text K BYTES: what operation K writes; no block of it is in another one.
 text() {
     head -c "$2" < <(seq -s " $1:" 1 "$2")
@@ -221,9 +229,9 @@ trace_io() {
     done
 }
 
-# check_state TYPE IMAGE MARKS STATE: mounts a state, compares, writes, and checks the file system.
+# check_state TYPE IMAGE MARKS STATE: examines a state on a ublk device.
 check_state() {
-    local type=$1 image=$2 marks=$3 disk=/dev/ublkb9 begin
+    local type=$1 image=$2 marks=$3
     # For end_state, when this function has returned.
     state=$4
     mounted=failed
@@ -238,6 +246,12 @@ check_state() {
         kill -0 "$server" 2>/dev/null || { cat /tmp/state.log && return 1; }
         sleep 0.05
     done
+    examine "$type" /dev/ublkb9 "$marks" "$state"
+}
+
+# examine TYPE DISK MARKS STATE: mounts a state, compares, writes, and checks the file system. Sets $mounted and $fsck.
+examine() {
+    local type=$1 disk=$2 marks=$3 begin
     dmesg -c >/tmp/before
     begin=${EPOCHREALTIME/./}
     mount -t "$type" "$disk" "$place"
@@ -253,13 +267,20 @@ check_state() {
     umount "$place"
     fsck=failed
     case $type in
-    btrfs) check_btrfs "$disk" "$state" ;;
+    btrfs) check_btrfs "$disk" "$4" ;;
     f2fs) fsck.f2fs --dry-run "$disk" ;;
     xfs) newer xfsprogs xfs_repair -n "$disk" ;;
     esac
     fsck=passed
     dmesg >/tmp/said
     ! grep -E "$complaints" /tmp/said
+}
+
+# verdict CODE: the line of a state that was examined, which ended with this exit code.
+verdict() {
+    dmesg >/tmp/said
+    echo "$state: exit code $1, mount $mounted, check of the file system $fsck," \
+        "$(grep -c -E "$complaints" /tmp/said) complaints of the kernel"
 }
 
 # What a kernel may not say of a state; the last are those of lockdep and of the hung task detector.
@@ -278,9 +299,7 @@ end_state() {
     local code=$?
     umount "$place" 2>/dev/null || true
     if [[ -d $keep ]]; then
-        dmesg >/tmp/said
-        echo "$state: exit code $code, mount $mounted, check of the file system $fsck," \
-            "$(grep -c -E "$complaints" /tmp/said) complaints of the kernel" >>"$keep/verdicts"
+        verdict "$code" >>"$keep/verdicts"
         sync "$keep/verdicts"
     fi
     kill "$server" || true
@@ -301,7 +320,7 @@ add_hung_state() {
 
 # check_btrfs DISK STATE: `btrfs check`, but for one complaint. Where a torn write of nodes has ended, btrfs
 # goes on with the next node, which is then not at a multiple of its size (docs/crash-lab.md). Such
-# states are listed in /out/misplaced.
+# states are listed in $misplaced.
 check_btrfs() {
     local said=/tmp/btrfs.check code=0
     btrfs check --readonly "$1" >"$said" 2>&1 || code=$?
@@ -312,7 +331,7 @@ check_btrfs() {
             -e '^ERROR: errors found in extent allocation tree' -e '^\[[1-8]/8\] checking ' \
             -e '^(Opening|Checking) filesystem|^UUID: |^found .* bytes used, error' \
             -e '^total |^btree space waste|^file data blocks|^ referenced' "$said" && code=1
-        ((code != 0)) || echo "$2" >>/out/misplaced
+        ((code != 0)) || echo "$2" >>"${misplaced:-/out/misplaced}"
     fi
     return "$code"
 }

@@ -1,0 +1,81 @@
+# Kernels of user-mode Linux: built from Debian's sources, and booted as processes of this machine. Sourced by hunt.
+# shellcheck shell=bash
+
+# The release that has the sources of a kernel.
+release_of() {
+    case $1 in
+    6.1) echo bookworm ;;
+    7) echo trixie-backports ;;
+    *) echo trixie ;;
+    esac
+}
+
+# fetch_kernel_source KERNEL: the newest sources of that series into $cache/uml-KERNEL/source.
+fetch_kernel_source() {
+    local place=${cache:?}/uml-$1 release package
+    [[ ! -d $place/source ]] || return 0
+    release=$(release_of "$1")
+    rm -rf "${archives:?}" "$place"
+    mkdir -p "$archives" "$place/source.new"
+    update "$release"
+    package=$(own_apt apt-cache "$release" pkgnames "linux-source-$1" | grep -x -E "linux-source-$1(\.[0-9]+)?" |
+        sort --version-sort | tail -n 1) || unusable "$release has no sources of Linux $1"
+    (cd "$archives" && own_apt apt-get "$release" download --quiet=2 "$package") ||
+        unusable "apt-get cannot fetch $package"
+    dpkg-deb --fsys-tarfile "$archives/$package"_*.deb | tar -x -O "./usr/src/$package.tar.xz" |
+        tar -x -J -C "$place/source.new" --strip-components 1
+    rm -rf "$archives"
+    sed -E -i -f lib/virtio_uml.sed "$place/source.new/arch/um/drivers/virtio_uml.c"
+    mv "$place/source.new" "$place/source"
+}
+
+# build_kernel KERNEL: $linux is the program.
+build_kernel() {
+    local place=${cache:?}/uml-$1 build
+    build=$place/build
+    fetch_kernel_source "$1"
+    # shellcheck disable=SC2034
+    linux=$build/linux
+    cmp -s lib/uml.config "$build/done" && [[ -x $linux ]] && return
+    echo "building Linux $1 in $build"
+    make_kernel "$place/source" "$build" >"$build.log" 2>&1 || unusable "Linux $1 cannot be built: $build.log"
+    cp lib/uml.config "$build/done"
+}
+
+make_kernel() {
+    mkdir -p "$2"
+    make -C "$1" ARCH=um O="$2" KCONFIG_ALLCONFIG="$PWD/lib/uml.config" allnoconfig &&
+        make -C "$1" ARCH=um O="$2" --jobs="$(nproc)" linux
+}
+
+# uml SECONDS MODE WORD...: boots the kernel $linux, whose first program is lib/uml_init. Its devices and variables are
+# the words; $work, with lib/, is its /job.
+uml() {
+    local seconds=$1 mode=$2
+    shift 2
+    timeout --signal KILL "$seconds" "$linux" mem="${memory:?}M" rootfstype=hostfs rootflags="${root:?}" ro \
+        con=null con0=null,fd:1 quiet panic=1 MODE="$mode" init=/usr/bin/bash "$@" \
+        -- -c "\"busybox mount -t hostfs none /job -o ${work:?} && exec bash /job/lib/uml_init\"" </dev/null
+}
+
+# serve_here DIR SPEC OPTION...: serves a device at DIR/socket, by the process $server, until end_server.
+serve_here() {
+    local here=$1
+    shift
+    : >"$here/ready"
+    "${zonal:?}" serve "$@" --vhost-user "$here/socket" >"$here/ready" 2>"$here/server.log" &
+    server=$!
+    for _ in {1..1000}; do
+        [[ ! -s $here/ready ]] || return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.01
+    done
+    cat "$here/server.log" >&2
+    return 2
+}
+
+end_server() {
+    kill "${server:?}" 2>/dev/null || true
+    wait "$server" || true
+    server=
+}

@@ -1,0 +1,5 @@
+# Of arch/um/drivers/virtio_uml.c. Servers that send no requests of their own leave it without an interrupt, and pipes
+# are what comes nearest to eventfds; it has sockets.
+/^static int vu_setup_vq_call_fd\(/i extern int pipe2(int fds[2], int flags);
+s/um_request_irq\(vu_dev->irq, info->call_fd/um_request_irq(vu_dev->irq ?: UM_IRQ_ALLOC, info->call_fd/
+s/os_pipe\(call_fds, true, true\)/pipe2(call_fds, 02000000 \/* O_CLOEXEC *\/)/
