@@ -134,18 +134,21 @@ pub const DELIBERATE: &[Deliberate] = &[
         },
     },
     Deliberate {
-        what: "random blocks of several sizes, of another `blockalign`, or in the order of \
-               `random_generator=lfsr` lie in the region, and with a map each is visited once",
+        what: "random blocks of several sizes, of another `blockalign`, in the order of \
+               `random_generator=lfsr`, or of a `random_distribution` where the device ends within a block, \
+               lie in the region, and with a map each is visited once",
         why: "fio draws and looks up blocks in units of one size and places them in units of another: blocks \
-              come twice, and where one is beyond the end, which may be the first, the job ends with exit \
-              code 0; with lfsr it also ends, as the seed has it, where other draws come between",
+              come twice, and where one is beyond the end, as is the last of a distribution, the job ends with \
+              exit code 0, maybe before its first I/O; with lfsr it also ends, as the seed has it, where other \
+              draws come between",
         covers: |case, found| {
             let is_one = |section: &Section| {
                 let lfsr = section.get("random_generator") == Some("lfsr");
                 let draws = is_ranked(section) || lfsr || !section.has("norandommap");
                 is_random(section)
                     && (draws && draws_beyond(section)
-                        || is_ranked(section) && draws_short(section)
+                        || is_ranked(section)
+                            && (draws_short(section) || draws_past_end(case, section))
                         || lfsr && draws_between(section))
             };
             concerns(case, found, &["filled", "written", "read", "open", "full"], is_one)
@@ -202,8 +205,8 @@ fn is_limited(case: &Case, section: &Section) -> bool {
 fn is_less(found: &Difference) -> bool {
     let number = |feature: &Option<Feature>| match feature {
         None => Some(0.0),
-        Some(Feature::Number(value, _)) => Some(*value),
-        _ => None,
+        Some(Feature::Number(value, _) | Feature::Time(value, _)) => Some(*value),
+        Some(Feature::Text(_)) => None,
     };
     let numbers = |all: &[Option<Feature>]| all.iter().map(number).collect::<Option<Vec<f64>>>();
     let (Some(fio), Some(zonal)) = (numbers(&found.fio), numbers(&found.zonal)) else {
@@ -316,6 +319,16 @@ fn draws_short(section: &Section) -> bool {
     align.is_some_and(|align| least_sizes(section).into_iter().all(|least| align < least))
 }
 
+/// Whether the device ends within the last block of a job, which fio's distributions have.
+fn draws_past_end(case: &Case, section: &Section) -> bool {
+    let region = section.region(&case.geometry, 0);
+    let uses = directions(section);
+    let least = least_sizes(section);
+    let smallest = (0..3).filter(|&dir| uses[dir]).map(|dir| least[dir]).min().unwrap_or(1);
+    let over = (region.end - region.start) % smallest;
+    !section.is_zbd() && over > 0 && region.end + smallest - over > case.geometry.size
+}
+
 /// The section of a clone's feature.
 fn section_of<'a>(case: &'a Case, found: &Difference) -> Option<&'a Section> {
     let (number, _) = found.feature.split_once('.')?;
@@ -374,9 +387,14 @@ mod tests {
             let case: Case = format!("; device size=1048576 zone_size=65536 max_open=4\n{case}")
                 .parse()
                 .expect("a case");
-            let seen = |value| vec![Some(Feature::Number(value, 0.0))];
-            let (fio, zonal) = (seen(fio), seen(zonal));
-            covering(&case, &Difference { feature: "0.1 writes".into(), fio, zonal }).is_some()
+            let is_covered = |feature: &str, make: fn(f64) -> Feature| {
+                let (fio, zonal) = (vec![Some(make(fio))], vec![Some(make(zonal))]);
+                covering(&case, &Difference { feature: feature.into(), fio, zonal }).is_some()
+            };
+            let by_number = is_covered("0.1 writes", |value| Feature::Number(value, 0.0));
+            let by_time = is_covered("report: 1 milliseconds", |time| Feature::Time(time, 1.4));
+            assert_eq!(by_number, by_time, "one that does less ends earlier");
+            by_number
         };
         assert!(is_excused(beside, [0.0, 8.0]));
         assert!(!is_excused(beside, [8.0, 0.0]), "more in fio");
@@ -398,6 +416,24 @@ mod tests {
         }
         let zipf = "[a]\nrw=randread\nrandom_distribution=zipf:1.2\n";
         assert!(!is_excused(zipf, "0.0 read offsets that differ", ["1", "2"]), "as in fio");
+    }
+
+    #[test]
+    fn a_distribution_whose_last_block_the_device_cuts_excuses_numbers() {
+        let bell = "[a]\nrw=randwrite\nrandom_distribution=normal:40\nbs=49152\n";
+        let bounded = |size: &str| format!("{bell}size={size}\n");
+        for (case, expected) in [
+            (bell, true),
+            (&bell.replace("normal:40", "random"), false),
+            (&bell.replace("49152", "65536"), false),
+            (&bounded("983040"), false),
+            (&bounded("524288"), false),
+            (&bounded("1003520"), false),
+            (&bounded("1040384"), true),
+            (&format!("{bell}zonemode=zbd\n"), false),
+        ] {
+            assert_eq!(is_excused(case, "0.0 writes", ["1", "2"]), expected, "{case}");
+        }
     }
 
     #[test]

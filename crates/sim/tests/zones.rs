@@ -221,6 +221,29 @@ fn resets_come_at_their_rate() {
 }
 
 #[test]
+fn a_write_follows_the_reset_of_its_zone_also_after_the_runtime() {
+    // The 49th write, at 4.8 s, is one of a zone that is full.
+    let options = "rw=write\nrate_iops=10\ntime_based\nruntime=4800500us";
+    let ios = ios_on("null:zones=4,zone_size=1M,zone_capacity=768k,latency=1ms", options);
+    assert_eq!(ios[48..], [('t', 0, 16), ('w', 0, 1)]);
+}
+
+#[test]
+fn a_job_that_verifies_begins_to_write_when_all_its_zones_are_reset() {
+    // fio 3.41 with --max_open_zones=1: the zone that the job before has left counts until it is reset.
+    let rig = Rig::new(
+        "null:zones=4,zone_size=1M,zone_capacity=768k,max_open=1,latency=10us,memory=true",
+    );
+    let before = "[before]\nzonemode=zbd\nrw=write\nbs=64k\nio_size=832k\n";
+    let text = "[a]\nstonewall\nzonemode=zbd\nrw=write\nbs=64k\nsize=3z\niodepth=2\nverify=md5\n";
+    let (outcome, ios) = rig.run(&format!("{before}{text}")).remove(1);
+    assert_eq!((outcome.error, outcome.reason), (None, None));
+    assert_eq!(ios[..2], [('t', 0, 16), ('t', 16, 16)]);
+    let writes: Vec<Seen> = ios.into_iter().filter(|io| io.0 == 'w').collect();
+    assert_eq!(writes, zones_of_writes(0..3));
+}
+
+#[test]
 fn writes_of_trimwrite_follow_their_trims_at_any_depth() {
     for sizes in ["bsrange=64k-256k", "bssplit=64k/30:128k/30:192k/40", "bs=128k"] {
         for rw in ["trimwrite", "randtrimwrite"] {

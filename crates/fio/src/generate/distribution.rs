@@ -188,20 +188,7 @@ impl BlockPicker {
                 let order = order.clone();
                 BlockPicker::Sequence(Sequence { order, next: 0, from: 0, step: 0, blocks })
             }
-            // Fewer ranks than Zipf's formula is made for.
-            _ if blocks <= 2 => BlockPicker::Uniform(blocks),
             Distribution::Uniform => BlockPicker::Uniform(blocks),
-            Distribution::Zipf { theta, center } => {
-                ranked(Shape::Zipf(Zipf::new(blocks, theta)), center)
-            }
-            Distribution::Pareto { skew, center } => {
-                let power = libm::log(skew) / libm::log(1.0 - skew);
-                ranked(Shape::Pareto { ranks, power }, center)
-            }
-            Distribution::Normal { deviation, center } => {
-                let width = libm::ceil(ranks * deviation / 100.0).min(ranks / 2.0);
-                ranked(Shape::Normal { ranks, width }, center)
-            }
             // As in fio: the start of each zone and its length are whole blocks, each rounded down.
             Distribution::Zoned(ref zones) => {
                 let part = |percent: u64| (u128::from(blocks) * u128::from(percent) / 100) as u64;
@@ -219,6 +206,19 @@ impl BlockPicker {
                     Some((io, start, *sum / unit - start))
                 });
                 Self::zoned(places, blocks)
+            }
+            // Fewer ranks than Zipf's formula is made for.
+            _ if blocks <= 2 => BlockPicker::Uniform(blocks),
+            Distribution::Zipf { theta, center } => {
+                ranked(Shape::Zipf(Zipf::new(blocks, theta)), center)
+            }
+            Distribution::Pareto { skew, center } => {
+                let power = libm::log(skew) / libm::log(1.0 - skew);
+                ranked(Shape::Pareto { ranks, power }, center)
+            }
+            Distribution::Normal { deviation, center } => {
+                let width = libm::ceil(ranks * deviation / 100.0).min(ranks / 2.0);
+                ranked(Shape::Normal { ranks, width }, center)
             }
         }
     }
@@ -314,6 +314,16 @@ mod tests {
         let counts = counts(distribution, blocks);
         let spread = Spread::new(blocks, Some(0.0), &mut Rng::new(1, [0; 4]));
         (0..blocks).map(|rank| counts[spread.block(rank) as usize]).collect()
+    }
+
+    #[test]
+    fn zones_of_less_than_a_block_begin_where_they_do_in_fio() {
+        // fio 3.41: `--rw=randwrite --bs=12k --size=32k --random_distribution=zoned:30/10:70/90`.
+        let zoned = Distribution::Zoned(vec![(30, 10), (70, 90)]);
+        assert_eq!(counts(&zoned, 2), [DRAWS, 0]);
+        let absolute = Distribution::ZonedAbs(vec![(30, 4096), (70, 4096)]);
+        let counts = counts(&absolute, 2);
+        assert!(counts[0].abs_diff(DRAWS * 3 / 10) < DRAWS / 100, "{counts:?}");
     }
 
     #[test]

@@ -262,6 +262,14 @@ impl Generator {
         }
     }
 
+    /// Whether a zone was reset or finished for a write that has not followed yet.
+    pub fn is_prepared(&self) -> bool {
+        match &self.pattern {
+            Pattern::Zbd(zbd) => zbd.is_prepared(),
+            _ => false,
+        }
+    }
+
     /// Why nothing can be done, if the generator knows.
     pub fn problem(&self) -> Option<&str> {
         match &self.pattern {

@@ -75,6 +75,8 @@ pub(super) struct ZbdJob {
     stream: Option<u32>,
     /// The zone without room that the next write was to go to: once nothing is in flight, it goes to another.
     choice: Option<u32>,
+    /// A zone was reset or finished for the next write, which follows.
+    is_prepared: bool,
     /// Zones that are being finished because they have too little room. The next write waits for them, as
     /// they count as open until then.
     finishing: u32,
@@ -154,6 +156,7 @@ impl ZbdJob {
             wanted: None,
             pending: [None; 3],
             choice: None,
+            is_prepared: false,
             finishing: 0,
             problem: None,
             recovery: None,
@@ -201,6 +204,10 @@ impl ZbdJob {
     fn reset_first(&mut self) -> Option<NextIo> {
         let zone = self.first_resets.as_mut()?.next(&self.table);
         let Some(zone) = zone else {
+            // As in fio, a zone counts as being written until it has been reset.
+            if self.owned.any_busy() {
+                return Some(NextIo::Wait);
+            }
             self.first_resets = None;
             return None;
         };
@@ -269,7 +276,7 @@ impl ZbdJob {
     pub(super) fn rewind(&mut self) {
         self.source.rewind();
         (self.pending, self.stream, self.choice) = ([None; 3], None, None);
-        self.has_data = false;
+        (self.has_data, self.is_prepared) = (false, false);
         self.resets.iter_mut().for_each(|resets| resets.restart());
         if self.purpose.room > 0 {
             // The table knows what zones hold that the job does not keep.
@@ -293,6 +300,11 @@ impl ZbdJob {
         let zones = u64::from(limit.saturating_sub(1));
         let capacity = self.table.capacity_of(self.first);
         !self.random && limit > 1 && in_flight > zones.saturating_mul(capacity)
+    }
+
+    /// Whether a zone was reset or finished for a write that has not followed yet.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.is_prepared
     }
 
     /// Why there is nothing to do, if that is not plain.

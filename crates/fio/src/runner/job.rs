@@ -464,7 +464,45 @@ impl JobRunner {
         if let Some(until) = self.pace.pauses_until(now) {
             return Some(RunnerStep::Wait(Some(until)));
         }
+        if self.generator.is_prepared()
+            && let Some(step) = self.submit_prepared(now)
+        {
+            return Some(step);
+        }
         (!self.has_more_work(now)).then(|| self.end(now))
+    }
+
+    /// Submits the write for which a zone was reset or finished when the runtime ended. As in fio, the two are one
+    /// step, which the runtime does not cut.
+    #[cold]
+    fn submit_prepared(&mut self, now: Nanos) -> Option<RunnerStep> {
+        if !self.pace.is_cut(now) || self.is_past_running() {
+            return None;
+        }
+        match self.next_io() {
+            NextIo::Io(io) => {
+                self.pace.submitted(io.dir, io.len);
+                self.submit(now, &io, IoRole::Plain);
+                self.submit_batch(now);
+            }
+            NextIo::Manage(io) => self.submit_besides(now, &io),
+            _ => return None,
+        }
+        let bytes = std::mem::take(&mut self.step_bytes);
+        Some(RunnerStep::Busy { submitted: 1, completed: 0, bytes })
+    }
+
+    /// The next action of the generator, and of what the clone has besides.
+    #[inline(always)]
+    fn next_io(&mut self) -> NextIo {
+        match &mut self.run_state {
+            None => self.generator.next_io(),
+            Some(run_state) => run_state.next(&mut self.generator),
+        }
+    }
+
+    fn is_past_running(&self) -> bool {
+        self.run_state.as_ref().is_some_and(|run_state| run_state.is_past_running())
     }
 
     /// Nothing is in flight and the stage is over: whether there is another one, or another pass.
@@ -511,7 +549,7 @@ impl JobRunner {
         if !self.zone_mgmt.is_empty() {
             submitted += self.submit_zone_mgmt(now);
         }
-        if self.run_state.as_ref().is_some_and(|run_state| run_state.is_past_running()) {
+        if self.is_past_running() {
             return submitted + self.fill_past_running(now, once);
         }
         if self.slots.in_use() <= self.job.iodepth_low {
@@ -534,10 +572,7 @@ impl JobRunner {
             if let Some(due) = self.pace.due(now) {
                 self.generator.set_due(due);
             }
-            let next = match &mut self.run_state {
-                None => self.generator.next_io(),
-                Some(run_state) => run_state.next(&mut self.generator),
-            };
+            let next = self.next_io();
             // By reference: a copy made before the stores of its fields have retired stalls.
             match &next {
                 NextIo::Io(io) => {

@@ -293,6 +293,11 @@ impl Pace {
         self.startdelay = Nanos(0);
     }
 
+    /// Whether the job has more to do, and only its runtime has ended.
+    pub(super) fn is_cut(&self, now: Nanos) -> bool {
+        now >= self.deadline && !self.stopped && self.issued < self.until && self.ios_left > 0
+    }
+
     /// Whether the job is still to start.
     pub(super) fn is_pending(&self) -> bool {
         self.started.is_none() && !self.stopped

@@ -143,17 +143,20 @@ impl ZbdJob {
                         self.source.shortened(dir, io.len);
                     }
                     self.note_position(&io, target.zone);
+                    self.is_prepared = false;
                     return NextIo::Io(io);
                 }
                 Attempt::Next(next @ (NextIo::Exhausted | NextIo::EndOfPass)) => return next,
                 Attempt::Next(NextIo::Verify) => return self.defer(dir, target, NextIo::Verify),
                 Attempt::Next(next) => {
                     self.wanted = Some(target.zone);
-                    let stays = !self.random || matches!(next, NextIo::Manage(_));
+                    let is_prepared = matches!(next, NextIo::Manage(_));
+                    self.is_prepared |= is_prepared;
+                    let stays = !self.random || is_prepared;
                     return self.defer(dir, if stays { target } else { drawn }, next);
                 }
                 Attempt::Finish(io) => {
-                    self.finishing += 1;
+                    (self.finishing, self.is_prepared) = (self.finishing + 1, true);
                     drawn = Target { zone: target.zone + 1, at: 0, ..drawn };
                     return self.defer(dir, drawn, NextIo::Manage(io));
                 }
