@@ -1,6 +1,8 @@
 //! Job options that change what a job does, in both clocks.
+use crate::signals::wait_until;
 use crate::support::{TestDir, zonal};
 use serde_json::Value;
+use std::process::Stdio;
 
 /// Runs a job and returns its report and what it printed on standard error.
 fn run(clock: &str, args: &[&str]) -> (i32, Value, String) {
@@ -568,6 +570,38 @@ fn jobs_without_stats_run_and_are_not_reported() {
             json["jobs"].as_array().expect("jobs").iter().map(|job| &job["jobname"]).collect();
         assert_eq!(names, ["b"], "{clock}");
     });
+}
+
+#[test]
+fn the_file_system_of_a_writer_is_synced_once_at_the_end() {
+    let syncs = |options: &str| {
+        let job = format!("[a]\nrw=write\nsize=64k\nwrite_iolog=log\n{options}\n");
+        let dir = TestDir::new().with("a.fio", &job);
+        dir.zonal(&["run", "--clock=virtual", PLAIN, "a.fio"]).expect_ok();
+        let log = dir.read("log");
+        let syncs: Vec<_> = log.lines().map(|line| line.contains(" sync ")).collect();
+        let last_io = syncs.len() - 2;
+        (syncs.iter().filter(|is_sync| **is_sync).count(), syncs[last_io])
+    };
+    assert_eq!(syncs("end_syncfs=1"), (1, true));
+    assert_eq!(syncs("end_syncfs=0"), (0, false));
+}
+
+#[test]
+fn comm_is_the_name_of_the_thread_of_a_job() {
+    let endless = ["--time_based", "--runtime=1000", "--comm=fio-worker"];
+    let args = [&["run", "--clock=real", "--name=a", PLAIN][..], &endless].concat();
+    let dir = TestDir::new();
+    let mut child = dir.command(&args).stdout(Stdio::null()).spawn().expect("it starts");
+    let tasks = format!("/proc/{}/task", child.id());
+    let named = || {
+        let tasks = std::fs::read_dir(&tasks).expect("the threads").flatten();
+        let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")));
+        names.flatten().any(|name| name == "fio-worker\n")
+    };
+    wait_until("a thread of this name", named);
+    child.kill().expect("it is ended");
+    child.wait().expect("it ends");
 }
 
 #[test]

@@ -132,6 +132,17 @@ impl Case {
                 || self.sections.iter().skip(1).any(|section| !section.has("stonewall")))
     }
 
+    /// Whether a job with zones would write another one if its region were a zone longer: there is one, and the job
+    /// draws zones, or reaches the end of its region, as less than its size can be written.
+    pub fn leaves_zones(&self, section: &Section) -> bool {
+        let Some(zones) = self.geometry.zones.filter(|_| section.is_zbd()) else { return false };
+        let rw = section.get("rw").unwrap_or("read");
+        let region = section.region(&self.geometry, section.clones() as u64 - 1);
+        region.end < self.geometry.size
+            && rw.contains('w')
+            && (rw.starts_with("rand") || zones.capacity < zones.size)
+    }
+
     /// Whether fio on a file does what it does on a device: the file would grow beyond its end. And a limit of
     /// open zones for a job needs one for all.
     pub fn is_sound(&self) -> bool {
@@ -244,6 +255,22 @@ mod tests {
         assert_eq!(region(2, 1), 131_072..262_144);
         assert_eq!(region(3, 0), 4096..131_072);
         assert_eq!(region(4, 0), 131_072..589_824, "ends with the zone as it begins with a block");
+    }
+
+    #[test]
+    fn jobs_leave_zones_that_they_would_write_in_a_longer_region() {
+        let leaves = |capacity: u64, options: &str| {
+            let text = format!(
+                "; device size=262144 zone_size=65536 zone_capacity={capacity}\n[a]\n\
+                 zonemode=zbd\nsize=2z\n{options}"
+            );
+            let case: Case = text.parse().unwrap();
+            case.leaves_zones(&case.sections[0])
+        };
+        assert!(leaves(65536, "rw=randwrite") && leaves(49152, "rw=write"));
+        assert!(!leaves(65536, "rw=write"), "it ends with its size");
+        assert!(!leaves(65536, "rw=randwrite\noffset=2z"), "the device ends there");
+        assert!(!leaves(49152, "rw=randread"), "there is nothing to read");
     }
 
     #[test]

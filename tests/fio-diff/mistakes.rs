@@ -11,10 +11,10 @@ use std::thread::{ScopedJoinHandle, scope};
 use zonal_fio::mistake::Mistake;
 
 /// Whether a job may show a mistake.
-fn concerns(mistake: Mistake, section: &Section) -> bool {
+fn concerns(mistake: Mistake, case: &Case, section: &Section) -> bool {
     let rw = section.get("rw").unwrap_or("read");
     match mistake {
-        Mistake::OneZoneTooMany => section.is_zbd() && section.has("size"),
+        Mistake::OneZoneTooMany => case.leaves_zones(section),
         Mistake::RegionTooShort => !section.is_zbd(),
         Mistake::OffsetForgotten => section.has("offset"),
         Mistake::ClonesOverlap => section.has("offset_increment"),
@@ -30,7 +30,7 @@ fn concerns(mistake: Mistake, section: &Section) -> bool {
 }
 
 fn may_show(mistake: Mistake, case: &Case) -> bool {
-    case.sections.iter().any(|section| concerns(mistake, section))
+    case.sections.iter().any(|section| concerns(mistake, case, section))
 }
 
 /// The first cases from a seed on of which `each` may show each of the mistakes, with their seeds.
