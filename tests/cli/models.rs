@@ -182,6 +182,24 @@ fn advice_ranks_configurations_and_gives_reasons() {
 }
 
 #[test]
+fn advice_at_another_depth_is_what_a_sweep_measures_there() {
+    let disk = ["--device=smr-30t:zones=64", "--time=1", "--seeds=1", "--format=json"];
+    let json = |command: &[&str]| -> Value {
+        let out = zonal(&[command, &disk, &WRITER].concat()).expect_ok();
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let one = ["advise", "--schedulers=none", "--zone-write=qd1", "--depths=8", "--iodepth=2"];
+    let advice = json(&one);
+    let sweep = json(&["sweep", "--vary=iodepth=8", "--vary=zone_write=qd1"]);
+    let (advice, sweep) = (&advice["tried"][0], &sweep["points"][0]["figures"]);
+    assert_eq!(
+        (&advice["bytes_per_second"], advice["latency_ns"]["p99"].as_f64()),
+        (&sweep["bytes_per_second"]["mean"], sweep["clat_p99_ns"]["mean"].as_f64()),
+        "{advice} {sweep}"
+    );
+}
+
+#[test]
 fn the_page_leads_with_the_answer() {
     let args = ["advise", "--device=smr-30t:zones=64", "--depths=4", "--time=1", "--seeds=1"];
     let run = |format: &str| zonal(&[&args[..], &WRITER, &[format]].concat()).expect_ok();

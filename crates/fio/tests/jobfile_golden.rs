@@ -2,7 +2,7 @@
 use std::path::Path;
 use zonal_blk::Nanos;
 use zonal_fio::job::{
-    AddressOptions, CpusPolicy, Extent, FsOptions, Job, Rw, ThinkOptions, ZoneMode,
+    AddressOptions, CpusPolicy, Extent, FsOptions, Job, LimitOptions, Rw, ThinkOptions, ZoneMode,
 };
 use zonal_fio::jobfile::{JobSet, SystemEnvironment, parse_file};
 
@@ -145,6 +145,7 @@ fn stages_of_a_zoned_job() {
             iodepth_batch_complete_min: 4,
             iodepth_batch_complete_max: 16,
             iodepth_low: 16,
+            limits: LimitOptions { depths: mixed.limits.depths, ..LimitOptions::default() },
             randseed: 42,
             runtime: Some(Nanos(120 * SECOND)),
             own_options: mixed.own_options.clone(),

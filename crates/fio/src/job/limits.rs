@@ -2,7 +2,7 @@
 //! latencies that it has to keep, at a steady state.
 use zonal_blk::Nanos;
 
-/// Other jobs, rates and latencies that decide when a job begins and ends.
+/// Other jobs, rates and latencies that decide when a job begins and ends, and depths within its queue depth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitOptions {
     /// Its order among other jobs.
@@ -26,6 +26,27 @@ pub struct LimitOptions {
     pub latency: LatencyOptions,
     /// The steady state.
     pub steady: SteadyOptions,
+    /// Depths as the job gives them, for [`Job::set_iodepth`](super::Job::set_iodepth).
+    pub depths: GivenDepths,
+}
+
+/// Depths as a job gives them, before fio's rules bound them by `iodepth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenDepths {
+    /// `iodepth_batch`; 0 stands for `iodepth`.
+    pub batch: u32,
+    /// `iodepth_batch_complete_min`.
+    pub batch_complete_min: u32,
+    /// `iodepth_batch_complete_max`; 0 if the job does not say.
+    pub batch_complete_max: u32,
+    /// `iodepth_low`; 0, and nothing, stand for `iodepth`.
+    pub low: u32,
+}
+
+impl Default for GivenDepths {
+    fn default() -> Self {
+        GivenDepths { batch: 1, batch_complete_min: 1, batch_complete_max: 0, low: 0 }
+    }
 }
 
 /// The latency that governs the depth (`latency_target`, ...).
@@ -118,6 +139,7 @@ impl Default for LimitOptions {
                 ramp: Nanos(0),
                 interval: SECOND,
             },
+            depths: GivenDepths::default(),
         }
     }
 }

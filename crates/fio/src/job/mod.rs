@@ -22,7 +22,8 @@ pub use data::{
 pub use file_system::{FileService, FsKind, FsOptions};
 pub use left_out::LeftOut;
 pub use limits::{
-    ExitWhat, LatencyOptions, LimitOptions, OrderOptions, SteadyCriterion, SteadyOptions,
+    ExitWhat, GivenDepths, LatencyOptions, LimitOptions, OrderOptions, SteadyCriterion,
+    SteadyOptions,
 };
 pub use logs::{LogKind, LogOptions, WindowValue};
 pub(crate) use logs::{ioprio, is_realtime};

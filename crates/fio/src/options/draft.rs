@@ -3,10 +3,12 @@
 //! [`Draft::finish`] runs the checks that involve more than one option and fills in the values that
 //! depend on others.
 use super::conflict::Conflict;
-use super::engine::{check_engine, has_queue, is_synchronous};
+use super::engine::{check_engine, is_synchronous};
 use super::given::Given;
 use super::rules;
-use crate::job::{BlockSizes, DataDir, Extent, FIXED_SEED, Job, Rw, VerifyOptions, ioprio};
+use crate::job::{
+    BlockSizes, DataDir, Extent, FIXED_SEED, GivenDepths, Job, Rw, VerifyOptions, ioprio,
+};
 use crate::verify::header_fits;
 use zonal_blk::Prio;
 
@@ -109,7 +111,9 @@ impl Draft {
         if is_one_at_a_time {
             job.iodepth = 1;
         }
-        job.address.restarts = job.iodepth > 1 || has_queue(&job.ioengine);
+        job.limits.depths = GivenDepths::of(&job);
+        let depth = job.iodepth;
+        job.set_iodepth(depth);
         job.randseed = match self.randseed {
             Some(seed) => seed,
             None if self.randrepeat || self.allrandrepeat => FIXED_SEED,
@@ -141,7 +145,6 @@ impl Draft {
         if self.fill_device && job.size.is_none() {
             job.io_size = None;
         }
-        fill_depths(&mut job);
         if job.pattern.program.is_some() {
             (job.rw, job.random) = (Rw::Mixed, true);
         }
@@ -172,21 +175,6 @@ pub(super) fn assign<T, const N: usize>(target: &mut [T; N], values: [Option<T>;
             *target = value;
         }
     }
-}
-
-/// fio's rules for depths that are not set or too large.
-fn fill_depths(job: &mut Job) {
-    let at_most_iodepth = |depth: u32| {
-        if depth == 0 { job.iodepth } else { depth.min(job.iodepth) }
-    };
-    job.iodepth_batch = at_most_iodepth(job.iodepth_batch);
-    job.iodepth_low = at_most_iodepth(job.iodepth_low);
-    // Waiting for more completions than can be in flight would never end.
-    job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(job.iodepth);
-    job.iodepth_batch_complete_max = match job.iodepth_batch_complete_max {
-        0 => 0,
-        most => at_most_iodepth(most).max(job.iodepth_batch_complete_min),
-    };
 }
 
 /// fio's rule for a `verify_interval` that does not fit the blocks: no longer than the shortest, and
@@ -290,6 +278,27 @@ mod tests {
         ]);
         assert_eq!((job.iodepth_batch, job.iodepth_low), (16, 16));
         assert_eq!((job.iodepth_batch_complete_min, job.most_completions(false)), (16, 16));
+    }
+
+    #[test]
+    fn another_depth_is_that_of_a_job_that_says_so() {
+        let given: [&[(&str, &str)]; 6] = [
+            &[],
+            &[("iodepth_low", "4")],
+            &[("iodepth_low", "64"), ("iodepth_batch", "0")],
+            &[("iodepth_batch", "8"), ("iodepth_batch_complete_min", "8")],
+            &[("iodepth_batch_complete_min", "2"), ("iodepth_batch_complete_max", "16")],
+            &[("ioengine", "libaio")],
+        ];
+        let depths = ["1", "4", "32", "128"];
+        for options in given {
+            for (from, to) in depths.iter().flat_map(|&from| depths.map(|to| (from, to))) {
+                let mut changed = job(&[options, &[("iodepth", from)]].concat());
+                let said = job(&[options, &[("iodepth", to)]].concat());
+                changed.set_iodepth(to.parse().expect("a number"));
+                assert_eq!(changed, said, "{options:?}: {from} to {to}");
+            }
+        }
     }
 
     #[test]

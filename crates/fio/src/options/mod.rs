@@ -12,10 +12,12 @@
 //! value        values by direction, errors of values
 //! number, list, limit, distribution    text -> number, size, time, list ...    pure functions
 //! draft        values so far -> Job, with the checks that need several values
+//! depths       queue depth and batches, as fio bounds them
 //! given        which options were given
 //! rules        which options exclude or need others                               one table
 //! ```
 mod conflict;
+mod depths;
 mod distribution;
 mod draft;
 mod engine;

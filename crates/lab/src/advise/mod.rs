@@ -309,7 +309,7 @@ fn measure(
 ) -> Result<Outcome> {
     let mut jobs = jobs.to_vec();
     for job in &mut jobs {
-        job.iodepth = configuration.depth.unwrap_or(job.iodepth);
+        job.set_iodepth(configuration.depth.unwrap_or(job.iodepth));
         // The configuration decides.
         job.ioscheduler = None;
     }
