@@ -33,6 +33,11 @@ pub struct FormatArgs {
 }
 
 impl FormatArgs {
+    /// The choice of JSON.
+    pub fn json() -> Self {
+        FormatArgs { format: Format::Text, json: true }
+    }
+
     /// The format that was chosen.
     pub fn get(self) -> Format {
         if self.json { Format::Json } else { self.format }

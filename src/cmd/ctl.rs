@@ -48,7 +48,7 @@ Commands:
   scrub [status]                        how far the scrub is, and damaged sectors
   scrub stop
   metrics                               counters in the format of Prometheus
-  methods                               the first words of these commands, for programs: --json
+  methods                               the first words of these commands, for programs
   help                                  these lines";
 
 /// Options of `zonal ctl`.
@@ -72,15 +72,16 @@ pub struct CtlArgs {
 /// # Errors
 /// The command is malformed, there is no server, or the server rejects the command.
 pub fn run(args: &CtlArgs) -> Result<ExitCode> {
-    if matches!(&args.command[..], [word] if word == "help") {
+    let (words, format) = format_of(args);
+    if matches!(words, [word] if word == "help") {
         writeln!(stdout(), "{COMMANDS}")?;
         return Ok(ExitCode::SUCCESS);
     }
     // A malformed command is rejected without a server.
-    Command::parse(&args.command)?;
+    Command::parse(words)?;
     let socket = args.socket.display();
     let answer = ControlClient::connect(&args.socket)
-        .and_then(|mut client| client.send(args.device, &args.command))
+        .and_then(|mut client| client.send(args.device, words))
         .with_context(|| {
             format!("{socket}: expected the control socket of a `zonal serve --ctl`")
         })?;
@@ -89,7 +90,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode> {
         Err(error) => bail!("{error}"),
     };
     let text = || format_value(&answer, 0);
-    let title = args.command.join(" ");
+    let title = words.join(" ");
     Forms {
         text,
         // A line, so that a program can read the answers of several commands.
@@ -97,8 +98,19 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode> {
         csv: || Table::of_json(&answer).csv(),
         html: || Ok(format::page_of(&title, &Table::of_json(&answer))),
     }
-    .print(args.format)?;
+    .print(format)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The words of the command, and the format, for which `--json` may stand at the end, too; in the text of a mark
+/// it is a word.
+fn format_of(args: &CtlArgs) -> (&[String], FormatArgs) {
+    match &args.command[..] {
+        [first, words @ .., last] if last == "--json" && first != "mark" => {
+            (&args.command[..=words.len()], FormatArgs::json())
+        }
+        words => (words, args.format),
+    }
 }
 
 /// An answer for people: one line per value, nested values indented.

@@ -120,7 +120,7 @@ fn devices_json() -> Value {
 #[derive(Args, Debug)]
 pub struct OptionsArgs {
     /// Explain this option only
-    #[arg(value_name = "OPTION", conflicts_with_all = ["markdown", "format", "json"])]
+    #[arg(value_name = "OPTION", conflicts_with = "markdown")]
     pub option: Option<String>,
     /// As Markdown, including the options of fio that have no effect here
     #[arg(long, conflicts_with_all = ["format", "json"])]
@@ -138,17 +138,13 @@ pub fn explained(name: &str) -> Result<String> {
         let nearest = options::nearest(name).map(|name| format!(", did you mean {name}?"));
         format!(
             "unknown option {name:?}{}",
-            nearest.unwrap_or_else(|| "; `zonal options` lists them".to_owned())
+            nearest.unwrap_or_else(|| ", expected one that `zonal options` lists".to_owned())
         )
     })
 }
 
-/// Explains the job options.
+/// Explains the job options, or one.
 pub fn options(args: &OptionsArgs) -> Result<ExitCode> {
-    if let Some(name) = &args.option {
-        stdout().write_all(explained(name)?.as_bytes())?;
-        return Ok(ExitCode::SUCCESS);
-    }
     if args.markdown {
         stdout().write_all(options::markdown().as_bytes())?;
         return Ok(ExitCode::SUCCESS);
@@ -164,7 +160,15 @@ pub fn options(args: &OptionsArgs) -> Result<ExitCode> {
             "help": help,
         })
     };
-    let all: Value = options::all().map(option).collect();
-    format::print(args.format, "Job options", options::help_text, &all)?;
+    let Some(name) = &args.option else {
+        let all: Value = options::all().map(option).collect();
+        format::print(args.format, "Job options", options::help_text, &all)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let text = explained(name)?;
+    let named =
+        |option: &OptionHelp| option.name == name || option.aliases.contains(&name.as_str());
+    let one: Value = options::all().filter(named).map(option).collect();
+    format::print(args.format, "Job option", || text, &one)?;
     Ok(ExitCode::SUCCESS)
 }

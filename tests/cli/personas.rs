@@ -369,6 +369,16 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "each_option_names_itself_where_its_value_is_wrong",
     ),
     (
+        "operator",
+        "each word of each command of ctl names itself where it is wrong",
+        "each_wrong_word_of_each_command_is_named_with_what_was_expected",
+    ),
+    (
+        "engineer",
+        "advice at another queue depth is what a sweep measures there",
+        "advice_at_another_depth_is_what_a_sweep_measures_there",
+    ),
+    (
         "newcomer",
         "the picture of the front page is drawn by the command in its caption",
         "picture_of_the_head_is_what_the_program_draws",
@@ -422,6 +432,8 @@ fn misspelt_words_are_answered_by_the_nearest_right_one() {
         ),
         (&["run", device, "--name=a", "--fault=fail=wriet"], "`write`"),
         (&["run", "--device=null:zoned_size=1M", "--name=a"], "`zone_size`"),
+        (&["run", "--device=smr-30t:hba=mpt4sas", "--name=a"], "did you mean `mpt3sas`?"),
+        (&["run", device, "--name=a", "--fault=fial=write"], "did you mean `fail`?"),
         (&["fit", "zn54", "x.json"], "`zn540`"),
         (&["run", device, "--name=a", "--scheduler=deadline"], "`mq-deadline`"),
         (&["sweep", device, "--name=a", "--vary=policy=plug"], "`zone_write`"),
@@ -527,6 +539,14 @@ fn reads_of_what_was_never_written_are_no_measurement() {
 #[test]
 fn an_option_and_a_profile_can_be_asked_for_by_name() {
     assert!(zonal(&["options", "iodepth"]).expect_ok().contains("iodepth"));
+    let json = zonal(&["options", "depth", "--format=json"]);
+    assert!(json.code == 2 && json.err.contains("did you mean"), "{json:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&zonal(&["options", "iodepth", "--json"]).expect_ok()).expect("JSON");
+    let names: Vec<_> = json.as_array().expect("a list").iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["iodepth"]);
+    let csv = zonal(&["options", "iodepth_batch_submit", "--format=csv"]).expect_ok();
+    assert!(csv.lines().count() == 2 && csv.contains("\niodepth_batch,"), "{csv}");
     let text = zonal(&["devices", "zns-1t"]).expect_ok();
     assert_eq!(text, zonal(&["devices", "--print", "zns-1t"]).expect_ok());
 }

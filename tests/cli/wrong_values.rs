@@ -124,7 +124,7 @@ fn of_serve(option: &str) -> Vec<&'static str> {
     }
 }
 
-/// The commands of the help that have options, those of `ctl` aside: a server judges them.
+/// The commands of the help that have options, those of `ctl` aside: tests/serve/control.rs has them, and a server.
 fn commands(dir: &TestDir, path: &[String], found: &mut Vec<Vec<String>>) {
     let help = help(dir, path);
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -219,20 +219,22 @@ fn misspelt(word: &str) -> String {
 }
 
 /// What a message about a value lacks.
-fn lacks(ran: &RunOutput, option: &str, (bad, right): (&str, &str)) -> Option<&'static str> {
-    let err = &ran.err;
-    let device = ["device", "profile", "drives", "print"].contains(&option)
-        && (err.contains("device ") || err.contains("profile"));
-    let of_device = err.contains(&format!("option `{}`", option.replace('-', "_")));
-    let is_named = device || of_device || err.contains(&format!("--{option}"));
+fn lacks(ran: &RunOutput, option: &Described, (bad, right): (&str, &str)) -> Option<&'static str> {
+    let (err, name) = (&ran.err, option.name.as_str());
+    let is_device = ["device", "profile", "drives", "print"].contains(&name);
+    let is_named = err.contains(&format!("--{name}"))
+        || err.contains(&format!("option `{}`", name.replace('-', "_")))
+        || is_device && err.contains(&format!("device {bad}"));
+    let words =
+        ["expected", "possible values", "did you mean", "a value is required", " is not in "];
+    // What is wrong with a file, the system says.
+    let is_file = option.value == "DIR" || ARE_FILES.contains(&option.value.as_str());
     let expects =
-        ["expected", "possible values", "directory", "os error", "did you mean", " not in ", "; "];
-    let expects =
-        expects.iter().any(|word| err.contains(word)) || err.contains("a value is required");
+        words.iter().any(|word| err.contains(word)) || is_file && err.contains("(os error ");
     // What is printed before the jobs begin says which they are.
     match () {
         () if ran.code != 2 || ran.out.contains("groupid=") => Some("exit code 2 before the work"),
-        () if !(is_named || option == "option" && err.contains(bad)) => Some("the option"),
+        () if !(is_named || name == "option" && err.contains(bad)) => Some("the option"),
         () if !err.contains(bad.trim_end_matches('/')) => Some("what was found"),
         () if !expects => Some("what was expected"),
         () => (!err.contains(right)).then_some("the nearest"),
@@ -255,7 +257,7 @@ fn tried(dir: &TestDir, command: &[String], option: &Described) -> (usize, Vec<S
         }
         args.extend(&more);
         let ran = dir.zonal(&args);
-        if let Some(missing) = lacks(&ran, &option.name, (bad, right)) {
+        if let Some(missing) = lacks(&ran, option, (bad, right)) {
             let RunOutput { code, out, err } = ran;
             let out = out.lines().next().unwrap_or_default();
             faults.push(format!("{} without {missing}: {code} {out} {err}", args.join(" ")));

@@ -368,7 +368,18 @@ fn marks_go_into_the_log_of_a_device_that_is_recorded() {
 fn refused_commands_give_the_reason() {
     let server = ControlledServer::start(SMALL);
     assert!(server.refusal("zone 16 offline").contains("the device has 16 zones, from 0"));
-    assert!(server.refusal("set nr_requests 0").contains("1 up to the device's most"));
+    for wrong in ["0", "1025", "all"] {
+        let refusal = server.refusal(&format!("set nr_requests {wrong}"));
+        assert!(
+            refusal.contains(&format!("found `{wrong}`, expected 1 to 1024 requests")),
+            "{refusal}"
+        );
+    }
+    for wrong in ["0", "1025", "99999999999"] {
+        let refusal = server.refusal(&format!("set max_sectors_kb {wrong}"));
+        let expected = "expected a multiple of 4 KiB, up to 1024";
+        assert!(refusal.contains(&format!("found `{wrong}`, {expected}")), "{refusal}");
+    }
     assert!(server.refusal("set zone_write lock").contains("needs the scheduler mq-deadline"));
     assert!(server.refusal("set nr_zones 3").contains("cannot be changed"));
     assert!(server.refusal("fault add fail=trim").contains("fail=trim"));
@@ -519,6 +530,9 @@ fn commands_say_what_there_is_and_refuse_zones_and_names_that_there_are_not() {
     let methods = server.ask("methods");
     let methods = methods.as_array().expect("a list");
     assert!(methods.iter().any(|name| name == "power-cut"), "{methods:?}");
+    let socket = server.socket.to_str().expect("UTF-8");
+    let at_end = fine(&["ctl", socket, "methods", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&at_end).expect("JSON"), Value::from(methods.clone()));
     // Without a server.
     let help = fine(&["ctl", "no-such-socket", "help"]);
     for method in methods {
@@ -539,5 +553,100 @@ fn commands_say_what_there_is_and_refuse_zones_and_names_that_there_are_not() {
             server.refusal(command)
         );
     }
+    assert_eq!(server.ask("fault list").as_array().map(Vec::len), Some(0));
+}
+
+/// A value for what the help of `zonal ctl` writes in capitals; none for what may be any text.
+fn value_for(placeholder: &str) -> Option<&'static str> {
+    Some(match placeholder {
+        "ATTRIBUTE" => "nr_requests",
+        "FIRST-LAST" => "0-1",
+        "ADDRESS:PORT" => "127.0.0.1:4420",
+        "KIND" => "write",
+        "STATUS" => "medium",
+        "TIME" => "20ms",
+        "SIZE" => "4K",
+        "FIRST" | "PER_CELL" | "CELLS" | "VALUE" | "HEAD" | "N" | "WRITES" | "MIB_PER_SECOND" => {
+            "1"
+        }
+        "IMAGE" | "TEXT" => return None,
+        _ => panic!("{placeholder}: say what stands for it"),
+    })
+}
+
+/// A word of a command, as the help shows it: what is right, and wrong words, each with the one that was meant.
+fn word_and_wrong_ones(shown: &str) -> (String, Vec<(String, Option<String>)>) {
+    if shown.contains(['=', ',']) {
+        let mut right: Vec<String> = Vec::new();
+        let mut wrong = Vec::new();
+        for part in shown.split(',') {
+            let (name, value) = part.split_once('=').expect("NAME=VALUE");
+            let (value, others) = word_and_wrong_ones(value);
+            let rule = |last: String| [&right[..], &[last]].concat().join(",");
+            let misspelt = format!("{name}s");
+            wrong.push((rule(format!("{misspelt}={value}")), Some(name.to_owned())));
+            wrong.extend(
+                others.into_iter().map(|(bad, near)| (rule(format!("{name}={bad}")), near)),
+            );
+            right.push(format!("{name}={value}"));
+        }
+        return (right.join(","), wrong);
+    }
+    if shown.chars().any(|c| c.is_ascii_uppercase()) {
+        let wrong = value_for(shown).map(|_| ("?!".to_owned(), None));
+        return (value_for(shown).unwrap_or("x").to_owned(), wrong.into_iter().collect());
+    }
+    let words: Vec<&str> = shown.split('|').collect();
+    // Two letters in each other's place; in a word of three that is another word.
+    let swapped = |word: &&str| {
+        let (rest, last) = word.split_at(word.len() - 2);
+        let bad: String = rest.chars().chain(last.chars().rev()).collect();
+        let bad = if bad == *word { format!("{word}x") } else { bad };
+        (bad, Some((*word).to_owned()))
+    };
+    (words[0].to_owned(), words.iter().filter(|word| word.len() > 3).map(swapped).collect())
+}
+
+#[test]
+fn each_wrong_word_of_each_command_is_named_with_what_was_expected() {
+    let server = ControlledServer::start(SMALL);
+    let socket = server.socket.to_str().expect("UTF-8");
+    let help = fine(&["ctl", socket, "help"]);
+    let commands = help.lines().filter_map(|line| line.strip_prefix("  "));
+    let commands = commands.filter(|line| !line.starts_with([' ']) && !line.starts_with("mark"));
+    let (mut tried, mut faults) = (0, Vec::new());
+    for line in commands {
+        let shown = line.split("  ").next().expect("a command").replace(['[', ']'], "");
+        let words = shown.split(' ').filter(|word| !matches!(*word, "..." | "|"));
+        let words: Vec<_> = words.map(word_and_wrong_ones).collect();
+        for (at, (bad, near)) in
+            words.iter().enumerate().flat_map(|(at, word)| word.1.iter().map(move |bad| (at, bad)))
+        {
+            let mut command: Vec<&str> = words.iter().map(|(right, _)| right.as_str()).collect();
+            command[at] = bad;
+            let (code, out, err) = ran(&[&["ctl", socket][..], &command].concat());
+            let found = bad.rsplit(',').next().expect("a part");
+            let expected = match near {
+                Some(near) => err.contains(&format!("did you mean `{near}`?")),
+                None => err.contains("expected"),
+            };
+            tried += 1;
+            if code != 2 || !out.is_empty() || !err.contains(found) || !expected {
+                faults.push(format!("{}: {code} {out}{err}", command.join(" ")));
+            }
+        }
+    }
+    fine(&["ctl", socket, "set", "scheduler", "mq-deadline"]);
+    let attributes = server.ask("get");
+    for name in attributes.as_object().expect("attributes").keys() {
+        let err = server.refusal(&format!("set {name} ?!"));
+        tried += 1;
+        let attribute = name.rsplit('.').next().expect("a name");
+        if !err.contains(attribute) || !err.contains("expected") {
+            faults.push(format!("set {name} ?!: {err}"));
+        }
+    }
+    assert!(tried > 70, "only {tried} were tried");
+    assert!(faults.is_empty(), "{} of {tried}:\n{}", faults.len(), faults.join(""));
     assert_eq!(server.ask("fault list").as_array().map(Vec::len), Some(0));
 }

@@ -50,7 +50,7 @@ pub enum AttrError {
         known: String,
     },
     /// The value is not of the attribute's kind.
-    #[error("{name}: `{value}` is not {expected}")]
+    #[error("{name}: found `{value}`, expected {expected}")]
     Value {
         /// The attribute.
         name: &'static str,

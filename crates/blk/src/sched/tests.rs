@@ -379,7 +379,7 @@ fn an_unknown_attribute_is_answered_with_those_there_are() {
         "the scheduler mq-deadline has no attribute `read_expired`; it has read_expire,"
     ));
     let error = scheduler.set("fifo_batch", "0").unwrap_err().to_string();
-    assert_eq!(error, "fifo_batch: `0` is not a number from 1 to 2147483647");
+    assert_eq!(error, "fifo_batch: found `0`, expected a number from 1 to 2147483647");
     assert!(Scheduler::None.set("x", "1").unwrap_err().to_string().contains("it has none"));
     assert!("deadline".parse::<Scheduler>().is_err());
 }

@@ -19,6 +19,14 @@ pub(super) struct Parser {
     is_bare: bool,
 }
 
+/// The word that was meant, if the option takes words.
+fn nearest_word(unit: Unit, found: &str) -> String {
+    match unit {
+        Unit::Choice(words) => zonal_blk::did_you_mean(found, words.iter().copied()),
+        _ => String::new(),
+    }
+}
+
 impl Parser {
     /// A parser for a kind of device or a built-in profile.
     pub(super) fn new(device: &str) -> Result<Self, SpecError> {
@@ -55,7 +63,7 @@ impl Parser {
         self.config.set(name, value).map_err(|error| SpecError::BadValue {
             option: info.name,
             found: value.to_owned(),
-            form: info.unit.form(),
+            form: info.unit.form() + &nearest_word(info.unit, value),
             max: error.max,
         })?;
         self.given.push((info.name, info.scope));

@@ -69,11 +69,17 @@ const STATUSES: [(&str, Status); 6] = [
     ("offline", Status::Offline),
 ];
 
+/// The fault that was meant, if the word before the first `=` is near to it.
+fn nearest_fault(rule: &str) -> String {
+    let word = rule.split(['=', ',']).next().unwrap_or_default();
+    zonal_blk::did_you_mean(word, ["fail", "delay", "tear"])
+}
+
 /// Why a text is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// It does not begin with a fault.
-    #[error("fault `{0}`: expected fail=KIND, delay=KIND or tear=write first")]
+    #[error("fault `{0}`: expected fail=KIND, delay=KIND or tear=write first{hint}", hint = nearest_fault(.0))]
     NoFault(String),
     /// A torn write without what is left of it.
     #[error("fault `{0}`: expected keep=SIZE, such as keep=8KiB")]

@@ -73,11 +73,19 @@ fn change(queue: &Queue, name: &str, value: &str) -> Result<Change, String> {
         "max_sectors_kb" => {
             let kilobytes: Option<u32> = value.parse().ok();
             let sectors = kilobytes.and_then(|kb| kb.checked_mul(2));
-            let sectors = sectors.ok_or_else(|| wrong("a number of KiB"))?;
+            let (unit, most) = (queue.limits().zone_write_sectors(), queue.limits().max_sectors);
+            let fits =
+                |sectors: &u32| (unit..=most).contains(sectors) && sectors.is_multiple_of(unit);
+            let sectors = sectors.filter(fits).ok_or_else(|| {
+                wrong(&format!("a multiple of {} KiB, up to {}", unit.div_ceil(2), most / 2))
+            })?;
             Box::new(move |queue| queue.set_max_sectors(sectors))
         }
         "nr_requests" => {
-            let number = value.parse().map_err(|_| wrong("a number of requests"))?;
+            let most = queue.limits().queue_depth;
+            let number: Option<u16> =
+                value.parse().ok().filter(|number| (1..=most).contains(number));
+            let number = number.ok_or_else(|| wrong(&format!("1 to {most} requests")))?;
             Box::new(move |queue| queue.set_nr_requests(number))
         }
         "io_timeout" => {

@@ -138,7 +138,26 @@ pub const NAMES: [&str; 16] = [
 
 /// The command that was meant, if its first word is near to that of one.
 fn nearest_command(found: &str) -> String {
-    zonal_blk::did_you_mean(found.split(' ').next().unwrap_or(found), NAMES)
+    // `zonal ctl` answers `help` itself.
+    let names = NAMES.into_iter().chain(["help"]);
+    zonal_blk::did_you_mean(found.split(' ').next().unwrap_or(found), names)
+}
+
+/// What was found, which may be nothing.
+fn quoted(found: &str) -> String {
+    if found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") }
+}
+
+/// The word that was meant, if one of those that were found is near to one of what was expected.
+fn nearest_word(found: &str, expected: &str) -> String {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
+    let expected: Vec<&str> = expected
+        .split(|c: char| !is_letter(c) && !c.is_ascii_uppercase() && c != '_')
+        .filter(|word| word.len() > 3 && word.chars().all(is_letter))
+        .collect();
+    let hint = |word: &str| zonal_blk::did_you_mean(word, expected.iter().copied());
+    let unknown = found.split(' ').filter(|word| !expected.contains(word));
+    unknown.map(hint).find(|hint| !hint.is_empty()).unwrap_or_default()
 }
 
 /// Why words are not a command.
@@ -152,8 +171,8 @@ pub enum CommandError {
     )]
     Unknown(String),
     /// Wrong arguments.
-    #[error("{0}: found `{1}`, expected {2}")]
-    Arguments(&'static str, String, &'static str),
+    #[error("{0}: found {found}, expected {2}{hint}", found = quoted(.1), hint = nearest_word(.1, .2))]
+    Arguments(String, String, &'static str),
     /// Not a fault rule.
     #[error(transparent)]
     Rule(#[from] RuleError),
@@ -167,7 +186,7 @@ impl Command {
     pub fn parse(words: &[String]) -> Result<Self, CommandError> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let wrong = |command, expected| {
-            Err(CommandError::Arguments(command, words[1..].join(" "), expected))
+            Err(CommandError::Arguments(String::from(command), words[1..].join(" "), expected))
         };
         Ok(match words[..] {
             ["status"] => Command::Status,
@@ -227,8 +246,8 @@ impl Command {
                 Some(command) => command,
                 None => return wrong("scrub", SCRUB_ARGUMENTS),
             },
-            ["status" | "stat" | "revalidate" | "metrics" | "methods", ..] => {
-                return wrong("arguments", "none");
+            [command @ ("status" | "stat" | "revalidate" | "metrics" | "methods"), ..] => {
+                return wrong(command, "no arguments");
             }
             _ => return Err(CommandError::Unknown(words.join(" "))),
         })
@@ -409,9 +428,21 @@ mod tests {
         for wrong in ["view 7", "view 7 0 1", "view 0 1 16385", "view -1 1 1"] {
             assert!(error(wrong).ends_with("with at most 16384 cells"), "{wrong}");
         }
-        assert_eq!(error("mark"), "mark: found ``, expected a text");
-        assert_eq!(error("revalidate 7"), "arguments: found `7`, expected none");
-        assert_eq!(error("stat all"), "arguments: found `all`, expected none");
+        assert_eq!(error("mark"), "mark: found nothing, expected a text");
+        assert_eq!(error("revalidate 7"), "revalidate: found `7`, expected no arguments");
+        assert_eq!(error("stat all"), "stat: found `all`, expected no arguments");
+        for (command, near) in [
+            ("zone 5 ofline", "offline"),
+            ("zone 5 read-olny", "read-only"),
+            ("depopulate 5 fromat", "format"),
+            ("fault claer", "clear"),
+            ("ana 127.0.0.1:4420 optimised", "optimized"),
+            ("power-cut --keep randmo", "random"),
+            ("power-cut --kepe random", "--keep"),
+            ("scrub strat", "start"),
+        ] {
+            assert!(error(command).ends_with(&format!(", did you mean `{near}`?")), "{command}");
+        }
         let expected = "expected nothing, or ADDRESS:PORT and optimized, non-optimized, inaccessible, \
                         persistent-loss or change";
         for wrong in ["ana 127.0.0.1 optimized", "ana 127.0.0.1:4420 lost", "ana 127.0.0.1:4420"] {
