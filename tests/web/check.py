@@ -241,7 +241,7 @@ def recorded(browser, zonal, where):
 
 def reports(browser, zonal, where):
     """The page of advice begins with the answer, and fits a telephone."""
-    advise = [zonal, "advise", "--device", "smr-30t", "--schedulers", "none,mq-deadline", "--zone-write", "plug,qd1", "--depths", "1,4,16", "--time", "10",
+    advise = [zonal, "advise", "--device", "smr-30t", "--schedulers", "none,mq-deadline", "--zone-write", "plug,qd1", "--depths", "1,4,8,16", "--time", "10",
               "--name", "w", "--rw", "write", "--bs", "1m", "--zonemode", "zbd", "--iodepth", "8", "--numjobs", "2", "--offset_increment", "1000z",
               "--size", "100z", "--format"]
     answer = json.loads(subprocess.check_output([*advise, "json"]))["answer"]
