@@ -25,7 +25,7 @@ fetch_kernel_source() {
     dpkg-deb --fsys-tarfile "$archives/$package"_*.deb | tar -x -O "./usr/src/$package.tar.xz" |
         tar -x -J -C "$place/source.new" --strip-components 1
     rm -rf "$archives"
-    sed -E -i -f lib/virtio_uml.sed "$place/source.new/arch/um/drivers/virtio_uml.c"
+    sed -E -i -f uml/virtio_uml.sed "$place/source.new/arch/um/drivers/virtio_uml.c"
     mv "$place/source.new" "$place/source"
 }
 
@@ -36,15 +36,15 @@ build_kernel() {
     fetch_kernel_source "$1"
     # shellcheck disable=SC2034
     linux=$build/linux
-    cmp -s lib/uml.config "$build/done" && [[ -x $linux ]] && return
+    cmp -s uml/kernel.config "$build/done" && [[ -x $linux ]] && return
     echo "building Linux $1 in $build"
     make_kernel "$place/source" "$build" >"$build.log" 2>&1 || unusable "Linux $1 cannot be built: $build.log"
-    cp lib/uml.config "$build/done"
+    cp uml/kernel.config "$build/done"
 }
 
 make_kernel() {
     mkdir -p "$2"
-    make -C "$1" ARCH=um O="$2" KCONFIG_ALLCONFIG="$PWD/lib/uml.config" allnoconfig &&
+    make -C "$1" ARCH=um O="$2" KCONFIG_ALLCONFIG="$PWD/uml/kernel.config" allnoconfig &&
         make -C "$1" ARCH=um O="$2" --jobs="$(nproc)" linux
 }
 
