@@ -19,10 +19,10 @@
 //! nothing, and `switch` the context switches.
 //!
 //! `cargo bench --bench nvme_tcp`; words after `--` choose the rows whose names contain one, or the row
-//! whose name it is. Rounds are taken in turn; a row shows its best round, and the median of all. The machine's mood changes
-//! the figures of all rows: to compare two versions, `--before PROGRAM` runs another build of this
-//! benchmark in turn with this one, three times for each row, and prints both and the median ratio of
-//! their medians. With `--csv` the medians are printed as rows that `cargo bench --bench peers -- --with FILE`
+//! whose name it is. Rounds are taken in turn; a row shows its best round, and the median of all. The
+//! machine's mood changes the figures of all rows: to compare two versions, `--before PROGRAM` runs
+//! another build of this benchmark in turn with this one, three times for each row, and prints both and
+//! the median ratio of their medians. With `--csv` the medians are printed as rows that `cargo bench --bench peers -- --with FILE`
 //! puts beside those of others. `--loop ROW COUNT` makes that many I/Os of a row and measures nothing:
 //! `benches/profile --nvme-tcp` counts their instructions.
 mod bare;
