@@ -316,7 +316,8 @@ fn in_full(command: &clap::Command, arg: OsString) -> OsString {
     let Some(text) = arg.to_str().and_then(|text| text.strip_prefix("--")) else { return arg };
     let (short, value) = text.split_at(text.find('=').unwrap_or(text.len()));
     let is_own = |name: &str| command.get_arguments().any(|known| known.get_long() == Some(name));
-    if short.is_empty() || short == "help" || is_own(short) || options::find(short).is_some() {
+    let is_fios = || options::find(short).is_some() || options::instead_of(short).is_some();
+    if short.is_empty() || short == "help" || is_own(short) || is_fios() {
         return arg;
     }
     let own = command.get_arguments().filter_map(Arg::get_long);

@@ -37,6 +37,9 @@ use zonal_lab::page;
 use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io, jobs_without_zones};
 use zonal_sim::CostModel;
 
+/// The version as reports have it.
+const VERSION: &str = concat!("zonal-", env!("CARGO_PKG_VERSION"));
+
 /// Options of `zonal run` that are not job options.
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("traced").args(["trace", "explain", "explain_html"]).multiple(true)))]
@@ -157,8 +160,8 @@ pub struct RunArgs {
 /// Runs the jobs that `job_args` describe. Exits with 1 if a job failed, and as by the signal if one
 /// ended the run early.
 pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
-    if let Some(option) = &args.cmdhelp {
-        return explain(option);
+    if args.cmdhelp.is_some() || args.fio.version {
+        return tell_only(args);
     }
     let formats = formats(args)?;
     let command_line = args.showcmd.then(|| jobfile::command_line(&job_args, &SystemEnvironment));
@@ -188,7 +191,7 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     let started_ms = clock.timestamp_ms();
     let info = |timestamp_ms, global_options, interrupted| RunInfo {
-        version: concat!("zonal-", env!("CARGO_PKG_VERSION")).to_owned(),
+        version: VERSION.to_owned(),
         timestamp_ms,
         started_ms,
         global_options,
@@ -225,6 +228,15 @@ pub fn run(args: &RunArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         Some(interrupted) => interrupted,
         None => success(&finished, run.devices()),
     })
+}
+
+/// Prints what is asked for in place of a run.
+fn tell_only(args: &RunArgs) -> Result<ExitCode> {
+    if let Some(option) = &args.cmdhelp {
+        return explain(option);
+    }
+    writeln!(stdout(), "{VERSION}")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The formats of the report.

@@ -375,6 +375,43 @@ fn the_line_before_the_run_has_the_smallest_and_the_largest_block() {
     assert!(text.contains(line), "{text}");
 }
 
+/// Options of the command line of fio that are about its program, with a part of what is said instead.
+const OF_FIOS_PROGRAM: [(&str, &str); 19] = [
+    ("aux-path", "verify_state_save"),
+    ("bandwidth-log", "write_bw_log"),
+    ("latency-log", "write_lat_log"),
+    ("enghelp", "--cmdhelp=ioengine"),
+    ("debug", "--trace"),
+    ("inflate-log", "never compressed"),
+    ("merge-blktrace-only", "read_iolog"),
+    ("server", "zonal serve"),
+    ("server-internal", "zonal serve"),
+    ("client", "zonal serve"),
+    ("remote-config", "zonal serve"),
+    ("daemonize", "zonal serve"),
+    ("trigger", "zonal crash"),
+    ("trigger-file", "zonal crash"),
+    ("trigger-timeout", "zonal crash"),
+    ("trigger-remote", "zonal crash"),
+    ("cpuclock-test", "use fio"),
+    ("crctest", "use fio"),
+    ("memcpytest", "use fio"),
+];
+
+#[test]
+fn options_of_fio_that_are_about_its_program_say_what_to_use() {
+    for (option, instead) in OF_FIOS_PROGRAM {
+        for arg in [format!("--{option}"), format!("--{option}=1")] {
+            let ran = zonal(&[&QUICK[..], &[&arg]].concat());
+            let told = format!("zonal: command line: --{option} is not supported: ");
+            let is_told = ran.err.starts_with(&told) && ran.err.contains(instead);
+            assert!(ran.code == 2 && is_told, "{arg}: {} {}", ran.code, ran.err);
+        }
+    }
+    let version = zonal(&["run", "--version"]).expect_ok();
+    assert_eq!(version, format!("zonal-{}\n", env!("CARGO_PKG_VERSION")));
+}
+
 #[test]
 fn options_of_the_command_line_of_fio_are_understood() {
     json(&["--eta-newline=10", "--eta-interval=1s", "--idle-prof=percpu", "--alloc-size=1024"]);

@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 const SECONDS: u32 = 20;
 /// What `timeout` exits with at the limit.
 const TIMED_OUT: i32 = 124;
+/// The same if the program had to be killed.
+const KILLED: i32 = 137;
 
 /// The programs to compare.
 #[derive(Clone, Debug)]
@@ -106,8 +108,8 @@ fn scratch() -> Result<tempfile::TempDir> {
         .context("cannot create a directory")
 }
 
-/// A command that is ended after this many seconds. The processes of fio's jobs have sessions of their
-/// own, which the signal does not reach: a limit of CPU time ends them.
+/// A command that is ended after this many seconds, also if this program has ended meanwhile: that of fio's
+/// jobs, which do not get its signal, by a limit of CPU time.
 fn timed(program: &Path, seconds: u32) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=2", &seconds.to_string(), "prlimit", &format!("--cpu={seconds}")]);
@@ -115,15 +117,34 @@ fn timed(program: &Path, seconds: u32) -> Command {
     command
 }
 
+/// Runs a [`timed`] command in a directory.
 fn run(mut command: Command, place: &Path) -> Result<End> {
     let errors = File::create(place.join("errors"))?;
     command.current_dir(place).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     let status = command.status().context("cannot run `timeout`")?;
     ensure!(status.code() != Some(127), "cannot run {:?}", command.get_args().nth(4));
+    end_all_in(place)?;
     Ok(match status.code() {
-        Some(TIMED_OUT) => End::Hung,
+        Some(TIMED_OUT | KILLED) => End::Hung,
         code => End::Code(code.unwrap_or(-1)),
     })
+}
+
+/// Ends the processes that still have this directory: those of fio's jobs have sessions of their own, and so
+/// outlive a signal to fio and its group.
+fn end_all_in(place: &Path) -> Result<()> {
+    let place = place.canonicalize()?;
+    for process in fs::read_dir("/proc")?.flatten() {
+        if fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == place) {
+            // It may have ended meanwhile.
+            Command::new("kill")
+                .arg("-KILL")
+                .arg(process.file_name())
+                .stderr(Stdio::null())
+                .status()?;
+        }
+    }
+    Ok(())
 }
 
 /// The program beside this one.
@@ -132,4 +153,35 @@ fn run(mut command: Command, place: &Path) -> Result<End> {
 /// The name of this program is unknown.
 pub fn beside_this(name: &str) -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_leaves_behind_ends_with_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let ends = |script: &str| {
+            let mut command = timed(Path::new("sh"), 1);
+            command.args(["-c", script]);
+            run(command, place.path()).expect("it runs")
+        };
+        let background =
+            "setsid sh -c 'echo $$ >pid; exec sleep 100' & while ! [ -s pid ]; do :; done;";
+        for (script, end) in [("exit 0", End::Code(0)), ("sleep 100", End::Hung)] {
+            assert_eq!(ends(&format!("rm -f pid; {background} {script}")), end);
+            let pid = text(place.path(), "pid");
+            let is_there = || {
+                let stat = text(Path::new("/proc"), &format!("{}/stat", pid.trim()));
+                !stat.is_empty() && !stat.contains(") Z ")
+            };
+            // A signal takes a moment.
+            let ended = (0..100).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                !is_there()
+            });
+            assert!(ended, "{script}: {pid}");
+        }
+    }
 }

@@ -6,9 +6,12 @@ use zonal_fio::job::{Job, Rw};
 use zonal_fio::options;
 use zonal_fio::report::{Format, TerseVersion};
 
-/// Options of fio's command line; hidden are those without effect here.
+/// Options of fio's command line; hidden are those without effect here, and what `zonal` itself has.
 #[derive(Args, Debug)]
 pub struct FioArgs {
+    /// Print the version, and run nothing
+    #[arg(long, hide = true)]
+    pub version: bool,
     /// Refuse jobs that write or trim
     #[arg(long)]
     pub readonly: bool,

@@ -21,6 +21,8 @@ pub(super) struct Addresses {
     ends: Ends,
     /// As [`runs_wrap`].
     wraps: bool,
+    /// Blocks are moved to where their zones have room, or let end there.
+    in_zones: bool,
     identical: bool,
     lengths: Lengths,
     dirs: [Direction; 3],
@@ -95,16 +97,11 @@ impl Addresses {
     pub(super) fn new(job: &Job, region: Region, mut rng: Rng, lengths: Rng) -> Self {
         let address = &job.address;
         let stride = (job.zonemode == ZoneMode::Strided).then(|| Stride::new(job, region));
-        let window = stride.as_ref().map_or(region.len(), |stride| stride.range);
+        let window = region.window(job);
         let dirs = DataDir::ALL.map(|dir| {
             let at = dir as usize;
-            let min = job.min_bs(dir);
-            let align = address.align[at].unwrap_or(min);
-            // As in fio: of another alignment than the block size, whole ones.
-            let blocks = match align > min {
-                true => (window / align).max(1),
-                false => window.saturating_sub(min) / align + 1,
-            };
+            let align = address.align[at].unwrap_or(job.min_bs(dir));
+            let blocks = region.blocks(job, dir);
             let uniform = Distribution::Uniform;
             let distribution =
                 if job.random && job.uses(dir) { &address.distribution[at] } else { &uniform };
@@ -132,6 +129,7 @@ impl Addresses {
             modifier: job.rw_modifier,
             ends: Ends::new(job, region),
             wraps: runs_wrap(job, region),
+            in_zones: job.zonemode == ZoneMode::Zbd && !job.reads_anywhere(),
             identical: address.identical,
             lengths: Lengths::new(job, region.lba, lengths),
             dirs,
@@ -253,18 +251,21 @@ impl Addresses {
     fn place(&mut self, dir: DataDir) -> Option<(u64, bool)> {
         let Window { start, begins, ends } = self.window(dir);
         let min = self.lengths.min[dir as usize];
-        let drawn = begins.min(ends);
+        let strided = self.stride.is_some();
+        let room = self.whole() - start;
+        let drawn = begins.min(if strided { room } else { ends });
         let (at, picked) = self.start(dir, drawn)?;
-        // As in fio: a zone may be longer than the region, where the job ends.
-        if self.stride.is_some() && at >= self.region.len() {
+        // As in fio: a zone may be longer than the region, or end beyond it. There the job ends.
+        let is_beyond = |at: u64| picked && at + min > ends && at + min <= room;
+        if strided && (at >= self.region.len() || is_beyond(at)) {
             return None;
         }
         // As in fio: a block that follows another may end beyond its zone, and beyond the region.
-        let ends = match picked || self.lengths.varies(dir) {
-            true => ends,
-            false => self.whole() - start,
-        };
-        let fits = |at: u64| at < begins && at + min <= ends;
+        let is_free = !picked && !self.lengths.varies(dir);
+        let ends = if is_free { room } else { ends };
+        // As in fio: where a zone has no room for a write, it is tried all the same.
+        let is_tried = is_free && self.in_zones;
+        let fits = |at: u64| at < begins && (is_tried || at + min <= ends);
         if self.random {
             // As in fio: the end of the region ends the pass, or a block at its start follows; at the end of the
             // device another one is drawn.
@@ -319,7 +320,7 @@ impl Stride {
     fn new(job: &Job, region: Region) -> Self {
         let len = region.limit - region.start;
         let zonesize = job.zonesize.unwrap_or(region.len());
-        let range = job.address.zonerange.unwrap_or(zonesize).min(len);
+        let range = region.window(job);
         let step = range.saturating_add(job.address.zoneskip);
         Stride { zonesize, step, range, start: 0, len, done: 0 }
     }

@@ -1,7 +1,7 @@
 //! The region of the device that a clone of a job uses, and the amount of I/O. A region lies on the
 //! device and is aligned to its LBA and, with `zonemode=zbd`, to zones.
 use super::layout::Layout;
-use crate::job::{BlockSizes, DataDir, Extent, Job, Rw, ZoneMode};
+use crate::job::{BlockSizes, DataDir, Distribution, Extent, Job, Rw, ZoneMode};
 use zonal_blk::{Bytes, Limits};
 
 /// A clone's region of the device, in bytes.
@@ -71,6 +71,25 @@ fn check_lengths(job: &Job, lba: u64) -> Result<(), (&'static str, String)> {
             Err((option, format!("{bytes} bytes is not a multiple of the device's LBA of {lba}")))
         }
     }
+}
+
+/// Checks that the region has all blocks of a sequence.
+fn check_sequence(job: &Job, region: &Region) -> Result<(), RegionError> {
+    for dir in DataDir::ALL.into_iter().filter(|&dir| job.random && job.uses(dir)) {
+        let Distribution::Sequence(order) = &job.address.distribution[dir as usize] else {
+            continue;
+        };
+        let blocks = region.blocks(job, dir);
+        if let Some(block) = order.iter().find(|&&block| block >= blocks) {
+            let problem = format!(
+                "found block {block} in the sequence, expected at most {}: there are {blocks} blocks",
+                blocks - 1
+            );
+            let option = "random_distribution";
+            return Err(RegionError { job: job.name.clone(), option, problem });
+        }
+    }
+    Ok(())
 }
 
 /// Aligns the start of a region upwards if part of it is in percent (`offset_align`).
@@ -199,7 +218,9 @@ impl Region {
     /// # Errors
     /// The option that does not fit the device.
     pub fn new(job: &Job, clone: u32, limits: &Limits) -> Result<Self, RegionError> {
-        Self::after(job, clone, clone, limits)
+        let region = Self::after(job, clone, clone, limits)?;
+        check_sequence(job, &region)?;
+        Ok(region)
     }
 
     /// The region of a clone in a file of its own, or of its job.
@@ -223,12 +244,33 @@ impl Region {
         }
         let limits = Limits { capacity: Bytes(len).to_sectors(), ..limits.clone() };
         let inside = Self::after(job, clone, 0, &limits)?;
+        check_sequence(job, &inside)?;
         Ok(Region {
             start: start + inside.start,
             end: start + inside.end,
             limit: start + inside.limit,
             ..inside
         })
+    }
+
+    /// In how many bytes random offsets are: those of the region, or of a zone of its stride.
+    pub(super) fn window(&self, job: &Job) -> u64 {
+        if job.zonemode != ZoneMode::Strided {
+            return self.len();
+        }
+        let range = job.address.zonerange.or(job.zonesize).unwrap_or(self.len());
+        range.min(self.limit - self.start)
+    }
+
+    /// The number of blocks of a direction there.
+    pub(super) fn blocks(&self, job: &Job, dir: DataDir) -> u64 {
+        let (window, min) = (self.window(job), job.min_bs(dir));
+        let align = job.address.align[dir as usize].unwrap_or(min);
+        // As in fio: of another alignment than the block size, whole ones.
+        match align > min {
+            true => (window / align).max(1),
+            false => window.saturating_sub(min) / align + 1,
+        }
     }
 
     /// The region of a clone, after the files of `before` others.
@@ -414,5 +456,18 @@ mod tests {
         assert_eq!(start(Extent::Percent(7), 1 << 20, 4096), 1 << 20);
         assert_eq!(start(Extent::Percent(7), 0, 65536), 12 * 65536);
         assert_eq!(start(Extent::Bytes(512), 1 << 20, 4096), 512, "not in percent");
+    }
+
+    #[test]
+    fn blocks_of_a_sequence_are_in_the_region() {
+        let limits = Limits::regular(Bytes(10 << 20).to_sectors());
+        let mut job = Job { random: true, size: Some(Extent::Bytes(96 << 12)), ..Job::default() };
+        let mut problem = |order: &[u64]| {
+            job.address.distribution = [0; 3].map(|_| Distribution::Sequence(order.to_vec()));
+            Region::new(&job, 0, &limits).err().map(|error| error.problem)
+        };
+        assert_eq!(problem(&[2, 0, 95]), None);
+        let told = "found block 99 in the sequence, expected at most 95: there are 96 blocks";
+        assert_eq!(problem(&[2, 0, 99]).as_deref(), Some(told));
     }
 }

@@ -8,7 +8,7 @@ use super::build::{Builder, unknown};
 use super::environment::Environment;
 use super::error::{JobError, Origin};
 use super::sections::{self, GLOBAL, RawOption, Section};
-use crate::options::{FioOption, ValueError, ValueKind, find};
+use crate::options::{FioOption, ValueError, ValueKind, find, instead_of};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -138,6 +138,9 @@ fn classify(args: impl Iterator<Item = OsString>) -> Result<Arguments, JobError>
             }
             arguments.sections.push(section);
         } else {
+            if let Some(instead) = instead_of(key) {
+                return Err(JobError::OfProgram { option: key.to_owned(), instead });
+            }
             let known = find(key).ok_or_else(|| unknown(key, Origin::CommandLine))?;
             let is_bare = known.is_flag()
                 || known.is_value_optional() && args.peek().is_none_or(starts_option);

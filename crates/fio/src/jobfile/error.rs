@@ -156,6 +156,14 @@ pub enum JobError {
         /// The behaviour without it.
         instead: &'static str,
     },
+    /// An option of fio's command line that is about its program.
+    #[error("command line: --{option} is not supported: {instead}")]
+    OfProgram {
+        /// The option.
+        option: String,
+        /// What to use instead.
+        instead: &'static str,
+    },
     /// An argument is not Unicode.
     #[error("command line: {0} is not valid UTF-8")]
     Argument(String),

@@ -8,6 +8,7 @@
 //! ```text
 //! table/*      name, aliases, kind, setter, help          one entry per option
 //! unsupported  options of fio without effect here
+//! program      options of fio's command line that are about its program
 //! kind         kinds of values, with their setters
 //! value        values by direction, errors of values
 //! number, list, limit, distribution    text -> number, size, time, list ...    pure functions
@@ -27,6 +28,7 @@ mod kind;
 mod limit;
 mod list;
 mod number;
+mod program;
 mod rules;
 mod service;
 mod table;
@@ -47,6 +49,12 @@ pub use unsupported::Effect;
 pub use value::{ByDirection, Split, ValueError};
 
 use zonal_blk::Nanos;
+
+/// What to use instead of an option of fio's command line that is about its program, and not about jobs.
+/// `None` for all others.
+pub fn instead_of(name: &str) -> Option<&'static str> {
+    program::PROGRAM.iter().find(|(known, _)| *known == name).map(|&(_, instead)| instead)
+}
 
 /// An option of fio, by its name.
 #[derive(Clone, Copy, Debug)]

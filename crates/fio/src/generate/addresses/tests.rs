@@ -523,3 +523,18 @@ fn a_stride_longer_than_the_region_ends_the_pass_at_the_first_block_beyond_that(
     let sequential = pass(&mut generator(&stride(4, 32, 32, 20), on_device(24, 400, 24)), 1000);
     assert_eq!(blocks_of(&sequential, DataDir::Read), [0, 4, 8, 12, 16, 20]);
 }
+
+#[test]
+fn random_blocks_of_several_sizes_end_the_pass_where_a_stride_is_longer_than_the_region() {
+    // fio 3.41 with --rw=randread --bssplit=16k/50:32k/50 --zonemode=strided --zonesize=96k --size=64k.
+    let mut job = Job { random: true, ..stride(8, 24, 24, 20) };
+    job.address.sizes = [0; 3].map(|_| BlockSizes::Split(vec![(16 << 10, 50), (32 << 10, 50)]));
+    let mut generator = generator(&job, on_device(16, 400, 16));
+    let ends = |_| {
+        generator.rewind();
+        pass(&mut generator, 100).len()
+    };
+    let passes: Vec<usize> = (0..100).map(ends).collect();
+    let longest = passes.iter().max();
+    assert!(passes.contains(&0) && longest.is_some_and(|&ios| ios < 8), "{passes:?}");
+}
