@@ -68,6 +68,7 @@ pub fn draw(seed: u64) -> Case {
             section.set("stonewall", 1);
         }
         fill(&mut draw, setting, &mut section);
+        keep_on_device(&mut section, geometry);
         if !sections.is_empty() && !section.has("stonewall") && draw.in_percent(15) {
             let first = &sections[0].name;
             section.set("wait_for", first);
@@ -129,6 +130,17 @@ fn zoned(draw: &mut Draw, unit: u64) -> Geometry {
     let count = draw.between(4, 20);
     let max_open = draw.one_of(&[0, 0, 1, 2, 3, 6]);
     Geometry { size: size * count, zones: Some(Zones { size, capacity, max_open }) }
+}
+
+/// Has no region end beyond the device as a whole block is where it begins in percent: fio would make the file
+/// longer, which stands for the device.
+fn keep_on_device(section: &mut Section, geometry: Geometry) {
+    let start = section.region(&geometry, 0).start;
+    let size = section.get("size").and_then(|size| size.parse::<u64>().ok());
+    if size.is_some_and(|size| start + size > geometry.size) {
+        section.options.retain(|(name, _)| name != "size");
+        section.set("size", geometry.size - start);
+    }
 }
 
 /// Has no job run beside one that verifies, which would find what the other one wrote; nor before one that it
@@ -421,6 +433,18 @@ mod tests {
         for seed in 0..200 {
             let case = draw(seed);
             assert_eq!(case.to_string().parse::<Case>().unwrap(), case);
+        }
+    }
+
+    #[test]
+    fn regions_that_begin_in_percent_are_on_the_device() {
+        for seed in (0..2000).chain([8_000_744]) {
+            let Case { geometry, sections } = draw(seed);
+            for section in sections {
+                let size = section.get("size").and_then(|size| size.parse::<u64>().ok());
+                let end = section.region(&geometry, 0).start + size.unwrap_or(0);
+                assert!(end <= geometry.size, "{seed}: {section:?}");
+            }
         }
     }
 }
