@@ -126,6 +126,29 @@ fn a_rename_is_atomic() {
 }
 
 #[test]
+fn a_directory_is_renamed_with_what_is_in_it() {
+    let workload =
+        workload("mkdir A; create A/foo; mkdir B; sync; rename A B/A; create A; fsync B; sync");
+    for state in [5, 6, 8] {
+        assert_eq!(judge_state(&workload, 7, state), Ok(()), "{state}");
+    }
+    let lost = judge_state(&workload, 7, 4).expect_err("B is synced");
+    assert_eq!(lost, "B/A: it is not there");
+    let mut empty = files_of(&workload, &workload.states()[7]);
+    empty.0.remove("B/A/foo");
+    let none = "the file of `create A/foo` has none of its names";
+    assert_eq!(judge(&workload, 7, &empty), Err(none.to_owned()));
+    for (text, expected) in [
+        ("mkdir A\nrename A A/B", "w, line 2: rename A A/B: `A/B` would be in itself"),
+        ("mkdir A\nmkdir B\nrename A B", "w, line 3: rename A B: `B` exists"),
+        ("mkdir A\nrename A B/C", "w, line 2: rename A B/C: no directory `B`"),
+    ] {
+        let error = Workload::parse("w", text).expect_err(text).to_string();
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
 fn what_nobody_wrote_is_not_there() {
     let workload = workload("create foo; write foo 0 9000; fsync foo; write foo 9000 4000; sync");
     let mut found = files_of(&workload, &workload.states()[4]);

@@ -272,16 +272,21 @@ examine() {
     xfs) newer xfsprogs xfs_repair -n "$disk" ;;
     esac
     fsck=passed
-    dmesg >/tmp/said
-    ! grep -E "$complaints" /tmp/said
+    ! complaints
 }
 
 # verdict CODE: the line of a state that was examined, which ended with this exit code.
 verdict() {
-    dmesg >/tmp/said
     echo "$state: exit code $1, mount $mounted, check of the file system $fsck," \
-        "$(grep -c -E "$complaints" /tmp/said) complaints of the kernel"
+        "$(complaints | wc -l) complaints of the kernel"
 }
+
+# Prints the complaints of the kernel, and fails if there are none. That the zones of a btrfs block group with two
+# copies end differently is no fault after a loss of power: btrfs says so and writes no more to it.
+complaints() {
+    dmesg | grep -v -F "$differing" | grep -E "$complaints"
+}
+differing='zoned: write pointer offset mismatch of zones in DUP profile'
 
 # What a kernel may not say of a state; the last are those of lockdep and of the hung task detector.
 complaints='WARNING:|BUG:|Oops|Call Trace|(BTRFS|F2FS-fs|XFS).*([Cc]orrupt|error|critical)'
@@ -320,7 +325,7 @@ add_hung_state() {
 
 # check_btrfs DISK STATE: `btrfs check`, but for one complaint. Where a torn write of nodes has ended, btrfs
 # goes on with the next node, which is then not at a multiple of its size (docs/crash-lab.md). Such
-# states are listed in $misplaced.
+# states are listed in $misplaced. Of a file system with two copies that end differently it cannot open any (6.14).
 check_btrfs() {
     local said=/tmp/btrfs.check code=0
     btrfs check --readonly "$1" >"$said" 2>&1 || code=$?
@@ -333,6 +338,7 @@ check_btrfs() {
             -e '^total |^btree space waste|^file data blocks|^ referenced' "$said" && code=1
         ((code != 0)) || echo "$2" >>"${misplaced:-/out/misplaced}"
     fi
+    ! grep -q -F "$differing" "$said" || code=0
     return "$code"
 }
 

@@ -42,6 +42,38 @@ build_kernel() {
     cp uml/kernel.config "$build/done"
 }
 
+# build_without KERNEL FIX: the same without what fixes/FIX.sed takes back, from the file in its first line.
+build_without() {
+    local place=${cache:?}/uml-$1 fix=$2 copy=${cache:?}/uml-$1/without file
+    build_kernel "$1"
+    linux=$place/linux-$fix-$(cat uml/kernel.config uml/virtio_uml.sed "fixes/$fix.sed" | sha256sum | head -c 8)
+    [[ ! -x $linux ]] || return 0
+    echo "building Linux $1 without $fix in $copy"
+    copy_kernel "$place" "$copy"
+    file=$(sed -n '1s/^# //p' "fixes/$fix.sed")
+    sed -E -i -f "fixes/$fix.sed" "$copy/source/$file"
+    ! cmp -s "$place/source/$file" "$copy/source/$file" || unusable "fixes/$fix.sed changes nothing in Linux $1"
+    echo "$file" >"$copy/changed"
+    make_kernel "$copy/source" "$copy/build" >"$copy/log" 2>&1 ||
+        unusable "Linux $1 without $fix cannot be built: $copy/log"
+    mv "$copy/build/linux" "$linux"
+}
+
+# copy_kernel FROM TO: the sources, without what a build before has changed in them, and what is built of them.
+copy_kernel() {
+    if [[ -e $2/copied ]]; then
+        [[ ! -e $2/changed ]] || cp --remove-destination "$1/source/$(<"$2/changed")" "$2/source/$(<"$2/changed")"
+        return
+    fi
+    rm -rf "$2"
+    mkdir "$2"
+    cp -a --link "$1/source" "$2/source"
+    cp -a "$1/build" "$2/build"
+    # make compares commands, which name the folder of the sources: with the new name nothing is compiled again.
+    find "$2/build" -name '.*.cmd' -exec sed -i "s|$1/source/|$2/source/|g" {} +
+    touch "$2/copied"
+}
+
 make_kernel() {
     mkdir -p "$2"
     make -C "$1" ARCH=um O="$2" KCONFIG_ALLCONFIG="$PWD/uml/kernel.config" allnoconfig &&

@@ -44,7 +44,7 @@ pub enum Op {
     Allocate(Place),
     /// fallocate(2): makes a hole.
     Punch(Place),
-    /// Of a file, over another one or to a new name.
+    /// Of a file, over another one or to a new name; or of a directory, to a new name.
     Rename(String, String),
     /// Another name for a file.
     Link(String, String),

@@ -149,12 +149,17 @@ impl Tree {
         Ok(())
     }
 
-    fn rmdir(&mut self, path: &str) -> Result<(), String> {
+    /// The number of the directory that a path names.
+    fn directory(&self, path: &str) -> Result<u8, String> {
         let number = self.number(path);
-        let Some(number) = number.filter(|&number| self.inode(number) == Some(&Inode::Directory))
-        else {
-            return Err(format!("no directory `{path}`"));
-        };
+        let is_directory = |number| self.inode(number) == Some(&Inode::Directory);
+        number
+            .filter(|&number| is_directory(number))
+            .ok_or_else(|| format!("no directory `{path}`"))
+    }
+
+    fn rmdir(&mut self, path: &str) -> Result<(), String> {
+        let number = self.directory(path)?;
         if let Some((name, _)) = self.names().find(|(name, _)| parent(name) == Some(path)) {
             return Err(format!("`{name}` is in it"));
         }
@@ -182,7 +187,28 @@ impl Tree {
         }
     }
 
+    /// Names below a directory change with its own.
+    fn move_directory(&mut self, from: &str, to: &str) -> Result<(), String> {
+        let within = |name: &str| name.strip_prefix(from).is_some_and(|rest| rest.starts_with('/'));
+        if within(to) {
+            return Err(format!("`{to}` would be in itself"));
+        }
+        self.vacant(to)?;
+        let moved = |name: &str| name == from || within(name);
+        let names = std::mem::take(&mut self.names).into_iter();
+        self.names = names
+            .map(|(name, number)| match moved(&name) {
+                true => (format!("{to}{}", &name[from.len()..]), number),
+                false => (name, number),
+            })
+            .collect();
+        Ok(())
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> Result<(), String> {
+        if self.number(from).and_then(|number| self.inode(number)) == Some(&Inode::Directory) {
+            return self.move_directory(from, to);
+        }
         let number = self.file(from)?;
         match self.number(to) {
             // The same file: rename(2) does nothing.
