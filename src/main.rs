@@ -17,6 +17,7 @@ use std::io;
 use std::process::ExitCode;
 use terminal::print_error;
 use zonal_fio::jobfile::{JobError, Origin};
+use zonal_fio::options;
 use zonal_lab::describe;
 use zonal_serve::control::log::Log;
 
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
         if error.chain().any(is_broken_pipe) {
             return ExitCode::from(EXIT_BROKEN_PIPE);
         }
-        let hint = option_hint(&error) + &device_hint(&error);
+        let hint = option_hint(&error) + &file_hint(&error);
         print_error(format_args!("zonal: {}{hint}", describe(&error)));
         ExitCode::from(EXIT_BAD_INPUT)
     })
@@ -101,16 +102,22 @@ fn option_hint(error: &anyhow::Error) -> String {
     near.map_or_else(String::new, |near| format!(", did you mean --{near}?"))
 }
 
-/// That a device was named where a job file is expected.
-fn device_hint(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<JobError>() {
-        Some(JobError::Read { file, error })
-            if error.kind() == io::ErrorKind::NotFound && zonal_backend::load(file).is_ok() =>
-        {
-            format!("; expected a job file: a device is given as --device {file}")
-        }
-        _ => String::new(),
+/// What was meant where a job file is expected: a device, or an option without its dashes.
+fn file_hint(error: &anyhow::Error) -> String {
+    let file = match error.downcast_ref::<JobError>() {
+        Some(JobError::Read { file, error }) if error.kind() == io::ErrorKind::NotFound => file,
+        _ => return String::new(),
+    };
+    if zonal_backend::load(file).is_ok() {
+        return format!("; expected a job file: a device is given as --device {file}");
     }
+    let Some((name, value)) = file.split_once('=') else { return String::new() };
+    let command = config::words().into_iter().next().unwrap_or_default();
+    let near = cli::nearest_option(&command, name);
+    let near = near.or_else(|| options::nearest(name).map(str::to_owned));
+    near.map_or_else(String::new, |near| {
+        format!("; expected a job file: an option is given as --{near}={value}")
+    })
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

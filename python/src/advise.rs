@@ -67,7 +67,7 @@ impl Options {
 }
 
 /// Measures jobs in all configurations. Returns the advice as JSON, as text and as a page, and notices
-/// about the jobs.
+/// about the jobs, with those that did no I/O.
 #[pyfunction]
 pub fn advise(
     py: Python<'_>,
@@ -77,8 +77,9 @@ pub fn advise(
 ) -> PyResult<(String, String, String, Vec<String>)> {
     let options = options.parse().map_err(bad_input)?;
     watch(py, progress, |stop, watched| {
-        let (jobs, notices) = jobs.jobs()?;
+        let (jobs, mut notices) = jobs.jobs()?;
         let advice = lab::advise(&jobs, &options, stop, &**watched)?;
+        notices.extend(advice.without_io());
         Ok((lab::json(&advice), lab::text(&advice), lab::html(&advice)?, notices))
     })
 }

@@ -19,7 +19,7 @@ use zonal_lab::executor::{ClockKind, Executor, FinishedTask};
 use zonal_lab::io_trace::{self, Format};
 use zonal_lab::progress::JobProgress;
 use zonal_lab::reproduce::ANY_MACHINE;
-use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io};
+use zonal_lab::run::{Run, RunInfo, ViewRecording, jobs_without_io, jobs_without_zones};
 use zonal_sim::CostModel;
 
 /// What Python's `run` takes besides jobs.
@@ -261,5 +261,6 @@ fn errors(finished: &[FinishedTask], devices: &Devices) -> Vec<String> {
         }
     }
     errors.extend(jobs_without_io(finished, devices));
+    errors.extend(jobs_without_zones(finished, devices));
     errors
 }

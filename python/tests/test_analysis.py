@@ -88,6 +88,16 @@ def test_advice_ranks_configurations() -> None:
     assert list(advice.to_pandas()["rank"]) == [trial["rank"] for trial in advice.tried]
 
 
+def test_advice_says_which_jobs_did_no_io() -> None:
+    writer = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", size="1z")
+    reader = zonal.Job("r", rw="read", bs="64k", zonemode="zbd", offset="9z", size="1z")
+    with pytest.warns(zonal.ZonalWarning, match="job r: no I/O was done: the zones of its region"):
+        advice = zonal.advise(
+            [writer, reader], "zns-1t", schedulers=["none"], depths=[1], time=0.01, seeds=1
+        )
+    assert advice.report["without_io"][0].startswith("job r: no I/O was done")
+
+
 def test_bad_advice_options_are_errors() -> None:
     job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd")
     for options, text in [

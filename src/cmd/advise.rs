@@ -1,9 +1,9 @@
 //! `zonal advise`.
 use crate::args::{ZoneWriteArg, seconds};
 use crate::config;
-use crate::format::{FormatArgs, Forms};
+use crate::format::{Format, FormatArgs, Forms};
 use crate::interrupt::{exit_code, set_on_interrupt};
-use crate::terminal::StepBar;
+use crate::terminal::{StepBar, print_error};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use zonal_sim::CostModel;
 pub struct AdviseArgs {
     /// The device: a spec (see `zonal devices`) or a TOML profile. With --drives it is an ordinary flash
     /// drive, and all have its flash [default with --drives: a small one]
-    #[arg(long, value_name = "SPEC", value_parser = config::device, required_unless_present = "drives")]
+    #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: Option<String>,
     /// Compares kinds of drive with the same flash, not configurations of one device
     #[arg(
@@ -133,7 +133,7 @@ impl From<Goal> for advise::Goal {
 }
 
 /// Measures the jobs in all configurations and prints these, best first. After an interrupt those
-/// that were measured by then are printed.
+/// that were measured by then are printed. Exits with 1 if a job did no I/O in any of them.
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let set = jobfile::parse_args(job_args, &SystemEnvironment)?;
     for notice in set.notices(false)? {
@@ -145,7 +145,9 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
     let options = AdviseOptions {
-        device: args.device.clone().context("--device: not given")?,
+        device: args.device.clone().context(
+            "no device: give --device (see zonal devices), or --drives to compare kinds of drive",
+        )?,
         schedulers: args.schedulers.iter().map(scheduler).collect::<Result<_>>()?,
         zone_write: args.zone_write.iter().copied().map(Into::into).collect(),
         depths: args.depths.clone(),
@@ -167,8 +169,21 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
         html: || advise::html(&advice),
     }
     .print(args.format)?;
-    let interrupted = advice.interrupted.and_then(|_| exit_code());
-    Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
+    tell(args, &advice.without_io());
+    Ok(ended(advice.interrupted.is_some(), advice.leaves_out_a_job()))
+}
+
+/// Tells which jobs did no I/O where the answer is for programs; else it has that itself.
+fn tell(args: &AdviseArgs, without_io: &[String]) {
+    if args.format.get() != Format::Text {
+        without_io.iter().for_each(|job| print_error(format_args!("zonal: {job}")));
+    }
+}
+
+/// The exit code after measurements.
+fn ended(is_interrupted: bool, leaves_out_a_job: bool) -> ExitCode {
+    let done = if leaves_out_a_job { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    is_interrupted.then(exit_code).flatten().unwrap_or(done)
 }
 
 fn progress_bar() -> StepBar {
@@ -200,6 +215,6 @@ fn compare_drives(args: &AdviseArgs, jobs: &[Job]) -> Result<ExitCode> {
         html: || Ok(drives::html(&comparison)),
     }
     .print(args.format)?;
-    let interrupted = exit_code().filter(|_| comparison.interrupted);
-    Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
+    tell(args, &comparison.without_io());
+    Ok(ended(comparison.interrupted, comparison.leaves_out_a_job()))
 }

@@ -1,4 +1,4 @@
-//! The expectations of six kinds of people, as far as a program can check them: a table of expectations,
+//! The expectations of all kinds of people, as far as a program can check them: a table of expectations,
 //! each with its test, and the tests that no other file has.
 use crate::support::{TestDir, repository, zonal};
 
@@ -354,6 +354,11 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "reads_of_what_was_never_written_are_no_measurement",
     ),
     (
+        "engineer",
+        "an answer says which jobs it is not for",
+        "a_job_without_io_is_told_wherever_jobs_are_measured",
+    ),
+    (
         "newcomer",
         "a size below a zone says what a zone has",
         "a_region_without_a_zone_says_how_large_one_is",
@@ -383,18 +388,81 @@ const EXPECTATIONS: &[(&str, &str, &str)] = &[
         "the picture of the front page is drawn by the command in its caption",
         "picture_of_the_head_is_what_the_program_draws",
     ),
+    (
+        "engineer",
+        "the answer says what it costs",
+        "what_the_answer_costs_in_the_other_figure_is_told",
+    ),
+    // Someone who develops a file system.
+    ("file-system developer", "data and zones persist", "data_and_zones_persist_between_processes"),
+    (
+        "file-system developer",
+        "a loss of power leaves what was flushed",
+        "states_of_a_job_have_what_was_flushed",
+    ),
+    (
+        "file-system developer",
+        "a check runs on every state, and the first failure is made small",
+        "check_runs_on_every_state_and_shrinks_the_first_failure",
+    ),
+    (
+        "file-system developer",
+        "workloads are generated, played and judged",
+        "workloads_of_files_are_generated_played_and_judged",
+    ),
+    (
+        "file-system developer",
+        "zones are files for the programs that everybody has",
+        "files_are_used_with_the_programs_that_everybody_has",
+    ),
+    // Someone who programs in Python.
+    ("Python", "a device comes second everywhere", "test_device_comes_second"),
+    ("Python", "text that names a file is said to", "test_text_that_names_a_file_is_said_to"),
+    ("Python", "the best is an object", "test_advice_ranks_configurations"),
+    ("Python", "results are tables in a notebook", "test_results_are_tables_in_a_notebook"),
+    ("Python", "examples of the documentation are right", "test_each_has_an_example_that_is_right"),
+    ("Python", "the tutorial runs, and is stored with its plots", "test_tutorial_runs"),
+    (
+        "Python",
+        "progress is reported and may end the run",
+        "test_progress_is_reported_and_may_end_the_run",
+    ),
+    ("Python", "a queue has I/O in flight", "test_io_in_flight_overlaps"),
+    ("Python", "so has asyncio", "test_asyncio_has_io_in_flight"),
+    (
+        "Python",
+        "a run explains, traces heads and records its view",
+        "test_run_explains_and_records",
+    ),
+    (
+        "Python",
+        "a function checks the states after a loss of power",
+        "test_states_after_a_loss_of_power_are_checked_by_a_function",
+    ),
+    ("Python", "a device is served", "test_served_device_is_that_of_a_host"),
+    ("Python", "histograms are views", "test_histograms_are_views"),
+    ("Python", "the module is a program", "test_module_is_a_program"),
+    ("Python", "the site has the reference", "table_of_contents_has_each_page_of_the_index_once"),
+    // Someone who programs in C.
+    ("C programmer", "images are created", "images_are_created_once_and_keep_data"),
+    (
+        "C programmer",
+        "functions are exported with a version",
+        "only_the_functions_of_the_header_are_exported_with_a_version",
+    ),
 ];
 
 /// The sources of all tests.
 fn sources() -> String {
     let mut text = String::new();
-    let mut folders = vec![repository("tests"), repository("crates"), repository("src")];
+    let names = ["tests", "crates", "src", "python/tests", "xtask"];
+    let mut folders: Vec<_> = names.map(repository).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder is read").flatten() {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|it| it == "rs" || it == "py") {
                 text += &std::fs::read_to_string(&path).expect("a source is read");
             }
         }
@@ -406,7 +474,8 @@ fn sources() -> String {
 fn every_expectation_has_its_test() {
     let sources = sources();
     for (who, what, test) in EXPECTATIONS {
-        assert!(sources.contains(&format!("fn {test}(")), "{who}: {what}: no test {test}");
+        let is_there = ["fn", "def"].map(|word| sources.contains(&format!("{word} {test}(")));
+        assert!(is_there.contains(&true), "{who}: {what}: no test {test}");
     }
 }
 
@@ -443,11 +512,44 @@ fn misspelt_words_are_answered_by_the_nearest_right_one() {
         (&["run", "zns-1t", "--name=a"], "--device zns-1t"),
         (&["advise", "--device=zns-1t", "null"], "--device null"),
         (&["zone", "reset", "--conut=3", "null"], "'--count'"),
+        (&["advise", "--devise=null", "--name=a"], "did you mean --device?"),
+        (&["advise", "--devise", "null", "--name=a"], "did you mean --device?"),
+        (&["advise", "--name=a"], "no device: give --device (see zonal devices), or --drives"),
+        (&["advise", "device=null", "--name=a"], "an option is given as --device=null"),
+        (&["run", device, "--name=a", "bs=4k"], "an option is given as --bs=4k"),
+        (&["sweep", device, "--vray=iodepth=1", "--name=a"], "did you mean --vary?"),
+        (&["zone", "report", "null:zone_cap=1M"], "did you mean `zone_capacity`?"),
+        (&["reproduce", "smr-seq"], "did you mean `smr-seq-qd`?"),
+        (&["ctl", "none.sock", "stats"], "did you mean `stat`?"),
+        (&["ctl", "none.sock", "statu"], "did you mean `status`?"),
+        (&["devices", "smr-3"], "did you mean `smr-30t`?"),
+        (&["zone", "report", "a.img:latency=modle"], "did you mean `model`?"),
+        (&["zone", "report", "nvme-tcp://h:1/nqn.a?iopolcy=numa"], "did you mean `iopolicy`?"),
     ] {
         let ran = zonal(args);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
         assert!(ran.err.contains(right), "{args:?}: {}", ran.err);
     }
+}
+
+#[test]
+fn a_misspelt_key_of_a_profile_is_answered_by_the_nearest_right_one() {
+    let dir = TestDir::new().with("p.toml", "device = \"null\"\nzone_cap = \"1M\"\n");
+    let ran = dir.zonal(&["zone", "report", "p.toml"]);
+    let told = "p.toml:2: unknown option `zone_cap`, did you mean `zone_capacity`?";
+    assert!(ran.code == 2 && ran.err.contains(told), "{ran:?}");
+}
+
+#[test]
+fn writes_that_ignore_zones_are_told_of_zonemode_wherever_jobs_are_measured() {
+    let job = ["--device=zns-1t", "--name=a", "--rw=randwrite", "--bs=4k"];
+    let told = "; job a: a zone refused a write; zonemode=zbd places writes at the write pointers";
+    let quick = ["--time=0.1", "--seeds=1"];
+    let advise = ["advise", "--schedulers=none", "--depths=1", "--zone-write=plug"];
+    let ran = zonal(&[&advise[..], &quick, &job].concat());
+    assert!(ran.code == 2 && ran.err.contains(told), "{ran:?}");
+    let ran = zonal(&[&["sweep", "--vary=iodepth=1"], &quick[..], &job].concat());
+    assert!(ran.code == 1 && ran.out.contains(told), "{ran:?}");
 }
 
 #[test]
@@ -534,6 +636,41 @@ fn reads_of_what_was_never_written_are_no_measurement() {
     let run = ["run", "--clock=virtual", "--device=zns-1t", "--output-format=json"];
     let ran = zonal(&[&run[..], &written, &after].concat());
     assert!(ran.code == 0 && !ran.out.contains("never written"), "{ran:?}");
+}
+
+#[test]
+fn a_job_without_io_is_told_wherever_jobs_are_measured() {
+    let told = "job r: no I/O was done: the zones of the device zns-1t are empty, so there is nothing to read; \
+                write to it first, or create it with written=100%";
+    let reader = ["--name=r", "--rw=read", "--bs=4k", "--zonemode=zbd", "--offset=9z", "--size=1z"];
+    let writer = ["--name=w", "--rw=write", "--bs=128k", "--zonemode=zbd", "--size=1z"];
+    // The writer has the same device: what the reader's own zone lacks has another name.
+    let both = [&writer[..], &reader].concat();
+    let told_beside = "job r: no I/O was done: the zones of its region hold less than a block each";
+    let quick = ["--device=zns-1t", "--time=0.01", "--seeds=1"];
+    let advise = ["advise", "--schedulers=none", "--depths=1,4", "--zone-write=plug"];
+    let sweep = ["sweep", "--vary=iodepth=1,4"];
+    let none = zonal(&[&advise[..], &quick, &reader].concat());
+    assert!(none.code == 2 && none.out.is_empty() && none.err.contains(told), "{none:?}");
+    for (command, field) in [(&advise[..], "\"without_io\": [\n    \""), (&sweep, "\"failed\": \"")]
+    {
+        let ran = zonal(&[command, &quick, &both].concat());
+        assert!(ran.code == 1 && ran.out.contains(told_beside), "{command:?}: {ran:?}");
+        assert!(!ran.out.contains("below the write pointers ("), "it is so in all: {}", ran.out);
+        let json = zonal(&[command, &quick, &both, &["--json"]].concat());
+        let field = format!("{field}{told_beside}");
+        assert!(json.code == 1 && json.out.contains(&field), "{command:?}: {json:?}");
+        let page = zonal(&[command, &quick, &both, &["--format=html"]].concat());
+        assert!(page.code == 1 && page.out.contains(told_beside), "{command:?}: {page:?}");
+        let alone = zonal(&[command, &quick, &writer].concat()).expect_ok();
+        assert!(!alone.contains("no I/O"), "{command:?}: {alone}");
+    }
+    let csv = zonal(&[&advise[..], &quick, &both, &["--format=csv"]].concat());
+    assert!(csv.code == 1 && csv.err.contains(told_beside), "{csv:?}");
+    // Without zones for the job to know of, a drive answers without its medium.
+    let reader = ["--name=db", "--rw=randread", "--bs=4k"];
+    let unwritten = zonal(&[&sweep[..], &quick, &reader].concat()).expect_ok();
+    assert!(unwritten.contains("\njob db: the zones of the device zns-1t are empty, and a drive"));
 }
 
 #[test]

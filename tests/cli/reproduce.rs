@@ -150,9 +150,11 @@ fn commands_are_those_that_measure_the_cells() {
 
 #[test]
 fn bad_arguments_exit_with_2_and_list_the_tables() {
-    let (code, out, err) = reproduce(&["zwp-null"]);
+    let (code, out, err) = reproduce(&["zwp"]);
     assert_eq!((code, out.as_str()), (2, ""));
-    assert!(err.contains("no table is called `zwp-null`\nTables:\n"), "{err}");
+    assert!(err.contains("no table is called `zwp`\nTables:\n"), "{err}");
+    let (_, _, err) = reproduce(&["zwp-null"]);
+    assert!(err.contains("`zwp-null`, did you mean `zwp-null_blk`?\n"), "{err}");
     let (_, _, err) = reproduce(&["zwp-nul_blk"]);
     assert!(err.contains("`zwp-nul_blk`, did you mean `zwp-null_blk`?\n"), "{err}");
     assert!(err.contains("zwp-null_blk") && err.contains("mq-deadline-scaling"), "{err}");

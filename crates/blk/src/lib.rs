@@ -112,7 +112,7 @@ pub use failure::Failure;
 pub use iostat::{IoHistograms, IoStat, IoTimes, TIME_RANGES};
 pub use limits::{Limits, ZrwaLimits};
 pub use mailbox::{Mailbox, Sleeper};
-pub use names::{did_you_mean, nearest};
+pub use names::{did_you_mean, did_you_mean_of, nearest};
 pub use op::{Direction, Op, OpClass, OpInfo};
 pub use outgoing::Outgoing;
 pub use placement::{

@@ -4,7 +4,7 @@
 //! and the seed alone.
 use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{Executor, FinishedTask};
-use crate::run::{Run, jobs_without_io};
+use crate::run::{Run, jobs_without_io, jobs_without_zones};
 use anyhow::{Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -35,7 +35,7 @@ const STEADY: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// An I/O failed.
-    #[error("job {job}: {status}{}", because(.failures))]
+    #[error("job {job}: {status}{}{}", because(.failures), hints.concat())]
     Failed {
         /// The job.
         job: String,
@@ -43,6 +43,8 @@ pub enum LoadError {
         status: Status,
         /// The first failure of a zone of each device.
         failures: Vec<Failure>,
+        /// What would help, each after a semicolon.
+        hints: Vec<String>,
     },
     /// There is nothing to measure.
     #[error("no I/O completed in the time that is measured{}", because(.jobs))]
@@ -131,19 +133,54 @@ impl RunLength {
 }
 
 /// One line about loads that are not steady even in the second half of their time, by their names.
-pub(crate) fn unsteady(names: Vec<String>) -> Option<String> {
+pub(crate) fn unsteady(names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| {
+        format!(
+            "not steady, so that the figures depend on --time: {} (rate or mean latency differ by \
+             more than 10% between the halves of the time that is measured)",
+            some_of(names)
+        )
+    })
+}
+
+/// The remarks about loads, each once, with the names of the loads that it is about unless it is about all.
+pub(crate) fn remarks<'a>(loads: impl Iterator<Item = (String, Vec<&'a String>)>) -> Vec<String> {
+    let mut about: Vec<(&String, Vec<String>)> = Vec::new();
+    let mut count = 0;
+    for (name, remarks) in loads {
+        count += 1;
+        for remark in remarks {
+            match about.iter_mut().find(|(known, _)| *known == remark) {
+                Some((_, names)) if names.last() == Some(&name) => {}
+                Some((_, names)) => names.push(name.clone()),
+                None => about.push((remark, vec![name.clone()])),
+            }
+        }
+    }
+    let line = |(remark, names): (&String, Vec<String>)| match names.len() == count {
+        true => remark.clone(),
+        false => format!("{remark} ({})", some_of(&names)),
+    };
+    about.into_iter().map(line).collect()
+}
+
+/// Whether a job that did no I/O in one load did none in any of them. An item is what [`jobs_without_io`] says
+/// of a load.
+pub(crate) fn is_idle_in_all<'a>(mut loads: impl Iterator<Item = Vec<&'a String>>) -> bool {
+    let Some(mut idle) = loads.next() else { return false };
+    loads.for_each(|other| idle.retain(|job| other.contains(job)));
+    !idle.is_empty()
+}
+
+/// The first few names, and how many more there are.
+fn some_of(names: &[String]) -> String {
     const SHOWN: usize = 4;
     let more = match names.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
     let shown = names[..names.len().min(SHOWN)].join("; ");
-    (!names.is_empty()).then(|| {
-        format!(
-            "not steady, so that the figures depend on --time: {shown}{more} (rate or mean latency \
-             differ by more than 10% between the halves of the time that is measured)"
-        )
-    })
+    shown + &more
 }
 
 /// The results of the jobs of a load together.
@@ -156,6 +193,10 @@ pub struct Outcome {
     pub latencies: Histogram,
     /// How the beginning was left out, if it was.
     pub settling: Option<Settling>,
+    /// Jobs that did no I/O in the time that is measured, and why: the figures are those of the others.
+    pub without_io: Vec<String>,
+    /// Remarks about jobs that read what was never written, whose figures say nothing of the drive.
+    pub reads_of_nothing: Vec<String>,
     /// The devices, in the order of their names.
     pub devices: Vec<DeviceOutcome>,
 }
@@ -325,7 +366,7 @@ pub fn check_something_is_read(jobs: &[Job], device: &str) -> Result<()> {
 pub(crate) fn outcome(finished: &[FinishedTask], devices: &Devices) -> Result<Outcome> {
     let all = merged(finished, devices)?;
     let outcomes = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
-    summarize(&all, outcomes, || jobs_without_io(finished, devices))
+    summarize(&all, outcomes, jobs_without_io(finished, devices))
 }
 
 /// As [`run`], but returns the statistics of all jobs, also of directions that did nothing.
@@ -373,11 +414,13 @@ struct Measured {
     devices: Devices,
     /// By device, statistics of its translation layer before the first of these clones.
     before: Vec<Option<TranslationStats>>,
+    reads_of_nothing: Vec<String>,
 }
 
 impl Measured {
     fn outcome(&self) -> Result<Outcome> {
         let mut outcome = outcome(&self.finished, &self.devices)?;
+        outcome.reads_of_nothing.clone_from(&self.reads_of_nothing);
         for (device, before) in outcome.devices.iter_mut().zip(&self.before) {
             let stats = device.translation.zip(*before);
             device.translation = stats.map(|(stats, before)| stats.since(&before));
@@ -394,6 +437,7 @@ fn run_phases(
     executor: &mut Executor,
 ) -> Result<Measured> {
     let mut run = Run::prepare(&limited(jobs, length), device_options)?;
+    let reads_of_nothing = run.reads_of_nothing();
     let mut before = Vec::new();
     let mut finished = run.execute_phases(executor, device_options.seed, |phase, devices| {
         if before.is_empty() && phase.iter().any(|task| task.job.name != PREPARATION) {
@@ -401,7 +445,7 @@ fn run_phases(
         }
     })?;
     finished.retain(|finished| finished.task.job.name != PREPARATION);
-    Ok(Measured { finished, devices: run.into_devices(), before })
+    Ok(Measured { finished, devices: run.into_devices(), before, reads_of_nothing })
 }
 
 /// Checks that the jobs whose I/O is counted together run at the same time.
@@ -447,7 +491,9 @@ fn merged(finished: &[FinishedTask], devices: &Devices) -> Result<IoStats> {
         if let Some(status) = outcome.error {
             let failures = devices.iter().filter_map(|device| device.queue.first_failure());
             let (job, failures) = (task.job.name.clone(), failures.cloned().collect());
-            return Err(LoadError::Failed { job, status, failures }.into());
+            let hints = jobs_without_zones(finished, devices);
+            let hints = hints.into_iter().map(|hint| format!("; {hint}")).collect();
+            return Err(LoadError::Failed { job, status, failures, hints }.into());
         }
         all.merge(&outcome.stats);
     }
@@ -458,7 +504,7 @@ fn merged(finished: &[FinishedTask], devices: &Devices) -> Result<IoStats> {
 fn summarize(
     all: &IoStats,
     devices: Vec<DeviceOutcome>,
-    idle: impl FnOnce() -> Vec<String>,
+    without_io: Vec<String>,
 ) -> Result<Outcome> {
     let (mut ios, mut bytes, mut time) = (0, 0, Nanos(0));
     let mut latencies = Histogram::new();
@@ -469,7 +515,7 @@ fn summarize(
         latencies.merge(all.clat_histogram(dir));
     }
     if ios == 0 {
-        return Err(LoadError::Nothing { jobs: idle() }.into());
+        return Err(LoadError::Nothing { jobs: without_io }.into());
     }
     let per_second = |count: u64| count as f64 * 1e9 / time.0.max(1) as f64;
     Ok(Outcome {
@@ -477,6 +523,8 @@ fn summarize(
         bytes: per_second(bytes),
         latencies,
         settling: None,
+        without_io,
+        reads_of_nothing: Vec::new(),
         devices,
     })
 }
@@ -604,9 +652,9 @@ mod tests {
         assert_eq!(slows_down.settling, Some(Settling { left_out: 10.0, is_steady: true }));
         let begins_again = measured(&jobs, "hdd:size=3G", 20.0);
         assert_eq!(begins_again.settling, Some(Settling { left_out: 10.0, is_steady: false }));
-        let notice = unsteady(vec!["a".to_owned(), "b".to_owned()]).unwrap();
+        let notice = unsteady(&["a".to_owned(), "b".to_owned()]).unwrap();
         assert!(notice.starts_with("not steady, so that the figures depend on --time: a; b ("));
-        assert_eq!(unsteady(Vec::new()), None);
+        assert_eq!(unsteady(&[]), None);
     }
 
     #[test]

@@ -32,8 +32,10 @@ pub fn load(name: &str) -> Result<HostCost> {
         return Ok(host);
     }
     let known = HostCost::names();
-    let text = text_file::read_string(Path::new(name))
-        .with_context(|| format!("found `{name}`, expected {known} or a file"))?;
+    let text = text_file::read_string(Path::new(name)).with_context(|| {
+        let hint = zonal_blk::did_you_mean_of(name, &known);
+        format!("found `{name}`, expected {known} or a file{hint}")
+    })?;
     parse(&text).with_context(|| name.to_owned())
 }
 
@@ -105,5 +107,7 @@ mod tests {
         assert!(error.starts_with(
             "found `no-such-host`, expected spdk, io_uring, io_uring_cmd, libaio or a file"
         ));
+        let error = format!("{:#}", load("spkd").unwrap_err());
+        assert!(error.contains("or a file, did you mean `spdk`?"), "{error}");
     }
 }

@@ -22,7 +22,8 @@ pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
         Mutant::ALL.iter().filter(|(mutant, _)| name == "all" || mutant.name() == name).collect();
     if wanted.is_empty() {
         let names: Vec<&str> = Mutant::ALL.iter().map(|(mutant, _)| mutant.name()).collect();
-        bail!("--mutant {name}: expected all or one of {}", names.join(", "));
+        let hint = zonal_blk::did_you_mean(name, names.iter().copied());
+        bail!("--mutant {name}: expected all or one of {}{hint}", names.join(", "));
     }
     let limit = args.minutes.map_or(LIMIT, |minutes| Duration::from_secs_f64(minutes * 60.0));
     if args.format.get() != Format::Text {

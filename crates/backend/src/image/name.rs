@@ -24,6 +24,9 @@ pub struct ImageName {
     pub latency: Latency,
 }
 
+/// The options, for errors.
+const LATENCIES: &str = "latency=none or latency=model";
+
 /// Why a name is not that of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -31,7 +34,7 @@ pub enum NameError {
     #[error("found `{0}`, expected a file NAME.img or image:PATH")]
     NotAnImage(String),
     /// There is no such option.
-    #[error("found option `{0}`, expected latency=none or latency=model")]
+    #[error("found option `{0}`, expected {LATENCIES}{hint}", hint = zonal_blk::did_you_mean_of(.0, LATENCIES))]
     Option(String),
 }
 
@@ -104,6 +107,10 @@ mod tests {
             read("disk.img:latency=2ms").unwrap_err().to_string(),
             "found option `latency=2ms`, expected latency=none or latency=model"
         );
+        for (option, near) in [("latency=modle", "model"), ("latencey=none", "latency")] {
+            let error = read(&format!("disk.img:{option}")).unwrap_err().to_string();
+            assert!(error.ends_with(&format!(", did you mean `{near}`?")), "{error}");
+        }
     }
 
     proptest! {

@@ -98,7 +98,10 @@ impl GivenTls {
 
 /// Why text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: found `{found}`, expected {expected}")]
+#[error(
+    "{what}: found `{found}`, expected {expected}{}",
+    zonal_blk::did_you_mean_of(found, expected)
+)]
 pub struct AddressError {
     what: &'static str,
     found: String,
@@ -302,6 +305,18 @@ mod tests {
         assert_eq!(address.tls, tls(IdentityVersion::V0));
         assert!(address.paths().all(|path| path.tls == address.tls));
         assert_eq!("nvme-tcp://h:1/nqn.a".parse::<Address>().unwrap().tls, None);
+    }
+
+    #[test]
+    fn errors_name_the_nearest_option_and_word() {
+        for (option, near) in [
+            ("iopolcy=numa", "iopolicy"),
+            ("iopolicy=round-robbin", "round-robin"),
+            ("hdgts", "hdgst"),
+        ] {
+            let error = format!("nvme-tcp://h:1/nqn.a?{option}").parse::<Address>().unwrap_err();
+            assert!(error.to_string().ends_with(&format!(", did you mean `{near}`?")), "{error}");
+        }
     }
 
     #[test]

@@ -108,7 +108,10 @@ impl FromStr for Op {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let unknown = || format!("found `{text}`, expected {OPS}");
+        let unknown = || {
+            let hint = zonal_blk::did_you_mean_of(words.first().unwrap_or(&""), OPS);
+            format!("found `{text}`, expected {OPS}{hint}")
+        };
         Ok(match words[..] {
             ["create", at] => Op::Create(path(at)?),
             ["mkdir", at] => Op::Mkdir(path(at)?),

@@ -88,7 +88,7 @@ pub enum RuleError {
     #[error("fault `{0}`: expected time=TIME, such as time=20ms")]
     NoTime(String),
     /// An unknown option, or one of the other fault.
-    #[error("fault option `{0}`: expected {1}{hint}", hint = nearest_option(.0, .1))]
+    #[error("fault option `{0}`: expected {1}{hint}", hint = zonal_blk::did_you_mean_of(.0, .1))]
     Unknown(String, &'static str),
     /// An invalid value of an option.
     #[error("fault option {0}={1}: expected {2}")]
@@ -111,15 +111,6 @@ impl Rule {
         };
         kind && self.zones.as_ref().is_none_or(in_zones)
     }
-}
-
-/// The option that was meant, of those that were expected.
-fn nearest_option(found: &str, expected: &str) -> String {
-    let name = found.split('=').next().unwrap_or(found);
-    zonal_blk::did_you_mean(
-        name,
-        expected.split([',', ' ']).filter(|word| !matches!(*word, "" | "or")),
-    )
 }
 
 fn one_of<T: Copy>(

@@ -72,7 +72,7 @@ pub enum IoPolicy {
 
 /// Not the name of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("found `{0}`, expected numa, round-robin or queue-depth")]
+#[error("found `{0}`, expected numa, round-robin or queue-depth{hint}", hint = zonal_blk::did_you_mean(.0, ["numa", "round-robin", "queue-depth"]))]
 pub struct ParsePolicyError(String);
 
 impl FromStr for IoPolicy {

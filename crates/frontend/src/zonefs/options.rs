@@ -56,7 +56,7 @@ impl Default for Options {
 
 /// An unknown option, or a bad value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("option `{option}`: expected {expected}")]
+#[error("option `{option}`: expected {expected}{}", zonal_blk::did_you_mean_of(option, expected))]
 pub struct OptionError {
     option: String,
     expected: &'static str,

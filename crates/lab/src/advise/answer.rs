@@ -178,34 +178,43 @@ impl Advice {
             return Some(format!("Linux {} does that unless told otherwise.", self.kernel));
         }
         let name = today.configuration.name();
-        let better = match (today.rank == best.rank, self.goal) {
-            (false, Goal::Throughput) => {
-                format!("the advice has {:.2} times the throughput", self.times(today))
+        let [throughput, latency] = compared(best, today);
+        let same = |what: &str| format!("the same {what}");
+        // What seeds explain is no difference.
+        let is_tied = today.rank == best.rank;
+        let better = match self.goal {
+            _ if is_tied && [&throughput, &latency].iter().all(|it| it.starts_with("the same")) => {
+                "that is as good".to_owned()
             }
-            (false, Goal::Latency) => {
-                format!("the advice has 1/{:.1} of the tail latency", self.times(today))
+            Goal::Throughput if is_tied => {
+                format!("the advice has {} and {latency}", same("throughput"))
             }
-            (true, goal) => {
-                let (latency, throughput) =
-                    (|it: &Trial| it.p99().mean, |it: &Trial| it.throughput().mean);
-                let times = throughput(best) / throughput(today);
-                let share = latency(best) / latency(today).max(f64::MIN_POSITIVE);
-                let is_alike = |ratio: f64| (ratio - 1.0).abs() <= rank::TIE;
-                match goal {
-                    _ if is_alike(times) && is_alike(share) => "that is as good".to_owned(),
-                    Goal::Throughput => format!(
-                        "the same throughput; the advice has {:.0} % of the tail latency",
-                        share * 100.0
-                    ),
-                    Goal::Latency => {
-                        format!(
-                            "the same tail latency; the advice has {times:.2} times the throughput"
-                        )
-                    }
-                }
+            Goal::Latency if is_tied => {
+                format!("the advice has {} and {throughput}", same("tail latency"))
             }
+            Goal::Throughput => format!("the advice has {throughput} and {latency}"),
+            Goal::Latency => format!("the advice has {latency} and {throughput}"),
         };
         Some(format!("Today (Linux {}: {name}): {}; {better}.", self.kernel, figures(today)))
+    }
+
+    /// What it costs to have the lowest tail latency instead, or with [`Goal::Latency`] the most throughput; `None`
+    /// if the answer has that, too.
+    pub fn alternative(&self) -> Option<String> {
+        let front = rank::trade_off(&self.trials);
+        let (other, what) = match self.goal {
+            Goal::Throughput => (front.first()?, "lowest tail latency"),
+            Goal::Latency => (front.last()?, "most throughput"),
+        };
+        let compared = compared(other, self.trials.first()?);
+        let at = usize::from(self.goal == Goal::Throughput);
+        (!compared[at].starts_with("the same")).then(|| {
+            let (name, [throughput, latency]) = (other.configuration.name(), &compared);
+            format!(
+                "The {what}: {name}: {}; {throughput} and {latency} of the answer.",
+                figures(other)
+            )
+        })
     }
 
     /// The lines that apply the advice, each with what it is for: in the program, in sysfs, as a rule of
@@ -277,6 +286,22 @@ fn figures(trial: &Trial) -> String {
     format!("{} MB/s, 99% within {:.2} ms", trial.throughput(), trial.p99())
 }
 
+/// How the throughput and the tail latency of a trial compare with those of another, such as
+/// `1.15 times the throughput` and `8.1 % of the tail latency`.
+fn compared(trial: &Trial, with: &Trial) -> [String; 2] {
+    let words = |ratio: f64, what: &str| match ratio {
+        _ if (ratio - 1.0).abs() <= rank::TIE => format!("the same {what}"),
+        ..0.1 => format!("{:.1} % of the {what}", ratio * 100.0),
+        ..1.0 => format!("{:.0} % of the {what}", ratio * 100.0),
+        _ => format!("{ratio:.2} times the {what}"),
+    };
+    let latency = trial.p99().mean / with.p99().mean.max(f64::MIN_POSITIVE);
+    [
+        words(trial.throughput().mean / with.throughput().mean, "throughput"),
+        words(latency, "tail latency"),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,6 +323,8 @@ mod tests {
             bytes: rate * 1e6,
             latencies,
             settling: None,
+            without_io: Vec::new(),
+            reads_of_nothing: Vec::new(),
             devices: Vec::new(),
         };
         let configuration = Configuration { scheduler, zone_write, depth };
@@ -354,7 +381,9 @@ mod tests {
             today.starts_with("Today (Linux 6.12: mq-deadline, plug, depth 32): 50.0"),
             "{today}"
         );
-        assert!(today.ends_with("the advice has 2.00 times the throughput."), "{today}");
+        let better = "the advice has 2.00 times the throughput and 1.3 % of the tail latency.";
+        assert!(today.ends_with(better), "{today}");
+        assert_eq!(some.alternative(), None, "nothing has a lower tail latency");
         let apply = some.apply();
         assert!(apply[1].ends_with("echo none > /sys/block/DISK/queue/scheduler"), "{apply:?}");
         assert!(apply[2].ends_with("echo 1 > /sys/block/DISK/queue/zoned_qd1_writes"), "{apply:?}");
@@ -363,6 +392,36 @@ mod tests {
         assert!(apply[3].ends_with(rule), "{apply:?}");
         let tables = some.tables_of_model().expect("smr-30t was published");
         assert!(tables.contains("zonal reproduce smr-seq-qd"), "{tables}");
+    }
+
+    #[test]
+    fn what_the_answer_costs_in_the_other_figure_is_told() {
+        let mut some = advice(vec![
+            trial("none plug 32", 1, 100.0, 400),
+            trial("mq-deadline plug 32", 2, 50.0, 40),
+            trial("none plug 1", 3, 10.0, 5),
+        ]);
+        let today = some.against_today().expect("it was tried");
+        let costs = "the advice has 2.00 times the throughput and 9.99 times the tail latency.";
+        assert!(today.ends_with(costs), "{today}");
+        let other = some.alternative().expect("others are faster");
+        assert!(
+            other
+                .starts_with("The lowest tail latency: none, plug, depth 1: 10.0 MB/s, 99% within")
+        );
+        assert!(
+            other
+                .ends_with("; 10 % of the throughput and 1.3 % of the tail latency of the answer.")
+        );
+        some.goal = Goal::Latency;
+        some.trials.rotate_right(1);
+        let other = some.alternative().expect("others do more");
+        assert!(
+            other.starts_with("The most throughput: none, plug, depth 32: 100.0 MB/s"),
+            "{other}"
+        );
+        assert!(other.contains("; 10.00 times the throughput and "), "{other}");
+        assert!(other.ends_with(" times the tail latency of the answer."), "{other}");
     }
 
     #[test]

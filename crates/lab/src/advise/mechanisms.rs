@@ -173,7 +173,15 @@ mod tests {
                 open_zones: 0,
             };
             let devices = (0..devices).map(|_| device()).collect();
-            Outcome { ios: 1.0, bytes: 1.0, latencies: Histogram::new(), settling: None, devices }
+            Outcome {
+                ios: 1.0,
+                bytes: 1.0,
+                latencies: Histogram::new(),
+                settling: None,
+                without_io: Vec::new(),
+                reads_of_nothing: Vec::new(),
+                devices,
+            }
         };
         let of = |seeds: usize, devices: usize| {
             let (scheduler, zone_write) = ("none".to_owned(), None);

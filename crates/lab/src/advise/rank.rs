@@ -89,6 +89,8 @@ mod tests {
                 bytes: rate * 1e6,
                 latencies,
                 settling: None,
+                without_io: Vec::new(),
+                reads_of_nothing: Vec::new(),
                 devices: Vec::new(),
             }
         };

@@ -15,16 +15,17 @@ use zonal_blk::ZoneWrite;
 
 /// The recommendation and its reasons, in sentences.
 pub fn conclusion(advice: &Advice) -> Vec<String> {
-    let mut lines = interrupted(advice);
+    let mut lines = reservations(advice);
     lines.extend(answers(advice));
     lines.extend(advice.apply().into_iter().map(|line| format!("  {line}")));
     lines.extend(explanation(advice));
     lines
 }
 
-/// The answer, the one for the queue depth of the jobs, how it is today, and how far off all that may be.
+/// The answer, what another costs, the one for the queue depth of the jobs, how it is today, and how far off all that may be.
 fn answers(advice: &Advice) -> impl Iterator<Item = String> {
-    let answers = [advice.answer(), advice.at_own_depth(), advice.against_today()];
+    let answers =
+        [advice.answer(), advice.alternative(), advice.at_own_depth(), advice.against_today()];
     answers.into_iter().flatten().chain(advice.errors_of_model())
 }
 
@@ -74,16 +75,17 @@ fn explanation(advice: &Advice) -> Vec<String> {
     }
     let is_unsteady = |trial: &&Trial| trial.settlings().any(|settling| !settling.is_steady);
     let unsteady = advice.trials.iter().filter(is_unsteady);
-    lines.extend(experiment::unsteady(unsteady.map(|trial| trial.configuration.name()).collect()));
+    let names: Vec<String> = unsteady.map(|trial| trial.configuration.name()).collect();
+    lines.extend(experiment::unsteady(&names));
     lines.extend(advice.tables_of_model());
     lines
 }
 
-/// That the advice is not complete, if it is not.
-fn interrupted(advice: &Advice) -> Vec<String> {
+/// That the advice is not complete, or not for all jobs, if it is not.
+fn reservations(advice: &Advice) -> Vec<String> {
     let measured = advice.trials.len();
     let line = |all| format!("interrupted: {measured} of {all} configurations were measured");
-    advice.interrupted.map(line).into_iter().collect()
+    advice.interrupted.map(line).into_iter().chain(advice.without_io()).collect()
 }
 
 /// How two configurations differ; if the drive and the plugs did the same, by their latency.
@@ -145,6 +147,7 @@ fn rows(advice: &Advice) -> Vec<Vec<String>> {
             Mechanisms::of(trial).line(),
         ]
     };
+    let today = advice.today().map(row);
     let mut rows: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
     for trial in &advice.trials {
         let (name, row) = (trial.configuration.scheduler.as_str(), row(trial));
@@ -156,7 +159,8 @@ fn rows(advice: &Advice) -> Vec<Vec<String>> {
     let named = |(names, mut row): (Vec<&str>, Vec<String>)| {
         let all = names.len() > 1 && names.len() == schedulers.len();
         let scheduler = if all { "any scheduler".to_owned() } else { names.join(" or ") };
-        row[1] = scheduler + &row[1];
+        let is_today = today.as_ref() == Some(&row) && names.contains(&&*advice.stock.scheduler);
+        row[1] = scheduler + &row[1] + if is_today { " (today)" } else { "" };
         row
     };
     rows.into_iter().map(named).collect()
@@ -190,7 +194,7 @@ pub fn text(advice: &Advice) -> String {
         }
         text.push('\n');
     };
-    paragraph(interrupted(advice).into_iter().chain(answers(advice)).collect());
+    paragraph(reservations(advice).into_iter().chain(answers(advice)).collect());
     if !advice.trials.is_empty() {
         let apply = advice.apply().into_iter().map(|line| format!("  {line}"));
         paragraph(std::iter::once("To apply it:".to_owned()).chain(apply).collect());
@@ -279,7 +283,9 @@ pub fn json(advice: &Advice) -> String {
         "goal": format!("{:?}", advice.goal).to_lowercase(),
         "seeds": advice.seeds,
         "interrupted": advice.interrupted.is_some(),
+        "without_io": advice.without_io(),
         "answer": advice.answer(),
+        "alternative": advice.alternative(),
         "at_own_depth": advice.at_own_depth(),
         "apply": advice.apply(),
         "today": advice.today().map(|trial| trial.configuration.name()),
@@ -303,7 +309,7 @@ pub fn html(advice: &Advice) -> Result<String> {
     let mut paragraph = |class: &str, line: &str| {
         let _ = writeln!(out, "<p{class}>{}</p>", escaped(line));
     };
-    interrupted(advice).iter().for_each(|line| paragraph("", line));
+    reservations(advice).iter().for_each(|line| paragraph("", line));
     for (at, line) in answers(advice).enumerate() {
         paragraph(if at == 0 { " class=\"answer\"" } else { "" }, &line);
     }

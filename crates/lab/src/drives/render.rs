@@ -104,6 +104,7 @@ fn settings(comparison: &Comparison) -> Vec<String> {
         let (done, all) = (comparison.drives.len(), options.drives.len());
         lines.push(format!("interrupted: {done} of {all} drives were measured"));
     }
+    lines.extend(comparison.without_io());
     lines
 }
 
@@ -202,6 +203,7 @@ pub fn json(comparison: &Comparison) -> String {
         "drive_writes_measured": options.measured,
         "cycles": options.cycles,
         "interrupted": comparison.interrupted,
+        "without_io": comparison.without_io(),
         "drives": comparison.drives.iter().map(drive).collect::<Vec<Value>>(),
         "conclusion": conclusion(comparison),
     });

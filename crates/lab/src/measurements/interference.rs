@@ -358,7 +358,9 @@ impl<'a> Line<'a> {
     fn job(&self, kind: &str, disturbs: bool, pads: bool) -> Result<SideJob> {
         let op = self.field("op");
         let action = Action::of(op).with_context(|| {
-            format!("op: found `{op}`, expected write, append, randread, reset or finish")
+            const OPS: &str = "write, append, randread, reset or finish";
+            let hint = zonal_blk::did_you_mean_of(op, OPS);
+            format!("op: found `{op}`, expected {OPS}{hint}")
         })?;
         let block = match self.field("block") {
             "zone" => 0,

@@ -26,7 +26,8 @@ pub(super) fn parse(text: &str, assume: &Assume) -> Result<Cells> {
         format!("expected the columns {} or {named}, or fio's JSON", COLUMNS.join(","))
     };
     if let Some(unknown) = header.iter().find(|column| !COLUMNS.contains(column)) {
-        bail!("line {line}: unknown column `{unknown}`, {}", expected());
+        let hint = zonal_blk::did_you_mean(unknown, COLUMNS);
+        bail!("line {line}: unknown column `{unknown}`, {}{hint}", expected());
     }
     for required in &COLUMNS[..3] {
         let there = header.iter().filter(|column| column == required).count();
@@ -72,9 +73,11 @@ fn row<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Result<(Cell, JobLoad)> {
         options.insert(0, "--name=job".to_owned());
     }
     let known = |text: &str| {
-        text.parse::<ZoneWrite>()
-            .ok()
-            .with_context(|| format!("zone_write: found `{text}`, expected plug, qd1, lock or off"))
+        text.parse::<ZoneWrite>().ok().with_context(|| {
+            const POLICIES: &str = "plug, qd1, lock or off";
+            let hint = zonal_blk::did_you_mean_of(text, POLICIES);
+            format!("zone_write: found `{text}`, expected {POLICIES}{hint}")
+        })
     };
     let (metric, value) = figure(&field)?;
     let name = field("name").unwrap_or(job).to_owned();
@@ -106,7 +109,8 @@ fn figure<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Result<(Metric, f64)>
         return Ok((metric, value));
     }
     let unit = Unit::from_name(unit).with_context(|| {
-        format!("unit: found `{unit}`, expected {}", Unit::names().join(" or "))
+        let hint = zonal_blk::did_you_mean(unit, Unit::names());
+        format!("unit: found `{unit}`, expected {}{hint}", Unit::names().join(" or "))
     })?;
     Ok(match unit {
         Unit::MegabytesPerSecond => (Metric::Bandwidth, value),
@@ -190,7 +194,7 @@ mod tests {
         );
         assert_eq!(
             row("rw=write,1,MB/s,qd2"),
-            "line 2: zone_write: found `qd2`, expected plug, qd1, lock or off"
+            "line 2: zone_write: found `qd2`, expected plug, qd1, lock or off, did you mean `qd1`?"
         );
         assert_eq!(row(",1,MB/s,"), "line 2: job: expected job options such as `rw=write bs=1m`");
         assert!(row("rw=write,1").contains("line: 2"), "{}", row("rw=write,1"));

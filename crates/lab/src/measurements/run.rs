@@ -113,7 +113,8 @@ pub fn run(load: &Load, spec: &DeviceSpec, options: &RunOptions) -> Result<Predi
         Some(costs) => costs,
         None => HostCost::named(load.driver()).map(CostModel::Host).with_context(|| {
             let (found, known) = (load.driver(), HostCost::names());
-            format!("driver: found `{found}`, expected {known}, or give --host-cost")
+            let hint = zonal_blk::did_you_mean_of(found, &known);
+            format!("driver: found `{found}`, expected {known}, or give --host-cost{hint}")
         })?,
     };
     let stats = match load {

@@ -1,5 +1,5 @@
 //! A sweep as CSV, as JSON, as a page and as plots.
-use super::text::{best, settings, table, unsteady};
+use super::text::{best, notices, settings, table};
 use super::{Axis, Metric, PERCENTILES, Point, Sample, Sweep, SweepOptions};
 use crate::chart::{Axis as ChartAxis, Scale};
 use crate::curves::{self, Curve};
@@ -91,6 +91,7 @@ pub fn json(sweep: &Sweep) -> String {
         "percentiles": PERCENTILES,
         "axes": options.axes.iter().map(axis).collect::<Vec<_>>(),
         "interrupted": sweep.is_interrupted,
+        "notices": notices(sweep),
         "metric": options.metric.map(Metric::name),
         "best": best.map(|(best, _)| of_axes(sweep, best)),
         "points": sweep.points.iter().map(point).collect::<Vec<_>>(),
@@ -137,7 +138,7 @@ pub fn html(sweep: &Sweep) -> Result<String> {
     let names: Vec<&str> = sweep.options.axes.iter().map(Axis::name).collect();
     let mut out = page::begin(&format!("Sweep over {}", names.join(", ")));
     writeln!(out, "<p>{}</p>", escaped(&settings(sweep)))?;
-    for line in best(sweep).into_iter().chain(unsteady(sweep)) {
+    for line in best(sweep).into_iter().chain(notices(sweep)) {
         writeln!(out, "<p>{}</p>", escaped(&line))?;
     }
     if sweep.is_interrupted {

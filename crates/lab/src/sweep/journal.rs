@@ -89,6 +89,8 @@ mod tests {
             bytes: 390_167_813.953_488_35,
             latencies: [1, 2, 3],
             settling: None,
+            without_io: vec!["job r: no I/O was done: \"none\"".to_owned()],
+            reads_of_nothing: vec!["job s".to_owned(), "job t".to_owned()],
         }
     }
 

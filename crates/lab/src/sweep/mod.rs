@@ -96,6 +96,10 @@ pub struct Sample {
     pub latencies: [u64; PERCENTILES.len()],
     /// How the beginning was left out, if it was.
     pub settling: Option<Settling>,
+    /// Jobs that did no I/O, and why: the figures are those of the others, and the point has failed.
+    pub without_io: Vec<String>,
+    /// Remarks about jobs that read what was never written, whose figures say nothing of the drive.
+    pub reads_of_nothing: Vec<String>,
 }
 
 /// A sample, or why there is none: an I/O failed, or there was none.
@@ -108,7 +112,7 @@ pub struct Point {
     pub at: Vec<usize>,
     /// The measurements.
     pub samples: Vec<Sample>,
-    /// Why a sample failed.
+    /// Why a sample failed, or which jobs did no I/O in one.
     pub failure: Option<String>,
 }
 
@@ -142,12 +146,18 @@ impl Sample {
         let mut value = self.to_json();
         value["iops"] = self.iops.to_string().into();
         value["bytes_per_second"] = self.bytes.to_string().into();
+        value["without_io"] = self.without_io.clone().into();
+        value["reads_of_nothing"] = self.reads_of_nothing.clone().into();
         value
     }
 
     /// Reads [`Sample::to_exact_json`].
     fn from_json(value: &Value) -> Option<Self> {
         let rate = |name: &str| value[name].as_str()?.parse().ok();
+        let lines = |name: &str| -> Option<Vec<String>> {
+            let lines = value[name].as_array()?.iter();
+            lines.map(|line| Some(line.as_str()?.to_owned())).collect()
+        };
         let latencies = value["clat_ns"].as_array()?;
         let latencies: Vec<u64> = latencies.iter().map(Value::as_u64).collect::<Option<_>>()?;
         Some(Sample {
@@ -159,6 +169,8 @@ impl Sample {
                 .as_f64()
                 .zip(value["steady"].as_bool())
                 .map(|(left_out, is_steady)| Settling { left_out, is_steady }),
+            without_io: lines("without_io")?,
+            reads_of_nothing: lines("reads_of_nothing")?,
         })
     }
 }
@@ -234,9 +246,13 @@ pub fn sweep(
     stop: &Arc<AtomicBool>,
     progress: &dyn StepProgress,
 ) -> Result<Sweep> {
+    let environment = WithText { name: JOBS, text: options.job_text.as_deref() };
+    if options.axes.is_empty() {
+        // A misspelt --vary is an unknown option of the jobs.
+        jobfile::parse_args(job_args.clone(), &environment)?;
+    }
     options.check()?;
     let points = points(&options.axes, options.search, options.seed).context("--vary")?;
-    let environment = WithText { name: JOBS, text: options.job_text.as_deref() };
     let is_input = |arg: &OsString| arg == "-";
     let jobs = (!job_args.iter().any(is_input))
         .then(|| jobfile::command_line(job_args.clone(), &environment));
@@ -250,11 +266,19 @@ pub fn sweep(
     let points = results.map(|(at, measured)| Point {
         at,
         samples: measured.iter().flatten().filter_map(|one| one.clone().ok()).collect(),
-        failure: measured.iter().flatten().find_map(|one| one.clone().err()),
+        failure: measured.iter().flatten().find_map(failure),
     });
     let points = points.collect();
     let is_interrupted = measured.iter().any(Option::is_none);
     Ok(Sweep { options, points, jobs, is_interrupted })
+}
+
+/// Why a point of which this was measured has failed.
+fn failure(measured: &Measured) -> Option<String> {
+    match measured {
+        Ok(sample) => (!sample.without_io.is_empty()).then(|| sample.without_io.join("; ")),
+        Err(failure) => Some(failure.clone()),
+    }
 }
 
 /// The jobs and devices of a point.
@@ -349,7 +373,7 @@ fn load(options: &SweepOptions, at: &[usize], name: &str, jobs: Vec<Job>) -> Res
         });
     }
     let identity = format!(
-        "zonal {} settled {:?} {:?} {specs:?} {:?} {:?} {jobs:?}",
+        "zonal {} all jobs {:?} {:?} {specs:?} {:?} {:?} {jobs:?}",
         env!("CARGO_PKG_VERSION"),
         options.clock,
         (options.seconds, options.io_cost),
@@ -466,8 +490,8 @@ fn take(
         Ok(outcome) => {
             let percentiles = outcome.latencies.percentiles(&PERCENTILES);
             let latencies = std::array::from_fn(|at| percentiles[at]);
-            let Outcome { ios, bytes, settling, .. } = outcome;
-            Ok(Ok(Sample { seed, iops: ios, bytes, latencies, settling }))
+            let Outcome { ios: iops, bytes, settling, without_io, reads_of_nothing, .. } = outcome;
+            Ok(Ok(Sample { seed, iops, bytes, latencies, settling, without_io, reads_of_nothing }))
         }
         Err(error) if error.is::<LoadError>() => Ok(Err(error.to_string())),
         Err(error) => Err(error),

@@ -80,14 +80,24 @@ pub(super) fn best(sweep: &Sweep) -> Option<String> {
     Some(format!("{more} {}: {figure} at {}", metric.name(), sweep.options.name(&point.at)))
 }
 
-/// The points whose figures depend on how long they are measured, in a line; `None` if there are none.
-pub(super) fn unsteady(sweep: &Sweep) -> Option<String> {
+/// What is to be known about the figures: that they say nothing of a drive from which jobs read what was
+/// never written, and at which points they depend on how long they are measured.
+pub(super) fn notices(sweep: &Sweep) -> Vec<String> {
+    let measured = sweep.points.iter().filter(|point| !point.samples.is_empty());
+    let points = measured.map(|point| {
+        let remarks = point.samples.iter().flat_map(|sample| &sample.reads_of_nothing);
+        (sweep.options.name(&point.at), remarks.collect())
+    });
+    experiment::remarks(points).into_iter().chain(unsteady(sweep)).collect()
+}
+
+fn unsteady(sweep: &Sweep) -> Option<String> {
     let is_unsteady = |point: &&Point| {
         let settlings = point.samples.iter().filter_map(|sample| sample.settling);
         settlings.into_iter().any(|settling| !settling.is_steady)
     };
     let names = sweep.points.iter().filter(is_unsteady).map(|point| sweep.options.name(&point.at));
-    experiment::unsteady(names.collect())
+    experiment::unsteady(&names.collect::<Vec<_>>())
 }
 
 /// All points as a table.
@@ -103,7 +113,7 @@ pub fn text(sweep: &Sweep) -> String {
     if let Some(best) = best(sweep) {
         text += &format!("\n{best}\n");
     }
-    if let Some(notice) = unsteady(sweep) {
+    for notice in notices(sweep) {
         text += &format!("\n{notice}\n");
     }
     if sweep.is_interrupted {

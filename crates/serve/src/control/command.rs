@@ -148,18 +148,6 @@ fn quoted(found: &str) -> String {
     if found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") }
 }
 
-/// The word that was meant, if one of those that were found is near to one of what was expected.
-fn nearest_word(found: &str, expected: &str) -> String {
-    let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
-    let expected: Vec<&str> = expected
-        .split(|c: char| !is_letter(c) && !c.is_ascii_uppercase() && c != '_')
-        .filter(|word| word.len() > 3 && word.chars().all(is_letter))
-        .collect();
-    let hint = |word: &str| zonal_blk::did_you_mean(word, expected.iter().copied());
-    let unknown = found.split(' ').filter(|word| !expected.contains(word));
-    unknown.map(hint).find(|hint| !hint.is_empty()).unwrap_or_default()
-}
-
 /// Why words are not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
@@ -171,7 +159,7 @@ pub enum CommandError {
     )]
     Unknown(String),
     /// Wrong arguments.
-    #[error("{0}: found {found}, expected {2}{hint}", found = quoted(.1), hint = nearest_word(.1, .2))]
+    #[error("{0}: found {found}, expected {2}{hint}", found = quoted(.1), hint = zonal_blk::did_you_mean_of(.1, .2))]
     Arguments(String, String, &'static str),
     /// Not a fault rule.
     #[error(transparent)]
