@@ -35,14 +35,21 @@ pub const DELIBERATE: &[Deliberate] = &[
     Deliberate {
         what: "a job that did no I/O is an error, such as a reader of empty zones or a writer of blocks \
                longer than its `size`, and so is one that goes on only if it may open a zone, which it waits \
-               for beside others",
+               for beside others, or writes in one that was partly written before",
         why: "its report would look like that of a job that ran to its end; fio ends it while the others have \
-              as many zones as may be open, or not, as its threads race",
+              as many zones as may be open, or not, as its threads race: one may be done before another begins, \
+              which then opens zones",
         covers: |case, found| {
             let ends = ["finds nothing to do", "may write no zone"];
             let waits = |section: &Section| is_limited(case, section) && case.is_concurrent();
             let of_zones = ["filled", "written", "open", "full"];
+            // What is left of the limit, and so which of the jobs goes where, is a race.
+            let races = |section: &Section| {
+                let in_order = ["write", "rw"].iter().any(|rw| section.get("rw") == Some(rw));
+                waits(section) && in_order && follows_a_writer(case, section)
+            };
             ends.iter().any(|end| is_end(&found.zonal, end))
+                || concerns(case, found, &of_zones, races)
                 || is_less(found) && concerns(case, found, &of_zones, waits)
                 || is_end(&found.fio, "succeeds")
                     && is_end(&found.zonal, "refuses")
@@ -400,6 +407,17 @@ mod tests {
         assert!(!is_excused(beside, [8.0, 0.0]), "more in fio");
         assert!(!is_excused(&beside.replace("numjobs=2", ""), [0.0, 8.0]), "alone");
         assert!(!is_excused(&beside.replace("rw=write", "rw=read"), [0.0, 8.0]), "a reader");
+    }
+
+    #[test]
+    fn jobs_beside_others_race_for_what_a_job_before_has_left_of_the_limit() {
+        let jobs = "[before]\nrw=write\nzonemode=zbd\n[a]\nstonewall\nrw=write\nzonemode=zbd\nsize=524288\nnumjobs=2\n";
+        let is_one = |jobs: &str| is_excused(jobs, "1.1 sequence", ["1", "2"]);
+        assert!(is_one(jobs));
+        assert!(!is_one(&jobs.replace("numjobs=2\n", "")), "alone");
+        assert!(!is_one(&jobs.replace("stonewall\nrw=write", "stonewall\nrw=read")), "a reader");
+        assert!(!is_excused(jobs, "0.0 sequence", ["1", "2"]), "the job before");
+        assert!(!is_excused(jobs, "zones: writes not at the write pointer", ["1", "2"]));
     }
 
     #[test]
