@@ -506,6 +506,12 @@ impl ZbdTable {
         self.entry(zone).capacity
     }
 
+    /// Whether the last byte of the device is one that this zone has room for.
+    pub fn is_written_to_the_end(&self, zone: u32) -> bool {
+        let entry = self.entry(zone);
+        entry.start + entry.capacity == self.device
+    }
+
     /// Whether a zone is a conventional one.
     pub fn is_conventional(&self, zone: u32) -> bool {
         self.entry(zone).conventional

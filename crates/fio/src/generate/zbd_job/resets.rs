@@ -15,12 +15,14 @@ pub(super) struct EarlyResets {
     counted: bool,
     /// The zone of the next write is reset before it.
     due: bool,
-    /// The pass has met the end of the region.
+    /// The end of the region is that of the device.
+    ends_with_device: bool,
+    /// The pass has met the end of the device.
     is_at_end: bool,
 }
 
 impl EarlyResets {
-    pub(super) fn new(job: &Job, region: Region) -> Option<Self> {
+    pub(super) fn new(job: &Job, region: Region, ends_with_device: bool) -> Option<Self> {
         let part_of = |whole: u64, part: Fraction| {
             let bytes = u128::from(whole) * u128::from(part.millionths());
             u64::try_from(bytes / u128::from(Fraction::ONE)).expect("a part")
@@ -33,6 +35,7 @@ impl EarlyResets {
             left: every,
             counted: false,
             due: false,
+            ends_with_device,
             is_at_end: false,
         })
     }
@@ -40,11 +43,12 @@ impl EarlyResets {
     /// The next write would begin at the end of the region.
     #[cold]
     pub(super) fn meet_end(&mut self) {
-        self.is_at_end = true;
+        self.is_at_end = self.ends_with_device;
     }
 
     /// The job begins at the start of its region again. As in fio, writes are counted on after a pass that has met
-    /// the end of the region, and anew after one that ended with its amount, or after the last zone's capacity.
+    /// the end of the device, and anew after one that ended with its amount, at the end of a region before that, or
+    /// after the last zone's capacity.
     pub(super) fn restart(&mut self) {
         let left = if self.is_at_end { self.left } else { self.every };
         (self.left, self.counted, self.due, self.is_at_end) = (left, false, false, false);

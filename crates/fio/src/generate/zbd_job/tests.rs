@@ -379,29 +379,47 @@ fn the_count_of_writes_until_an_early_reset_begins_again_with_each_pass() {
     assert_eq!(trail(&mut job, 5), pass, "not after two more");
 }
 
+/// The places of the next writes of a job, in blocks.
+fn written(job: &mut ZbdJob, block: u64, count: usize) -> Vec<u64> {
+    let mut offsets = Vec::new();
+    while offsets.len() < count {
+        match job.next(DataDir::Write, block) {
+            NextIo::EndOfPass => job.rewind(),
+            NextIo::Io(io) | NextIo::Manage(io) => {
+                offsets.extend((io.op == Op::Write).then_some(io.offset / block));
+                complete(job, io);
+            }
+            other => panic!("nothing is in flight: {other:?}"),
+        }
+    }
+    offsets
+}
+
 #[test]
-fn the_count_of_writes_until_an_early_reset_goes_on_after_the_end_of_the_region() {
+fn the_count_of_writes_until_an_early_reset_goes_on_after_the_end_of_the_device() {
     // fio 3.41 with --bs=8k --size=80k, zones of two blocks, zone_reset_threshold=0.6 and zone_reset_frequency=0.3,
     // without a queue: 0 2 4 6 8 10 12 14 16 18, then 0 0 2 4 4 6 8 8.
     let table = counting_table("null:zones=5,zone_size=64k,max_open=0");
     let (rw, bs, zbd) = (Rw::Write, [ZONE / 2; 3], early_resets("0.6", "0.3"));
     let mut job = job_of(&table, 0, Job { rw, bs, zbd, ..Job::default() }, 0..5);
-    let mut writes = |count| -> Vec<u64> {
-        let mut offsets = Vec::new();
-        while offsets.len() < count {
-            match job.next(DataDir::Write, bs[0]) {
-                NextIo::EndOfPass => job.rewind(),
-                NextIo::Io(io) | NextIo::Manage(io) => {
-                    offsets.extend((io.op == Op::Write).then_some(io.offset / bs[0]));
-                    complete(&mut job, io);
-                }
-                other => panic!("nothing is in flight: {other:?}"),
-            }
-        }
-        offsets
-    };
-    assert!(writes(10).into_iter().eq(0..10));
-    assert_eq!(writes(8), [0, 0, 1, 2, 2, 3, 4, 4]);
+    assert!(written(&mut job, bs[0], 10).into_iter().eq(0..10));
+    assert_eq!(written(&mut job, bs[0], 8), [0, 0, 1, 2, 2, 3, 4, 4]);
+}
+
+#[test]
+fn the_count_of_writes_until_an_early_reset_begins_again_where_the_region_ends_before_the_device() {
+    // fio 3.41 with the options above and a zone more behind the region, or a capacity below the zone size.
+    let small = "null:zones=5,zone_size=64k,zone_capacity=48k,max_open=0";
+    for (spec, bs, last) in [
+        ("null:zones=6,zone_size=64k,max_open=0", ZONE / 2, [0, 1, 2, 3, 4, 4, 5, 6]),
+        (small, ZONE / 8 * 3, [0, 1, 2, 3, 5, 5, 6, 8]),
+    ] {
+        let table = counting_table(spec);
+        let (rw, bs, zbd) = (Rw::Write, [bs; 3], early_resets("0.6", "0.3"));
+        let mut job = job_of(&table, 0, Job { rw, bs, zbd, ..Job::default() }, 0..5);
+        assert_eq!(written(&mut job, bs[0], 10).len(), 10);
+        assert_eq!(written(&mut job, bs[0], 8), last, "{spec}");
+    }
 }
 
 #[test]
