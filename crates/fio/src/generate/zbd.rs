@@ -506,8 +506,8 @@ impl ZbdTable {
         self.entry(zone).capacity
     }
 
-    /// Whether the last byte of the device is one that this zone has room for.
-    pub fn is_written_to_the_end(&self, zone: u32) -> bool {
+    /// Whether the capacity of a zone ends where the device does.
+    pub fn ends_with_the_device(&self, zone: u32) -> bool {
         let entry = self.entry(zone);
         entry.start + entry.capacity == self.device
     }
