@@ -164,6 +164,11 @@ pub(crate) fn remarks<'a>(loads: impl Iterator<Item = (String, Vec<&'a String>)>
     about.into_iter().map(line).collect()
 }
 
+/// Jobs that did no I/O in some measurement of a load, and why.
+pub(crate) fn without_io(outcomes: &[Outcome]) -> Vec<&String> {
+    outcomes.iter().flat_map(|outcome| &outcome.without_io).collect()
+}
+
 /// Whether a job that did no I/O in one load did none in any of them. An item is what [`jobs_without_io`] says
 /// of a load.
 pub(crate) fn is_idle_in_all<'a>(mut loads: impl Iterator<Item = Vec<&'a String>>) -> bool {

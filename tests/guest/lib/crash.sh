@@ -284,13 +284,13 @@ verdict() {
 # Prints the complaints of the kernel, and fails if there are none. That the zones of a btrfs block group with two
 # copies end differently is no fault after a loss of power: btrfs says so and writes no more to it.
 complaints() {
-    dmesg | grep -v -F "$differing" | grep -E "$complaints"
+    dmesg | grep -v -F "$differing" | grep -E "$forbidden"
 }
 differing='zoned: write pointer offset mismatch of zones in DUP profile'
 
 # What a kernel may not say of a state; the last are those of lockdep and of the hung task detector.
-complaints='WARNING:|BUG:|Oops|Call Trace|(BTRFS|F2FS-fs|XFS).*([Cc]orrupt|error|critical)'
-complaints+='|possible (circular|recursive) locking|inconsistent lock state|blocked for more than'
+forbidden='WARNING:|BUG:|Oops|Call Trace|(BTRFS|F2FS-fs|XFS).*([Cc]orrupt|error|critical)'
+forbidden+='|possible (circular|recursive) locking|inconsistent lock state|blocked for more than'
 
 # begin_state IMAGE STATE: which state it is can be told after the kernel has hung. The image is NUMBER.img.
 begin_state() {

@@ -218,12 +218,16 @@ impl Advice {
     /// in all. The figures are those of the other jobs.
     pub fn without_io(&self) -> Vec<String> {
         let trials = self.trials.iter();
-        experiment::remarks(trials.map(|trial| (trial.configuration.name(), trial.without_io())))
+        experiment::remarks(
+            trials.map(|it| (it.configuration.name(), experiment::without_io(&it.outcomes))),
+        )
     }
 
     /// Whether some job did no I/O in any configuration: the advice is for the others.
     pub fn leaves_out_a_job(&self) -> bool {
-        experiment::is_idle_in_all(self.trials.iter().map(Trial::without_io))
+        experiment::is_idle_in_all(
+            self.trials.iter().map(|it| experiment::without_io(&it.outcomes)),
+        )
     }
 }
 
@@ -236,11 +240,6 @@ impl Trial {
     /// How the beginnings of its measurements were left out.
     pub fn settlings(&self) -> impl Iterator<Item = Settling> {
         self.outcomes.iter().filter_map(|outcome| outcome.settling)
-    }
-
-    /// Jobs that did no I/O with some seed, and why.
-    pub(super) fn without_io(&self) -> Vec<&String> {
-        self.outcomes.iter().flat_map(|outcome| &outcome.without_io).collect()
     }
 
     /// Megabytes a second.

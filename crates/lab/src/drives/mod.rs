@@ -83,12 +83,16 @@ impl Comparison {
     /// Jobs that did no I/O, and why, as [`Advice::without_io`](crate::advise::Advice::without_io).
     pub fn without_io(&self) -> Vec<String> {
         let drives = self.drives.iter();
-        experiment::remarks(drives.map(|it| (it.drive.name().to_owned(), it.without_io())))
+        experiment::remarks(
+            drives.map(|it| (it.drive.name().to_owned(), experiment::without_io(&it.outcomes))),
+        )
     }
 
     /// Whether some job did no I/O on any drive: the comparison is for the others.
     pub fn leaves_out_a_job(&self) -> bool {
-        experiment::is_idle_in_all(self.drives.iter().map(MeasuredDrive::without_io))
+        experiment::is_idle_in_all(
+            self.drives.iter().map(|it| experiment::without_io(&it.outcomes)),
+        )
     }
 }
 
@@ -96,10 +100,6 @@ impl MeasuredDrive {
     fn estimate(&self, value: impl Fn(&Outcome) -> f64) -> Estimate {
         let values: Vec<f64> = self.outcomes.iter().map(value).collect();
         Estimate::of(&values).expect("a drive is measured at least once")
-    }
-
-    fn without_io(&self) -> Vec<&String> {
-        self.outcomes.iter().flat_map(|outcome| &outcome.without_io).collect()
     }
 
     /// Bytes written to the flash for each that the jobs wrote.
