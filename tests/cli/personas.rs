@@ -541,6 +541,17 @@ fn a_misspelt_key_of_a_profile_is_answered_by_the_nearest_right_one() {
 }
 
 #[test]
+fn a_misspelt_host_is_answered_by_the_nearest_right_one() {
+    let cells = "set,driver,lba,op,block,zones,depth,metric,value,unit\n\
+                 io,spdk,4096,append:write,4096,1,1,iops,50000,1/s\n";
+    let dir = TestDir::new().with("cells.csv", cells);
+    let ran = dir.zonal(&["validate", "--device=zn540", "--host-cost=spkd", "cells.csv"]);
+    let told = "--host-cost: found `spkd`, expected spdk, io_uring, io_uring_cmd, libaio or a file, \
+                did you mean `spdk`?";
+    assert!(ran.code == 2 && ran.err.contains(told), "{ran:?}");
+}
+
+#[test]
 fn writes_that_ignore_zones_are_told_of_zonemode_wherever_jobs_are_measured() {
     let job = ["--device=zns-1t", "--name=a", "--rw=randwrite", "--bs=4k"];
     let told = "; job a: a zone refused a write; zonemode=zbd places writes at the write pointers";

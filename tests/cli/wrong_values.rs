@@ -225,8 +225,15 @@ fn lacks(ran: &RunOutput, option: &Described, (bad, right): (&str, &str)) -> Opt
     let is_named = err.contains(&format!("--{name}"))
         || err.contains(&format!("option `{}`", name.replace('-', "_")))
         || is_device && err.contains(&format!("device {bad}"));
-    let words =
-        ["expected", "possible values", "did you mean", "a value is required", " is not in "];
+    let words = [
+        "expected",
+        "possible values",
+        "did you mean",
+        "a value is required",
+        " is not in ",
+        // An option of a feature that this program lacks.
+        "` builds one with it",
+    ];
     // What is wrong with a file, the system says.
     let is_file = option.value == "DIR" || ARE_FILES.contains(&option.value.as_str());
     let expects =

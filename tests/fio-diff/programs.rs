@@ -4,6 +4,8 @@ use crate::jobs::{device, disk, for_fio, for_zonal};
 use crate::observe::{End, Observation};
 use crate::results::{of_fio, of_zonal, text};
 use anyhow::{Context, Result, ensure};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -135,13 +137,13 @@ fn run(mut command: Command, place: &Path) -> Result<End> {
 fn end_all_in(place: &Path) -> Result<()> {
     let place = place.canonicalize()?;
     for process in fs::read_dir("/proc")?.flatten() {
-        if fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == place) {
+        let number = process.file_name().to_str().and_then(|name| name.parse().ok());
+        let is_here = fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == place);
+        let Some(pid) = number.and_then(Pid::from_raw).filter(|_| is_here) else { continue };
+        match kill_process(pid, Signal::KILL) {
             // It may have ended meanwhile.
-            Command::new("kill")
-                .arg("-KILL")
-                .arg(process.file_name())
-                .stderr(Stdio::null())
-                .status()?;
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => return Err(error).context("cannot end what a program left behind"),
         }
     }
     Ok(())
