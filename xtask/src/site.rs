@@ -132,19 +132,25 @@ fn help(program: &Path, words: &mut Vec<String>, to: &mut String) -> io::Result<
     let text = output(program, &arguments)?;
     write!(to, "## {}\n\n```text\n{text}```\n\n", ["zonal", &words.join(" ")].join(" ").trim())
         .expect("a string");
-    let below = text.split("\nCommands:\n").nth(1).unwrap_or_default();
-    let lines = below.lines().take_while(|line| line.starts_with("  "));
-    let names = lines.filter(|line| !line.starts_with("   "));
-    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
-    // Other lists of commands, such as those of `zonal ctl`, do not have it.
-    if names.contains(&"help") {
-        for name in names.into_iter().filter(|&name| name != "help") {
-            words.push(name.to_owned());
-            help(program, words, to)?;
-            words.pop();
-        }
+    for name in commands_below(&text) {
+        words.push(name.to_owned());
+        help(program, words, to)?;
+        words.pop();
     }
     Ok(())
+}
+
+/// The commands that a help lists, but for `help` itself. They stand before the options; other lists of commands,
+/// such as that of `zonal ctl` for the server, after them.
+fn commands_below(help: &str) -> Vec<&str> {
+    let Some((before, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
+    if before.contains("\nOptions:\n") {
+        return Vec::new();
+    }
+    let lines = list.lines().take_while(|line| line.starts_with("  "));
+    let names = lines.filter(|line| !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|&name| name != "help").collect()
 }
 
 fn output(program: &Path, arguments: &[&str]) -> io::Result<String> {
@@ -222,6 +228,14 @@ mod tests {
         assert_eq!(once.len(), chapters.len(), "{summary}");
         assert!(summary.contains("\n# Serving a device\n\n- ["), "{summary}");
         assert!(once.contains(&PathBuf::from("docs/jobs.md")), "{summary}");
+    }
+
+    #[test]
+    fn commands_are_those_that_have_a_help() {
+        let program = "Usage: zonal image <COMMAND>\n\nCommands:\n  info  Show\n        more\n  help  Print\n\nOptions:\n  -h\n";
+        assert_eq!(commands_below(program), ["info"]);
+        let server = "Usage: zonal ctl\n\nOptions:\n  -h\n\nCommands:\n  status  the devices\n  help  these\n";
+        assert_eq!(commands_below(server), Vec::<&str>::new());
     }
 
     #[test]
