@@ -85,6 +85,7 @@ def test_advice_ranks_configurations() -> None:
     assert [trial["rank"] for trial in advice.tried] == sorted(t["rank"] for t in advice.tried)
     assert advice.best.bandwidth == max(t["bytes_per_second"] for t in advice.tried)
     assert advice.conclusion[0] == advice.answer
+    assert str(advice).startswith(advice.answer)
     assert list(advice.to_pandas()["rank"]) == [trial["rank"] for trial in advice.tried]
 
 

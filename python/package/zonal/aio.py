@@ -91,6 +91,7 @@ class AsyncQueue:
         except Exception as error:
             # Such as a device that was closed.
             for future in self._waiting.values():
+                self._free.release()
                 if not future.done():
                     future.set_exception(error)
             self._waiting.clear()
