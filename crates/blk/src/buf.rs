@@ -2,6 +2,7 @@
 use crate::external::ExternalBuf;
 use bytes::{Buf as _, Bytes, BytesMut};
 use std::fmt;
+use std::sync::Arc;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -16,13 +17,16 @@ struct Page([u8; 4096]);
 pub struct Buf(Box<Inner>);
 
 struct Inner {
-    memory: Memory,
+    /// None if there is `other` memory.
+    pages: Box<[Page]>,
     /// At most that of the memory, if it is not lent.
     len: usize,
+    /// Nobody shares it: this way, to drop a buffer is little code, and the loops that drop completions
+    /// make no call for it.
+    other: Option<Arc<Other>>,
 }
 
-enum Memory {
-    Pages(Box<[Page]>),
+enum Other {
     /// Pages that can be taken apart, so that each part of a split bio has its own.
     Divisible(BytesMut),
     Lent(ExternalBuf),
@@ -46,60 +50,56 @@ impl Buf {
     /// A buffer of `len` zero bytes, for lengths that a client chooses; `None` if there is no memory
     /// for it.
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        let memory = if len < MIN_DIVISIBLE {
-            Memory::Pages(<[Page]>::new_box_zeroed_with_elems(len.div_ceil(PAGE)).ok()?)
+        let inner = if len < MIN_DIVISIBLE {
+            let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(PAGE)).ok()?;
+            Inner { pages, len, other: None }
         } else {
-            Memory::Divisible(zeroed_pages(len)?)
+            Inner::of_other(Other::Divisible(zeroed_pages(len)?), len)
         };
-        Some(Buf(Box::new(Inner { memory, len })))
+        Some(Buf(Box::new(inner)))
     }
 
     /// The first `len` bytes of memory that somebody lends. To look at them here is an error in the
     /// program: they are the device's to move, if it [takes such
     /// buffers](crate::Device::external_buf_alignment).
     pub fn external(external: ExternalBuf, len: usize) -> Self {
-        Buf(Box::new(Inner { memory: Memory::Lent(external), len }))
+        Buf(Box::new(Inner::of_other(Other::Lent(external), len)))
     }
 
     /// Where the bytes are, if they are lent.
     pub fn as_external(&self) -> Option<&ExternalBuf> {
-        match &self.0.memory {
-            Memory::Lent(external) => Some(external),
-            Memory::Pages(_) | Memory::Divisible(_) => None,
+        match self.0.other.as_deref()? {
+            Other::Lent(external) => Some(external),
+            Other::Divisible(_) => None,
         }
     }
 
     /// Whether [`split_to`](Self::split_to) can be called.
     pub(crate) fn is_divisible(&self) -> bool {
-        matches!(self.0.memory, Memory::Divisible(_))
+        matches!(self.0.other.as_deref(), Some(Other::Divisible(_)))
     }
 
     /// Takes the first `len` bytes, whole pages, away as a buffer of their own, without a copy. `None`
     /// if the buffer cannot be taken apart there.
     pub(crate) fn split_to(&mut self, len: usize) -> Option<Buf> {
-        match &mut self.0.memory {
-            Memory::Divisible(pages) if len.is_multiple_of(PAGE) && len <= self.0.len => {
-                let memory = Memory::Divisible(pages.split_to(len));
-                self.0.len -= len;
-                Some(Buf(Box::new(Inner { memory, len })))
-            }
-            _ => None,
+        if !len.is_multiple_of(PAGE) || len > self.0.len {
+            return None;
         }
+        let pages = self.0.divisible()?.split_to(len);
+        self.0.len -= len;
+        Some(Buf(Box::new(Inner::of_other(Other::Divisible(pages), len))))
     }
 
     /// Puts back what was behind this buffer before [`split_to`](Self::split_to).
     ///
     /// # Panics
     /// If one of them is not divisible.
-    pub(crate) fn unsplit(&mut self, next: Buf) {
-        let Inner { memory: Memory::Divisible(next), len } = *next.0 else {
+    pub(crate) fn unsplit(&mut self, mut next: Buf) {
+        let (Some(pages), Some(behind)) = (self.0.divisible(), next.0.divisible()) else {
             panic!("a piece is divisible");
         };
-        let Memory::Divisible(pages) = &mut self.0.memory else {
-            panic!("a piece is divisible");
-        };
-        pages.unsplit(next);
-        self.0.len += len;
+        pages.unsplit(std::mem::take(behind));
+        self.0.len += next.0.len;
     }
 
     /// Length in bytes, wherever they are.
@@ -114,10 +114,9 @@ impl Buf {
 
     /// How long the buffer can become without new memory, in bytes.
     pub fn capacity(&self) -> usize {
-        match &self.0.memory {
-            Memory::Pages(pages) => pages.len() * PAGE,
-            Memory::Divisible(pages) => pages.len(),
-            Memory::Lent(_) => 0,
+        match self.0.other.as_deref() {
+            Some(Other::Divisible(pages)) => pages.len(),
+            None | Some(Other::Lent(_)) => self.0.pages.len() * PAGE,
         }
     }
 
@@ -139,6 +138,19 @@ impl From<&[u8]> for Buf {
     }
 }
 
+impl Inner {
+    fn of_other(other: Other, len: usize) -> Self {
+        Inner { pages: Box::default(), len, other: Some(Arc::new(other)) }
+    }
+
+    fn divisible(&mut self) -> Option<&mut BytesMut> {
+        match Arc::get_mut(self.other.as_mut()?)? {
+            Other::Divisible(pages) => Some(pages),
+            Other::Lent(_) => None,
+        }
+    }
+}
+
 /// `len` zero bytes and what is missing from a page, from an address that is a multiple of a page's.
 fn zeroed_pages(len: usize) -> Option<BytesMut> {
     let len = len.checked_next_multiple_of(PAGE)?;
@@ -154,21 +166,25 @@ fn zeroed_pages(len: usize) -> Option<BytesMut> {
 impl std::ops::Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        match &self.0.memory {
-            Memory::Pages(pages) => &pages.as_bytes()[..self.0.len],
-            Memory::Divisible(pages) => &pages[..self.0.len],
-            Memory::Lent(external) => not_here(external),
-        }
+        let bytes = match self.0.other.as_deref() {
+            None => self.0.pages.as_bytes(),
+            Some(Other::Divisible(pages)) => pages,
+            Some(Other::Lent(external)) => not_here(external),
+        };
+        &bytes[..self.0.len]
     }
 }
 
 impl std::ops::DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.0.memory {
-            Memory::Pages(pages) => &mut pages.as_mut_bytes()[..self.0.len],
-            Memory::Divisible(pages) => &mut pages[..self.0.len],
-            Memory::Lent(external) => not_here(external),
-        }
+        let bytes = match &mut self.0.other {
+            None => self.0.pages.as_mut_bytes(),
+            Some(other) => match Arc::get_mut(other).expect("nobody else has it") {
+                Other::Divisible(pages) => pages,
+                Other::Lent(external) => not_here(external),
+            },
+        };
+        &mut bytes[..self.0.len]
     }
 }
 
