@@ -38,8 +38,14 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 17] = [
+const CHECKS: [Check; 18] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
+    check(
+        "readme",
+        "README's test command as it is there: without the features that CI tests with",
+        15,
+        &["cargo", "test", "--workspace", "--locked"],
+    ),
     check("python", "the Python package: wheel, types, tests, tutorial", 8, &["python/check"]),
     check("site", "the documents as a site", 8, &["cargo", "xtask", "site", "target/full/site"]),
     check(
