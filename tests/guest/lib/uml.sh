@@ -25,7 +25,6 @@ fetch_kernel_source() {
     dpkg-deb --fsys-tarfile "$archives/$package"_*.deb | tar -x -O "./usr/src/$package.tar.xz" |
         tar -x -J -C "$place/source.new" --strip-components 1
     rm -rf "$archives"
-    sed -E -i -f uml/virtio_uml.sed "$place/source.new/arch/um/drivers/virtio_uml.c"
     mv "$place/source.new" "$place/source"
 }
 
@@ -36,17 +35,28 @@ build_kernel() {
     fetch_kernel_source "$1"
     # shellcheck disable=SC2034
     linux=$build/linux
-    cmp -s uml/kernel.config "$build/done" && [[ -x $linux ]] && return
+    cat uml/* | cmp -s - "$build/done" && [[ -x $linux ]] && return
     echo "building Linux $1 in $build"
+    change_sources "$place/source"
     make_kernel "$place/source" "$build" >"$build.log" 2>&1 || unusable "Linux $1 cannot be built: $build.log"
-    cp uml/kernel.config "$build/done"
+    cat uml/* >"$build/done"
+}
+
+# change_sources DIR: what uml/*.sed say, of the file in their first line. In place, for copies that are links.
+change_sources() {
+    local change file
+    for change in uml/*.sed; do
+        file=$1/$(sed -n '1s/^# Of \(.*\.c\)\. .*/\1/p' "$change")
+        [[ -e $file.orig ]] || cp "$file" "$file.orig"
+        sed -E -f "$change" "$file.orig" >"$file"
+    done
 }
 
 # build_without KERNEL FIX: the same without what fixes/FIX.sed takes back, from the file in its first line.
 build_without() {
     local place=${cache:?}/uml-$1 fix=$2 copy=${cache:?}/uml-$1/without file
     build_kernel "$1"
-    linux=$place/linux-$fix-$(cat uml/kernel.config uml/virtio_uml.sed "fixes/$fix.sed" | sha256sum | head -c 8)
+    linux=$place/linux-$fix-$(cat uml/* "fixes/$fix.sed" | sha256sum | head -c 8)
     [[ ! -x $linux ]] || return 0
     echo "building Linux $1 without $fix in $copy"
     copy_kernel "$place" "$copy"
@@ -80,14 +90,14 @@ make_kernel() {
         make -C "$1" ARCH=um O="$2" --jobs="$(nproc)" linux
 }
 
-# uml SECONDS MODE WORD...: boots the kernel $linux, whose first program is lib/uml_init. Its devices and variables are
-# the words; $work, with lib/, is its /job.
+# uml MODE WORD...: becomes the kernel $linux, whose first program is lib/uml_init. Its devices and variables are the
+# words; $work, with lib/, is its /job. It may take $seconds, if there is a limit.
 uml() {
-    local seconds=$1 mode=$2
-    shift 2
-    timeout --signal KILL "$seconds" "$linux" mem="${memory:?}M" rootfstype=hostfs rootflags="${root:?}" ro \
-        con=null con0=null,fd:1 quiet panic=1 MODE="$mode" init=/usr/bin/bash "$@" \
-        -- -c "\"busybox mount -t hostfs none /job -o ${work:?} && exec bash /job/lib/uml_init\"" </dev/null
+    local mode=$1
+    shift
+    exec ${seconds:+timeout --signal KILL "$seconds"} "$linux" mem="${memory:?}M" rootfstype=hostfs rootflags="${root:?}" ro \
+        con=null con0=null,fd:1 quiet panic=1 MODE="$mode" JOB="${work:?}" init=/usr/bin/bash "$@" \
+        -- -c "\"busybox mount -t hostfs none /job -o $work && exec bash /job/lib/uml_init\"" </dev/null
 }
 
 # serve_here DIR SPEC OPTION...: serves a device at DIR/socket, by the process $server, until end_server.
@@ -110,4 +120,69 @@ end_server() {
     kill "${server:?}" 2>/dev/null || true
     wait "$server" || true
     server=
+}
+
+# take_kernel: $slot is a folder for a kernel that no other check uses, of one that runs or of none.
+take_kernel() {
+    local number
+    for number in {1..1024}; do
+        slot=${work:?}/kernel.$number
+        mkdir -p "$slot"
+        exec {held}>>"$slot/lock"
+        ! flock --nonblock "$held" || break
+        exec {held}>&-
+    done
+    # The check before was killed while it asked, or its kernel has done its part.
+    if [[ -e $slot/asked || $(cat "$slot/mounted" 2>/dev/null || echo 0) -ge ${per_kernel:?} ]]; then
+        end_kernel
+    fi
+}
+
+# boot_kernel: one in $slot, unless there is one. Fails if it does not come up.
+boot_kernel() {
+    local states answers
+    [[ ! -e $slot/pid ]] || return 0
+    rm -f "$slot"/{states,answers}
+    mkfifo "$slot"/{states,answers}
+    # With descriptions of their own: the kernel does not let those that it has block.
+    exec {states}<>"$slot/states" {answers}<>"$slot/answers"
+    (
+        exec {held}>&-
+        # Not in the process group of the check, of which nothing may be left.
+        # shellcheck disable=SC2016 # of another shell
+        exec setsid --fork bash -c 'source lib/uml.sh && echo "$$" >"$1/pid" && uml states "con1=fd:$2,fd:$3"' - \
+            "$slot" "$states" "$answers"
+    ) >"$slot/console" 2>&1
+    exec {states}>&- {answers}>&-
+    echo 0 >"$slot/mounted"
+    answered up
+}
+
+end_kernel() {
+    # Its processes die with it.
+    [[ ! -e $slot/pid ]] || kill -KILL "$(<"$slot/pid")" 2>/dev/null || true
+    rm -f "$slot"/{pid,asked,mounted}
+}
+
+# ask_kernel NAME: the kernel in $slot judges the state of /job/NAME. Fails if it does not answer.
+ask_kernel() {
+    : >"$slot/asked"
+    boot_kernel || return
+    echo "$1" 1<>"$slot/states"
+    answered "$1" || return
+    rm "$slot/asked"
+    echo $(($(<"$slot/mounted") + 1)) >"$slot/mounted"
+}
+
+# answered TEXT: what the kernel in $slot says next. Seconds are counted one by one, as all processes of a machine may be
+# stopped for a while.
+answered() {
+    local answers answer=
+    exec {answers}<>"$slot/answers"
+    for _ in {1..300}; do
+        ! read -r -t 1 -u "$answers" answer || break
+        [[ ! -e $slot/pid ]] || kill -0 "$(<"$slot/pid")" 2>/dev/null || break
+    done
+    exec {answers}>&-
+    [[ $answer == "$1" ]]
 }
