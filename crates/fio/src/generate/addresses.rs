@@ -193,6 +193,11 @@ impl Addresses {
         };
     }
 
+    /// The next sequential offset of a direction, from the start of the region or of the stride's zone.
+    pub(super) fn position(&self, dir: DataDir) -> u64 {
+        self.dirs[dir as usize].position
+    }
+
     /// The last I/O of a direction is shorter than it was drawn: what it leaves out is still to be visited.
     pub(super) fn shortened(&mut self, dir: DataDir, len: u64) {
         let visited = &mut self.dirs[dir as usize].visited;

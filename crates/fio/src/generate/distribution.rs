@@ -4,10 +4,11 @@
 //! (SIGMOD 1994), as in fio. Logarithms and powers are those of `libm`: the same on every machine.
 use crate::job::Distribution;
 use crate::rng::Rng;
-use std::f64::consts::TAU;
 
 /// fio sums at most this many terms of the harmonic series for Zipf's law.
 const MAX_TERMS: u64 = 10_000_000;
+/// fio's bell curve is the mean of this many uniform numbers.
+const BELL_DRAWS: u64 = 12;
 
 /// Draws blocks of a region.
 pub(super) enum BlockPicker {
@@ -52,7 +53,7 @@ pub(super) struct AccessZone {
 pub(super) enum Shape {
     Zipf(Zipf),
     Pareto { ranks: f64, power: f64 },
-    Normal { ranks: f64, width: f64 },
+    Normal { ranks: u64, width: u64 },
 }
 
 pub(super) struct Zipf {
@@ -88,26 +89,36 @@ impl Zipf {
 
 impl Shape {
     fn rank(&self, rng: &mut Rng) -> u64 {
-        let unit = rng.unit();
         let (ranks, rank) = match self {
-            Shape::Zipf(zipf) => (zipf.ranks, zipf.rank(unit)),
-            Shape::Pareto { ranks, power } => (*ranks, ranks * libm::pow(unit, *power)),
-            Shape::Normal { ranks, width } => (*ranks, normal_rank(*ranks, *width, unit, rng)),
+            Shape::Zipf(zipf) => (zipf.ranks, zipf.rank(rng.unit())),
+            // As in fio, which leaves out the last rank: of two blocks all I/O goes to one.
+            Shape::Pareto { ranks, power } => {
+                (*ranks, (ranks - 1.0) * libm::pow(rng.unit(), *power))
+            }
+            Shape::Normal { ranks, width } => return normal_rank(*ranks, *width, rng),
         };
         // Rounding may reach the end.
         rank.min(ranks - 1.0) as u64
     }
 }
 
-/// As in fio: the mean of twelve uniform numbers, whose standard deviation is ranks / 12, to which the
-/// deviation adds a uniform part of its width. Ranks alternate between the two sides of the curve.
-fn normal_rank(ranks: f64, width: f64, unit_drawn: f64, rng: &mut Rng) -> f64 {
-    // Box and Muller.
-    let radius = (-2.0 * libm::log(1.0 - unit_drawn)).sqrt();
-    let bell = radius * libm::cos(TAU * rng.unit()) * ranks / 12.0;
-    let off = bell + width * (rng.unit() - 0.5);
-    let rank = if off < 0.0 { 2.0 * libm::floor(-off) + 1.0 } else { 2.0 * libm::floor(off) };
-    rank % ranks
+/// The middle of the bell curve, rounded up: the most likely of the numbers below `ranks`.
+fn middle(ranks: u64) -> u64 {
+    ranks.div_ceil(2) % ranks
+}
+
+/// As in fio: the mean, rounded up, of uniform numbers up to and with `ranks`, whose standard deviation is
+/// about `ranks` / 12, to which the deviation adds a uniform part of its width, or as much of that as stays in the
+/// region. Ranks count from the middle on and go on at 0 after the last one.
+fn normal_rank(ranks: u64, width: u64, rng: &mut Rng) -> u64 {
+    let sum: u64 = (0..BELL_DRAWS).map(|_| rng.below(ranks + 1)).sum();
+    let mean = sum.div_ceil(BELL_DRAWS);
+    let mut added = (width as f64 * rng.unit()) as i64 - (width / 2) as i64;
+    let fits = |added: i64| mean.checked_add_signed(added).is_some_and(|number| number < ranks);
+    while added != 0 && !fits(added) {
+        added /= 2;
+    }
+    (mean.saturating_add_signed(added) + ranks - middle(ranks)) % ranks
 }
 
 /// 2^64 divided by the square of the golden ratio, to the nearest odd number: its multiples are as far apart
@@ -131,8 +142,6 @@ enum ScatterOrder {
     Apart(u64),
     /// Next to each other.
     Ascending,
-    /// Next to each other, alternately on both sides of the block of rank 0.
-    Alternating,
 }
 
 impl Spread {
@@ -156,10 +165,6 @@ impl Spread {
         let place = match self.order {
             ScatterOrder::Hashed => u128::from(rank.wrapping_mul(GOLDEN)),
             ScatterOrder::Apart(step) => u128::from(rank) * u128::from(step),
-            ScatterOrder::Alternating if !rank.is_multiple_of(2) => {
-                u128::from(self.blocks - 1 - rank / 2)
-            }
-            ScatterOrder::Alternating => u128::from(rank / 2),
             ScatterOrder::Ascending => u128::from(rank),
         } + u128::from(self.center);
         match u64::try_from(place) {
@@ -207,8 +212,6 @@ impl BlockPicker {
                 });
                 Self::zoned(places, blocks)
             }
-            // Fewer ranks than Zipf's formula is made for.
-            _ if blocks <= 2 => BlockPicker::Uniform(blocks),
             Distribution::Zipf { theta, center } => {
                 ranked(Shape::Zipf(Zipf::new(blocks, theta)), center)
             }
@@ -217,8 +220,9 @@ impl BlockPicker {
                 ranked(Shape::Pareto { ranks, power }, center)
             }
             Distribution::Normal { deviation, center } => {
-                let width = libm::ceil(ranks * deviation / 100.0).min(ranks / 2.0);
-                ranked(Shape::Normal { ranks, width }, center)
+                let width = libm::ceil(ranks * deviation / 100.0) as u64;
+                let shape = Shape::Normal { ranks: blocks, width: width.min(blocks / 2) };
+                ranked(shape, center)
             }
         }
     }
@@ -228,11 +232,11 @@ impl BlockPicker {
     pub(super) fn not_scattered(distribution: &Distribution, blocks: u64, rng: &mut Rng) -> Self {
         match Self::new(distribution, blocks, 1, rng) {
             BlockPicker::Ranked { shape, .. } => {
-                let (center, order) = match shape {
-                    Shape::Normal { .. } => (blocks / 2, ScatterOrder::Alternating),
-                    _ => (rng.below(blocks), ScatterOrder::Ascending),
+                let center = match shape {
+                    Shape::Normal { .. } => middle(blocks),
+                    _ => rng.below(blocks),
                 };
-                let spread = Spread { blocks, center, order };
+                let spread = Spread { blocks, center, order: ScatterOrder::Ascending };
                 BlockPicker::Ranked { shape, spread }
             }
             other => other,
@@ -345,6 +349,45 @@ mod tests {
     }
 
     #[test]
+    fn few_blocks_have_the_shares_that_they_have_in_fio() {
+        // fio 3.41: `--ioengine=null --rw=randread --bs=4k --size=8k --io_size=80000k --norandommap
+        // --random_distribution=zipf:1.2`, and so on, the most frequent blocks first.
+        let zipf = |theta| Distribution::Zipf { theta, center: None };
+        let pareto = |skew| Distribution::Pareto { skew, center: None };
+        let normal = Distribution::Normal { deviation: 0.0, center: None };
+        for (distribution, blocks, shares) in [
+            (zipf(0.5), 1, &[1.0][..]),
+            (zipf(0.5), 2, &[0.585, 0.415]),
+            (zipf(1.2), 2, &[0.694, 0.306]),
+            (zipf(1.2), 5, &[0.493, 0.230, 0.210, 0.067, 0.0]),
+            (pareto(0.2), 2, &[1.0, 0.0]),
+            (pareto(0.9), 3, &[1.0, 0.0, 0.0]),
+            (pareto(0.2), 5, &[0.824, 0.094, 0.082, 0.0, 0.0]),
+            (normal.clone(), 1, &[1.0]),
+            (normal.clone(), 2, &[0.577, 0.423]),
+            (normal, 7, &[0.548, 0.229, 0.202, 0.012, 0.010]),
+        ] {
+            let mut counts = counts(&distribution, blocks);
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            for (at, share) in shares.iter().enumerate() {
+                let ours = counts[at] as f64 / DRAWS as f64;
+                assert!((ours - share).abs() < 0.01, "{blocks} blocks, {at}: {ours}, fio {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bell_curve_with_a_deviation_stays_in_the_region_however_small_that_is() {
+        // fio 3.41 goes on for ever where the mean is the number of blocks, as it often is of two.
+        for blocks in 1..8 {
+            let with = |deviation| Distribution::Normal { deviation, center: Some(0.0) };
+            assert_eq!(counts(&with(20.0), blocks).iter().sum::<usize>(), DRAWS);
+            let counts = counts(&with(0.0), blocks);
+            assert_eq!(counts.iter().max(), Some(&counts[0]), "{counts:?}");
+        }
+    }
+
+    #[test]
     fn every_rank_of_a_bell_curve_has_a_block_of_its_own() {
         for blocks in [3, 10, 1000, 4096, 30_030] {
             let spread = Spread::new(blocks, None, &mut Rng::new(1, [0; 4])).apart();
@@ -396,9 +439,10 @@ mod tests {
     fn pareto_gives_a_fraction_of_the_blocks_the_rest_of_the_io() {
         let (blocks, skew) = (1024, 0.2);
         let ranks = by_rank(&Distribution::Pareto { skew, center: Some(0.0) }, blocks);
-        let part = |rank: usize| libm::pow(rank as f64 / 1024.0, libm::log(0.8) / libm::log(0.2));
-        let statistic = chi_squared(&ranks, |rank| part(rank + 1) - part(rank));
+        let part = |rank: usize| libm::pow(rank as f64 / 1023.0, libm::log(0.8) / libm::log(0.2));
+        let statistic = chi_squared(&ranks[..1023], |rank| part(rank + 1) - part(rank));
         assert!((0.8..1.2).contains(&statistic), "{statistic}");
+        assert_eq!(ranks[1023], 0, "the last one has none");
         let top: usize = ranks[..205].iter().sum();
         let share = top as f64 / DRAWS as f64;
         assert!((0.79..0.81).contains(&share), "{share}");

@@ -237,6 +237,11 @@ impl Linear {
         if at <= self.last { Some(at) } else { self.ends.are_at(at, false).then_some(0) }
     }
 
+    /// The next sequential offset of a direction, from the region's start.
+    pub(super) fn position(&self, dir: DataDir) -> u64 {
+        self.position[dir as usize]
+    }
+
     /// The last I/O of a direction was moved and ended here, from the region's start.
     pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
         let skip = if self.random { 0 } else { self.modifier };

@@ -362,6 +362,10 @@ impl Generator {
     /// After [`NextIo::Verify`]: this read for verification is next, or there is none left.
     #[cold]
     pub fn verified(&mut self, read: Option<&Io>) {
+        if read.is_some() {
+            // As in fio, the direction is drawn again.
+            self.deferred = None;
+        }
         if let Pattern::Zbd(zbd) = &mut self.pattern {
             zbd.verified(read);
         }

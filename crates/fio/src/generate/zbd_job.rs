@@ -61,6 +61,8 @@ pub(super) struct ZbdJob {
     resets: Option<Box<EarlyResets>>,
     /// What the job has written is verified: the next write may reset its zone.
     is_verified: bool,
+    /// With `resets`, where the last write was before the one that was drawn last.
+    drawn_after: u64,
     first_resets: Option<FirstResets>,
     leaves_zones: bool,
     /// The zone that the last write waits for: another job has it, or it is being reset.
@@ -152,6 +154,7 @@ impl ZbdJob {
             stream: None,
             resets,
             is_verified: false,
+            drawn_after: 0,
             first_resets: verifies.then(|| FirstResets::new(&table, zones, id)).flatten(),
             leaves_zones: false,
             wanted: None,
@@ -459,13 +462,16 @@ impl ZbdJob {
     }
 
     /// The job verifies what it has written before the next write resets its zone: this is the next read, or there
-    /// is none left. As in fio, the next write counts anew after each read, and reads of the job itself go on
-    /// where that ended.
+    /// is none left. As in fio, the read takes the place of a random write, whose block in the random map counts as
+    /// visited; the next write counts anew, and reads of the job itself go on where this one ended.
     pub(super) fn verified(&mut self, read: Option<&Io>) {
         self.is_verified = read.is_none();
         let Some(read) = read else { return };
         if let Some(resets) = &mut self.resets {
             resets.count_again();
+        }
+        if self.random && self.pending[DataDir::Write as usize].take().is_some() {
+            self.source.moved(DataDir::Write, self.drawn_after);
         }
         let end = read.offset + read.len - u64::from(self.first) * self.zone_size;
         self.moved(DataDir::Read, 0, end);

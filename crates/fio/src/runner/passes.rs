@@ -159,14 +159,11 @@ fn bytes_of_pass(job: &Job, size: u64, io_size: u64, amount: u64) -> u64 {
     if !is_generated || is_timed || has_files && !verifies {
         return u64::MAX;
     }
-    let writes = job.uses(DataDir::Write);
-    // What is read before early resets then counts.
-    let reads_between =
-        verifies && writes && job.has_random_map() && job.zbd.reset_frequency.millionths() > 0;
     // Files have no end that a pass meets.
-    if !job.address.restarts && !has_files && !reads_between {
+    if !job.address.restarts && !has_files {
         return u64::MAX;
     }
+    let writes = job.uses(DataDir::Write);
     let is_mixed = job.rw == Rw::Mixed && !job.random && !verifies;
     let mut bytes = size;
     if is_mixed || writes && job.random && !job.has_random_map() {
@@ -290,20 +287,6 @@ mod tests {
         random.address.distribution[DataDir::Write as usize] =
             Distribution::Pareto { skew: 0.3, center: None };
         assert_eq!(Passes::of(&random, region(10, 30)).end, 30 * BLOCK, "it has no map");
-    }
-
-    #[test]
-    fn what_is_read_before_early_resets_is_part_of_a_pass_without_a_queue_too() {
-        // fio 3.41 with --rw=randwrite --verify=crc32c --size=144 blocks and zone_reset_frequency=0.3: 72 to 74 writes,
-        // and as many reads; with --rw=write 144 of each.
-        let mut job = verifying(with_queue(1, None));
-        job.address.restarts = false;
-        job.zbd.reset_frequency = "0.3".parse().expect("a fraction");
-        assert_eq!(Passes::of(&job, region(144, 144)).end, u64::MAX);
-        job.random = true;
-        let mut passes = Passes::of(&job, region(144, 144));
-        passes.besides(70 * BLOCK);
-        assert_eq!(passes.until(), 74 * BLOCK);
     }
 
     #[test]

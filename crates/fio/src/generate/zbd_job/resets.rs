@@ -15,6 +15,8 @@ pub(super) struct EarlyResets {
     counted: bool,
     /// The zone of the next write is reset before it.
     due: bool,
+    /// Zones that are reset before the next write in them.
+    marked: Vec<u32>,
     /// The end of the region is that of the device.
     ends_with_device: bool,
     /// The pass has met the end of the device.
@@ -35,6 +37,7 @@ impl EarlyResets {
             left: every,
             counted: false,
             due: false,
+            marked: Vec::new(),
             ends_with_device,
             is_at_end: false,
         })
@@ -70,14 +73,23 @@ impl EarlyResets {
         self.counted = false;
     }
 
-    /// Whether the zone of the next write is to be reset.
-    pub(super) fn is_due(&self) -> bool {
-        self.due
+    /// The next write is in this zone: whether that is to be reset. As in fio, it still is if a read for
+    /// verification comes first, and the next write is elsewhere.
+    pub(super) fn is_due(&mut self, zone: u32) -> bool {
+        if std::mem::take(&mut self.due) && !self.marked.contains(&zone) {
+            self.marked.push(zone);
+        }
+        self.marked.contains(&zone)
     }
 
-    /// The zone of the next write is being reset.
-    pub(super) fn resets(&mut self) {
-        self.due = false;
+    /// Whether a write has found that this zone is to be reset.
+    pub(super) fn has_marked(&self, zone: u32) -> bool {
+        self.marked.contains(&zone)
+    }
+
+    /// The zone is being reset, or holds nothing.
+    pub(super) fn resets(&mut self, zone: u32) {
+        self.marked.retain(|&marked| marked != zone);
     }
 
     /// The write that was counted is issued, or there is no place for it.

@@ -55,6 +55,15 @@ impl Source {
         }
     }
 
+    /// The next sequential offset of a direction, from the start of the region.
+    pub(super) fn position(&self, dir: DataDir) -> u64 {
+        match self {
+            Source::Zones => 0,
+            Source::Linear(linear) => linear.position(dir),
+            Source::Addresses(addresses) => addresses.position(dir),
+        }
+    }
+
     /// The last I/O of a direction was moved and ended here, from the start of the region.
     pub(super) fn moved(&mut self, dir: DataDir, end: u64) {
         match self {

@@ -443,6 +443,37 @@ fn what_is_written_is_verified_before_an_early_reset_and_each_read_counts() {
 }
 
 #[test]
+fn reads_before_an_early_reset_take_the_place_of_random_writes() {
+    // fio 3.41 with --rw=randwrite --verify=md5, zone_reset_threshold=0.5 and zone_reset_frequency=0.1: each read
+    // uses up a block of the random map.
+    let table = counting_table("null:zones=4,zone_size=64k,max_open=0");
+    let verify = crate::job::VerifyOptions {
+        method: Some(crate::job::VerifyMethod::Null),
+        ..Default::default()
+    };
+    let (rw, random, zbd) = (Rw::Write, true, early_resets("0.5", "0.1"));
+    let mut job = job_of(&table, 0, Job { rw, random, zbd, verify, ..Job::default() }, 0..4);
+    let (mut writes, mut reads) = (0, 0);
+    loop {
+        match job.next(DataDir::Write, BLOCK) {
+            NextIo::Io(io) => {
+                writes += 1;
+                job.done(io.op, io.zone.expect("a zone"));
+            }
+            NextIo::Verify if reads < 7 => {
+                reads += 1;
+                job.verified(Some(&ZbdJob::read_at(0, BLOCK)));
+            }
+            NextIo::Verify => job.verified(None),
+            NextIo::Manage(io) => _ = job.done(io.op, io.zone.expect("a zone")),
+            NextIo::EndOfPass => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((writes, reads), (64 - 7, 7));
+}
+
+#[test]
 fn runs_of_a_random_job_stay_in_a_zone_that_is_full_before_its_end() {
     // fio 3.41 with --rw=randwrite:8; a sequential job goes on in the next zone.
     let table = table("null:zones=4,zone_size=64k,zone_capacity=16k,max_open=0", 0);

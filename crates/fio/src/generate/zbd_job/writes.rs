@@ -152,7 +152,9 @@ impl ZbdJob {
                     self.wanted = Some(target.zone);
                     let is_prepared = matches!(next, NextIo::Manage(_));
                     self.is_prepared |= is_prepared;
-                    let stays = !self.random || is_prepared;
+                    let is_marked =
+                        self.resets.as_ref().is_some_and(|it| it.has_marked(target.zone));
+                    let stays = !self.random || is_prepared || is_marked;
                     return self.defer(dir, if stays { target } else { drawn }, next);
                 }
                 Attempt::Finish(io) => {
@@ -175,6 +177,9 @@ impl ZbdJob {
     /// Where the next write would be.
     fn write_place(&mut self, len: u64) -> Option<Target> {
         let is_pending = self.pending[DataDir::Write as usize].is_some();
+        if self.resets.is_some() && !is_pending {
+            self.drawn_after = self.source.position(DataDir::Write);
+        }
         if matches!(self.source, Source::Zones) && !is_pending {
             return Some(Target { zone: self.rng.below_u32(self.owned.nr_zones()), at: 0, len });
         }
@@ -408,20 +413,21 @@ impl ZbdJob {
             return Some(NextIo::Wait);
         }
         let resets = self.resets.as_mut()?;
-        if !resets.is_due() {
+        if !resets.is_due(zone) {
             return None;
         }
         if self.purpose.room > 0 && !std::mem::take(&mut self.is_verified) {
             return Some(NextIo::Verify);
         }
         if slot.owned.wp == 0 {
+            resets.resets(zone);
             return None;
         }
         if slot.in_flight > 0 {
             self.wanted = Some(zone);
             return Some(NextIo::Wait);
         }
-        resets.resets();
+        resets.resets(zone);
         Some(NextIo::Manage(self.manage(Op::ZoneReset, zone)))
     }
 
