@@ -231,6 +231,32 @@ mod tests {
     }
 
     #[test]
+    fn links_of_the_pages_lead_to_no_folder() {
+        let mut pages: Vec<PathBuf> =
+            ["README.md"].iter().chain(&PROJECT).map(PathBuf::from).collect();
+        let mut folders = vec![PathBuf::from("docs")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(root().join(&folder)).expect("a folder") {
+                let path = folder.join(entry.expect("a file").file_name());
+                match root().join(&path).is_dir() {
+                    true => folders.push(path),
+                    false if path.extension().is_some_and(|it| it == "md") => pages.push(path),
+                    false => {}
+                }
+            }
+        }
+        assert!(pages.len() > 30, "{pages:?}");
+        for page in pages {
+            let text = fs::read_to_string(root().join(&page)).expect("a page");
+            for target in targets(&text) {
+                let path = normal(&page.parent().expect("a page").join(target));
+                let is_folder = path.is_some_and(|path| root().join(path).is_dir());
+                assert!(!is_folder, "{}: {target}: a site has no page of a folder", page.display());
+            }
+        }
+    }
+
+    #[test]
     fn commands_are_those_that_have_a_help() {
         let program = "Usage: zonal image <COMMAND>\n\nCommands:\n  info  Show\n        more\n  help  Print\n\nOptions:\n  -h\n";
         assert_eq!(commands_below(program), ["info"]);
