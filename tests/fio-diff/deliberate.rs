@@ -81,12 +81,15 @@ pub const DELIBERATE: &[Deliberate] = &[
                 "first zone",
                 "last zone",
             ];
+            // A block that is written again is verified once.
+            let of_verification = [" read", " I/Os", " pauses before I/O "];
             let of_block = |section: &Section| {
                 is_bell(section)
-                    && (is_place.iter().any(|place| found.feature.ends_with(place))
+                    && (found.feature.starts_with("zones: ")
+                        || is_place.iter().any(|place| found.feature.ends_with(place))
                         || found.feature.contains(" in eighth ")
-                        // A block that is written again is verified once.
-                        || section.has("verify") && found.feature.contains(" read"))
+                        || section.has("verify")
+                            && of_verification.iter().any(|of| found.feature.contains(of)))
             };
             found.feature.ends_with("that follow one another")
                 || concerns(case, found, &["written", "read", "filled"], of_block)
@@ -434,6 +437,21 @@ mod tests {
         }
         let zipf = "[a]\nrw=randread\nrandom_distribution=zipf:1.2\n";
         assert!(!is_excused(zipf, "0.0 read offsets that differ", ["1", "2"]), "as in fio");
+        for (feature, expected) in [
+            ("zones: 3 read", true),
+            ("zones: most open", false),
+            ("0.0 I/Os", false),
+            ("0.0 pauses before I/O 3", false),
+        ] {
+            assert_eq!(is_excused(bell, feature, ["1", "2"]), expected, "{feature}");
+        }
+        let verified =
+            "[a]\nrw=randwrite\nrandom_distribution=normal:40\nverify=md5\nnumber_ios=43\n";
+        for (feature, expected) in
+            [("0.0 I/Os", true), ("0.0 pauses before I/O 3", true), ("0.0 writes", false)]
+        {
+            assert_eq!(is_excused(verified, feature, ["1", "2"]), expected, "{feature}");
+        }
     }
 
     #[test]

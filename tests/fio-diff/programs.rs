@@ -87,6 +87,8 @@ impl Programs {
         let mut command = timed(&self.zonal, SECONDS);
         command.args(["run", "--clock=virtual", "--output-format=json", "--output=report"]);
         command.arg(format!("--seed={seed}")).arg("--device").arg(device(case)).arg("job");
+        // As in fio's file, writes to a zone complete in the order of all.
+        command.arg("--zone-write=off");
         if let Some(mistake) = &self.mistake {
             command.env("ZONAL_MISTAKE", mistake);
         }
