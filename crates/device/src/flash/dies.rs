@@ -21,9 +21,8 @@ use crate::rng::mix;
 use std::collections::VecDeque;
 use zonal_blk::{Bytes, Nanos, ZoneNo};
 
-/// Reads that may overtake a program or an erase. It then runs to its end; what no host waits for, padding
-/// and erases after a reset, runs for a [`Suspend::step`].
-const READS_IN_A_ROW: u32 = 4;
+/// Reads that may overtake a program or an erase.
+const READS_IN_A_ROW: u32 = 8;
 
 /// The unit that is read and corrected as a whole: no less is transferred from a die.
 pub(crate) const CODEWORD: u64 = 4096;
@@ -128,8 +127,7 @@ struct Die {
     registers: Vec<Option<PageNo>>,
     /// A suspended program or erase, and the time that it still needs.
     suspended: Option<(DieOp, Nanos)>,
-    /// Until when an erase that had to wait for reads is not interrupted again; padding never is within a
-    /// step.
+    /// Until when an erase that had to wait for reads is not interrupted again.
     runs_until: Nanos,
     /// Reads since the last program or erase began.
     reads_in_a_row: u32,
@@ -356,7 +354,7 @@ impl Flash {
         }
         if let Some((op, left)) = d.suspended.take() {
             d.registers.fill(None);
-            if let (DieOp::Clean { .. } | DieOp::Pad { .. }, Some(suspend)) = (op, self.suspend)
+            if let (DieOp::Clean { .. }, Some(suspend)) = (op, self.suspend)
                 && d.reads_in_a_row >= READS_IN_A_ROW
             {
                 d.reads_in_a_row = 0;
@@ -743,28 +741,6 @@ mod tests {
         let pad = DieOp::Pad { command: CommandId(0), units: 2 };
         let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
         assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);
-    }
-
-    /// When a program or padding of 164 ns was done, beside as many reads of its die, one each 25 ns after it
-    /// had begun; it is suspended in steps of 50 ns.
-    fn done_beside(op: DieOp, reads: u32) -> u64 {
-        let mut flash = flash(true);
-        flash.suspend = Some(Suspend { cost: Nanos(0), step: Nanos(50) });
-        let mut ops = vec![(0, 0, op)];
-        ops.extend((1..=reads).map(|nr| (u64::from(nr) * 25, 0, read(nr))));
-        let ends = run(flash, &ops);
-        ends.iter().find(|(.., name)| *name != "read").expect("it is done some time").0
-    }
-
-    #[test]
-    fn padding_that_has_run_for_a_step_yields_to_reads_again_and_a_program_does_not() {
-        let row = u64::from(READS_IN_A_ROW);
-        assert_eq!(done_beside(PROGRAM, READS_IN_A_ROW), 164 + row * 28);
-        assert_eq!(done_beside(PROGRAM, 20), 164 + row * 28);
-        let pad = DieOp::Pad { command: CommandId(0), units: 1 };
-        assert_eq!(done_beside(pad, 1), 164 + 28);
-        let later = done_beside(pad, 20) - 164;
-        assert!(later > row * 28 && later.is_multiple_of(28), "{later}");
     }
 
     #[test]
