@@ -258,24 +258,34 @@ examine() {
     begin=${EPOCHREALTIME/./}
     mount -t "$type" "$disk" "$place"
     mounted="$(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
-    if [[ -d $workloads ]]; then
-        /job/zonal crash judge "$workloads" "$place" --marks "$marks"
+    if [[ $type == zonefs ]]; then
+        judge_zonefs "$marks"
+        write_zonefs
     else
-        verify "$marks"
+        judge_files "$marks"
     fi
-    # It is not only there to be read.
-    printf %020000d 1 >"$place/later"
-    sync -f "$place"
     umount "$place"
     fsck=failed
     case $type in
     btrfs) check_btrfs "$disk" "$4" ;;
+    ext4) e2fsck -f -n "$disk" ;;
     f2fs) fsck.f2fs --dry-run "$disk" ;;
     xfs) newer xfsprogs xfs_repair -n "$disk" ;;
     esac
     fsck=passed
     look_for_complaints
     ((complained == 0))
+}
+
+# judge_files MARKS: compares the files, and writes one: the file system is not only there to be read.
+judge_files() {
+    if [[ -d $workloads ]]; then
+        /job/zonal crash judge "$workloads" "$place" --marks "$1"
+    else
+        verify "$1"
+    fi
+    printf %020000d 1 >"$place/later"
+    sync -f "$place"
 }
 
 # verdict CODE: the line of a state that was examined, which ended with this exit code.
