@@ -2,6 +2,7 @@
 use crate::case::{Case, Section};
 use crate::compare::Difference;
 use crate::features::Feature;
+use crate::jobs::engine;
 
 /// A difference that is there on purpose.
 pub struct Deliberate {
@@ -128,9 +129,11 @@ pub const DELIBERATE: &[Deliberate] = &[
     Deliberate {
         what: "a sequential writer that reaches the end of the device before it has done its `size`, as it \
                started in a zone that was partly written, or a limit moved it, or its `io_size` in all \
-               `loops`, ends there",
+               `loops`, ends there, and one that begins again for its `io_size` counts writes until an early \
+               reset anew",
         why: "fio looks at a zone beyond the last one, and goes on at the first zone or not depending on what \
-              its memory holds there: of devices of 10 to 24 zones on that of 15 alone",
+              its memory holds there: not with a file on a disk; with one in memory always without logs, and \
+              with them if its number of zones is odd",
         covers: |case, found| {
             let to_end = |section: &Section| {
                 section.is_zbd()
@@ -139,8 +142,10 @@ pub const DELIBERATE: &[Deliberate] = &[
                     && (follows_a_writer(case, section)
                         || section.has("loops") && section.has("io_size"))
             };
-            !found.feature.starts_with("report:")
-                && concerns(case, found, &["filled", "written", "read", "open", "full"], to_end)
+            let counts_on = |section: &Section| counts_on_at_end(case, section);
+            let of_zones = ["filled", "written", "read", "open", "full"];
+            !found.feature.starts_with("report:") && concerns(case, found, &of_zones, to_end)
+                || concerns(case, found, &["filled", "written", "read", "full"], counts_on)
         },
     },
     Deliberate {
@@ -231,6 +236,21 @@ fn follows_a_writer(case: &Case, section: &Section) -> bool {
     before
         .into_iter()
         .any(|other| other.is_zbd() && other.get("rw").is_some_and(|rw| rw.contains('w')))
+}
+
+/// Whether fio counts writes on until an early reset where a job begins again: its file is in memory here, and it
+/// has logs.
+fn counts_on_at_end(case: &Case, section: &Section) -> bool {
+    let Some(zones) = case.geometry.zones.filter(|_| section.is_zbd()) else { return false };
+    let region = section.region(&case.geometry, 0);
+    let amount = section.get("io_size").and_then(|size| size.parse::<u64>().ok());
+    section.get("rw") == Some("write")
+        && section.has("zone_reset_frequency")
+        && engine(section) == "psync"
+        && zones.capacity == zones.size
+        && case.geometry.size.div_ceil(zones.size) % 2 == 1
+        && region == (0..case.geometry.size)
+        && amount.is_some_and(|amount| amount > region.end)
 }
 
 /// Whether the blocks of all directions of a job are longer than its region, or that holds no zone.
@@ -421,6 +441,33 @@ mod tests {
         assert!(!is_one(&jobs.replace("stonewall\nrw=write", "stonewall\nrw=read")), "a reader");
         assert!(!is_excused(jobs, "0.0 sequence", ["1", "2"]), "the job before");
         assert!(!is_excused(jobs, "zones: writes not at the write pointer", ["1", "2"]));
+    }
+
+    #[test]
+    fn early_resets_after_the_end_of_a_device_with_an_odd_number_of_zones_are_counted_anew() {
+        let options = "rw=write\nzonemode=zbd\nio_size=1200000\nzone_reset_frequency=0.1\n";
+        let is_one = |size: u64, options: &str, feature: &str| {
+            let case = format!("; device size={size} zone_size=65536 max_open=0\n[a]\n{options}");
+            let case: Case = case.parse().expect("a case");
+            let seen = |text: &str| vec![Some(Feature::Text(text.to_owned()))];
+            let (fio, zonal) = (seen("1"), seen("2"));
+            covering(&case, &Difference { feature: feature.to_owned(), fio, zonal }).is_some()
+        };
+        let odd = 15 * 65536;
+        assert!(is_one(odd, options, "0.0 sequence"));
+        assert!(is_one(odd, options, "zones: 0 written"));
+        assert!(!is_one(odd, options, "zones: most open"));
+        assert!(!is_one(odd, options, "end"));
+        assert!(!is_one(odd + 65536, options, "0.0 sequence"), "an even number");
+        for (option, other) in [
+            ("rw=write", "rw=randwrite"),
+            ("io_size=1200000", "io_size=983040"),
+            ("io_size=1200000", "io_size=1200000\nsize=14z"),
+            ("io_size=1200000", "io_size=1200000\niodepth=4"),
+            ("zone_reset_frequency=0.1\n", ""),
+        ] {
+            assert!(!is_one(odd, &options.replace(option, other), "0.0 sequence"), "{other}");
+        }
     }
 
     #[test]

@@ -506,12 +506,6 @@ impl ZbdTable {
         self.entry(zone).capacity
     }
 
-    /// Whether the capacity of a zone ends where the device does.
-    pub fn ends_with_the_device(&self, zone: u32) -> bool {
-        let entry = self.entry(zone);
-        entry.start + entry.capacity == self.device
-    }
-
     /// Whether a zone is a conventional one.
     pub fn is_conventional(&self, zone: u32) -> bool {
         self.entry(zone).conventional

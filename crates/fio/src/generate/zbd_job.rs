@@ -121,8 +121,7 @@ impl ZbdJob {
         let least_room = if job.zbd.write_remainder { region.lba } else { write_len };
         let in_order = job.rw == Rw::Write && !job.random && job.rw_modifier == 0;
         let streams = in_order && !job.zbd.finish && !Addresses::needed(job);
-        let ends_with_device = count > 0 && table.ends_with_the_device(first + count - 1);
-        let resets = EarlyResets::new(job, region, ends_with_device).map(Box::new);
+        let resets = EarlyResets::new(job, region).map(Box::new);
         let whole = zone_no(region.end) - first;
         let max_opened =
             if job.job_max_open_zones == 0 { u32::MAX } else { job.job_max_open_zones };

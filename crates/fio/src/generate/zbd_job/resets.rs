@@ -17,14 +17,14 @@ pub(super) struct EarlyResets {
     due: bool,
     /// Zones that are reset before the next write in them.
     marked: Vec<u32>,
-    /// The end of the region is that of the device.
-    ends_with_device: bool,
-    /// The pass has met the end of the device.
+    /// A pass goes on at the start of the region when it has met the end.
+    goes_on: bool,
+    /// It does so next.
     is_at_end: bool,
 }
 
 impl EarlyResets {
-    pub(super) fn new(job: &Job, region: Region, ends_with_device: bool) -> Option<Self> {
+    pub(super) fn new(job: &Job, region: Region) -> Option<Self> {
         let part_of = |whole: u64, part: Fraction| {
             let bytes = u128::from(whole) * u128::from(part.millionths());
             u64::try_from(bytes / u128::from(Fraction::ONE)).expect("a part")
@@ -38,7 +38,7 @@ impl EarlyResets {
             counted: false,
             due: false,
             marked: Vec::new(),
-            ends_with_device,
+            goes_on: !job.random && job.time_based,
             is_at_end: false,
         })
     }
@@ -46,12 +46,12 @@ impl EarlyResets {
     /// The next write would begin at the end of the region.
     #[cold]
     pub(super) fn meet_end(&mut self) {
-        self.is_at_end = self.ends_with_device;
+        self.is_at_end = self.goes_on;
     }
 
-    /// The job begins at the start of its region again. As in fio, writes are counted on after a pass that has met
-    /// the end of the device, and anew after one that ended with its amount, at the end of a region before that, or
-    /// after the last zone's capacity.
+    /// The job begins at the start of its region again. As in fio, which opens its file again for a new pass, writes
+    /// are then counted anew, but counted on where only the position is put back, in sequential jobs with
+    /// `time_based`.
     pub(super) fn restart(&mut self) {
         let left = if self.is_at_end { self.left } else { self.every };
         (self.left, self.counted, self.due, self.is_at_end) = (left, false, false, false);

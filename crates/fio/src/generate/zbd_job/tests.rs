@@ -1,6 +1,6 @@
 //! Zoned offsets without a block layer: what a job asks for, and what others see of it.
 use super::*;
-use crate::job::{ZbdOptions, ZoneMode};
+use crate::job::{Extent, ZbdOptions, ZoneMode};
 use std::collections::{BTreeMap, BTreeSet};
 use zonal_device::device_spec;
 
@@ -21,7 +21,10 @@ fn job_of(table: &Arc<ZbdTable>, id: u32, job: Job, zones: std::ops::Range<u64>)
         start: zones.start * ZONE,
         end: zones.end * ZONE,
         size: (zones.end - zones.start) * ZONE,
-        io_size: 0,
+        io_size: match job.io_size {
+            Some(Extent::Bytes(bytes)) => bytes,
+            _ => 0,
+        },
         lba: 512,
         limit: zones.end * ZONE,
     };
@@ -396,30 +399,34 @@ fn written(job: &mut ZbdJob, block: u64, count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn the_count_of_writes_until_an_early_reset_goes_on_after_the_end_of_the_device() {
-    // fio 3.41 with --bs=8k --size=80k, zones of two blocks, zone_reset_threshold=0.6 and zone_reset_frequency=0.3,
-    // without a queue: 0 2 4 6 8 10 12 14 16 18, then 0 0 2 4 4 6 8 8.
-    let table = counting_table("null:zones=5,zone_size=64k,max_open=0");
-    let (rw, bs, zbd) = (Rw::Write, [ZONE / 2; 3], early_resets("0.6", "0.3"));
-    let mut job = job_of(&table, 0, Job { rw, bs, zbd, ..Job::default() }, 0..5);
-    assert!(written(&mut job, bs[0], 10).into_iter().eq(0..10));
-    assert_eq!(written(&mut job, bs[0], 8), [0, 0, 1, 2, 2, 3, 4, 4]);
-}
-
-#[test]
-fn the_count_of_writes_until_an_early_reset_begins_again_where_the_region_ends_before_the_device() {
-    // fio 3.41 with the options above and a zone more behind the region, or a capacity below the zone size.
+fn the_count_of_writes_until_an_early_reset_goes_on_where_only_the_position_is_put_back() {
+    // fio 3.41 with --bs=32k, zones of two blocks, zone_reset_threshold=0.6 and zone_reset_frequency=0.3, without a
+    // queue, on a disk: passes, --time_based, and --rw=rw --rwmixread=0 with an io_size. Where the region ends does
+    // not matter.
+    let (anew, on) = ([0, 1, 2, 3, 4, 4, 5, 6], [0, 0, 1, 2, 2, 3, 4, 4]);
+    let job = |rw, time_based, io_size| {
+        let (bs, zbd) = ([ZONE / 2; 3], early_resets("0.6", "0.3"));
+        Job { rw, bs, zbd, time_based, io_size: Some(Extent::Bytes(io_size)), ..Job::default() }
+    };
     let small = "null:zones=5,zone_size=64k,zone_capacity=48k,max_open=0";
-    for (spec, bs, last) in [
-        ("null:zones=6,zone_size=64k,max_open=0", ZONE / 2, [0, 1, 2, 3, 4, 4, 5, 6]),
-        (small, ZONE / 8 * 3, [0, 1, 2, 3, 5, 5, 6, 8]),
-    ] {
-        let table = counting_table(spec);
-        let (rw, bs, zbd) = (Rw::Write, [bs; 3], early_resets("0.6", "0.3"));
-        let mut job = job_of(&table, 0, Job { rw, bs, zbd, ..Job::default() }, 0..5);
-        assert_eq!(written(&mut job, bs[0], 10).len(), 10);
-        assert_eq!(written(&mut job, bs[0], 8), last, "{spec}");
+    for zones in [5, 6] {
+        let table = || counting_table(&format!("null:zones={zones},zone_size=64k,max_open=0"));
+        for (rw, time_based, io_size, expected) in [
+            (Rw::Write, false, 9 * ZONE, anew),
+            (Rw::Write, true, 0, on),
+            (Rw::Mixed, false, 9 * ZONE, on),
+            (Rw::Mixed, false, 5 * ZONE, anew),
+        ] {
+            let mut job = job_of(&table(), 0, job(rw, time_based, io_size), 0..5);
+            assert!(written(&mut job, ZONE / 2, 10).into_iter().eq(0..10));
+            assert_eq!(written(&mut job, ZONE / 2, 8), expected, "{rw:?} {time_based} {io_size}");
+        }
     }
+    let mut job = Job { bs: [ZONE / 8 * 3; 3], ..job(Rw::Write, false, 0) };
+    job.io_size = None;
+    let mut job = job_of(&counting_table(small), 0, job, 0..5);
+    assert_eq!(written(&mut job, ZONE / 8 * 3, 10).len(), 10);
+    assert_eq!(written(&mut job, ZONE / 8 * 3, 8), [0, 1, 2, 3, 5, 5, 6, 8], "below the zone size");
 }
 
 #[test]
