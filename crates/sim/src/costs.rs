@@ -51,7 +51,7 @@ pub struct HostCost {
 const HOSTS: [(&str, HostCost); 4] = [
     ("spdk", HostCost { processors: 10, threads: 1, ..HostCost::new(250, 350, 0, 0) }),
     ("io_uring", HostCost { processors: 20, threads: 2, ..HostCost::new(250, 350, 1_800, 3_700) }),
-    ("io_uring_cmd", HostCost { rouse: Nanos(95_000), ..HostCost::new(800, 800, 4_200, 0) }),
+    ("io_uring_cmd", HostCost { rouse: Nanos(95_000), ..HostCost::new(800, 800, 5_200, 0) }),
     ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
 ];
 

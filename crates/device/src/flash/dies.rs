@@ -12,7 +12,7 @@
 //!   erase     |============ cells ============|
 //! ```
 //!
-//! Reads overtake queued programs and erases, at most [`READS_IN_A_ROW`] of them. They wait for one
+//! Reads overtake queued programs and erases, at most [`Nand::reads_in_a_row`] of them. They wait for one
 //! that has begun unless the drive can suspend it; suspending takes time, and the operation resumes
 //! where it was after the reads.
 use super::event_queue::{CommandId, Event, EventQueue};
@@ -20,9 +20,6 @@ use super::{FlashActivity, Nand, time_of};
 use crate::rng::mix;
 use std::collections::VecDeque;
 use zonal_blk::{Bytes, Nanos, ZoneNo};
-
-/// Reads that may overtake a program or an erase.
-const READS_IN_A_ROW: u32 = 8;
 
 /// The unit that is read and corrected as a whole: no less is transferred from a die.
 pub(crate) const CODEWORD: u64 = 4096;
@@ -127,7 +124,8 @@ struct Die {
     registers: Vec<Option<PageNo>>,
     /// A suspended program or erase, and the time that it still needs.
     suspended: Option<(DieOp, Nanos)>,
-    /// Until when an erase that had to wait for reads is not interrupted again.
+    /// Until when an erase that had to wait for reads is not interrupted again; padding never is within a
+    /// step.
     runs_until: Nanos,
     /// Reads since the last program or erase began.
     reads_in_a_row: u32,
@@ -154,6 +152,7 @@ pub(crate) struct Flash {
     program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
+    most_reads: u32,
     /// Programs are held back: none begins.
     pub(crate) holds: bool,
     /// A [`DieOp::Drain`] is pending: programs that yield to it do not begin.
@@ -223,6 +222,7 @@ impl Flash {
             program_spread: nand.program_spread,
             erase: nand.erase,
             suspend: nand.suspend,
+            most_reads: nand.reads_in_a_row,
             holds: false,
             drains: false,
             pads: Pads::default(),
@@ -236,7 +236,7 @@ impl Flash {
         if let DieOp::Read { .. } = op {
             d.reads.push_back(op);
             if let Some(suspend) = self.suspend {
-                let stopped = d.interrupt(now, die, suspend, events);
+                let stopped = d.interrupt(now, die, suspend, self.most_reads, events);
                 if let Some(steps) = &mut self.steps {
                     steps.extend(stopped);
                 }
@@ -341,7 +341,7 @@ impl Flash {
         let bus = &mut self.channels[die as usize % nr_channels];
         let waits = d.suspended.is_some() || other.is_some();
         if !d.reads.is_empty()
-            && (d.reads_in_a_row < READS_IN_A_ROW || !waits)
+            && (d.reads_in_a_row < self.most_reads || !waits)
             && let Some(op @ DieOp::Read { zone, first, last, bytes, .. }) = d.reads.pop_front()
         {
             d.reads_in_a_row = if waits { d.reads_in_a_row + 1 } else { 0 };
@@ -354,8 +354,8 @@ impl Flash {
         }
         if let Some((op, left)) = d.suspended.take() {
             d.registers.fill(None);
-            if let (DieOp::Clean { .. }, Some(suspend)) = (op, self.suspend)
-                && d.reads_in_a_row >= READS_IN_A_ROW
+            if let (DieOp::Clean { .. } | DieOp::Pad { .. }, Some(suspend)) = (op, self.suspend)
+                && d.reads_in_a_row >= self.most_reads
             {
                 d.reads_in_a_row = 0;
                 d.runs_until = now + suspend.step;
@@ -522,6 +522,7 @@ impl Die {
         now: Nanos,
         die: u32,
         suspend: Suspend,
+        most_reads: u32,
         events: &mut EventQueue,
     ) -> Option<DieStep> {
         let done = now.0.saturating_sub(self.since.0);
@@ -534,7 +535,7 @@ impl Die {
         };
         if let Some(DieState::Last(op)) = self.state
             && !matches!(op, DieOp::Read { .. })
-            && self.reads_in_a_row < READS_IN_A_ROW
+            && self.reads_in_a_row < most_reads
             && self.until > at + suspend.cost
         {
             let stopped = self.step_of(die, DieState::Last(op), at);
@@ -549,6 +550,8 @@ impl Die {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const READS_IN_A_ROW: u32 = 4;
 
     /// Two dies on one channel, where a codeword takes 8 ns and a unit 64 ns; programs of 100 ns.
     fn flash(suspend: bool) -> Flash {
@@ -568,6 +571,7 @@ mod tests {
             program_spread: 0,
             erase: Nanos(1000),
             suspend: suspend.then_some(Suspend { cost: Nanos(5), step: Nanos(0) }),
+            reads_in_a_row: READS_IN_A_ROW,
         })
     }
 
@@ -633,9 +637,13 @@ mod tests {
     fn endless_reads_do_not_starve_a_program() {
         let mut ops = vec![(0, 0, read(0)), (0, 0, PROGRAM)];
         ops.extend((1..20).map(|nr| (0, 0, read(nr))));
-        let ends = run(flash(false), &ops);
-        let at = ends.iter().position(|(.., name)| *name == "program").expect("it was done");
-        assert_eq!(at, READS_IN_A_ROW as usize + 1, "the first read was alone");
+        for most in [1, READS_IN_A_ROW, 8] {
+            let mut flash = flash(false);
+            flash.most_reads = most;
+            let ends = run(flash, &ops);
+            let at = ends.iter().position(|(.., name)| *name == "program").expect("it was done");
+            assert_eq!(at, most as usize + 1, "the first read was alone");
+        }
     }
 
     #[test]
@@ -741,6 +749,28 @@ mod tests {
         let pad = DieOp::Pad { command: CommandId(0), units: 2 };
         let ends = run(flash(false), &[(0, 0, pad), (1, 0, PROGRAM)]);
         assert_eq!(ends, [(328, 0, "program"), (492, 0, "other")]);
+    }
+
+    /// When a program or padding of 164 ns was done, beside as many reads of its die, one each 25 ns after it
+    /// had begun; it is suspended in steps of 50 ns.
+    fn done_beside(op: DieOp, reads: u32) -> u64 {
+        let mut flash = flash(true);
+        flash.suspend = Some(Suspend { cost: Nanos(0), step: Nanos(50) });
+        let mut ops = vec![(0, 0, op)];
+        ops.extend((1..=reads).map(|nr| (u64::from(nr) * 25, 0, read(nr))));
+        let ends = run(flash, &ops);
+        ends.iter().find(|(.., name)| *name != "read").expect("it is done some time").0
+    }
+
+    #[test]
+    fn padding_that_has_run_for_a_step_yields_to_reads_again_and_a_program_does_not() {
+        let row = u64::from(READS_IN_A_ROW);
+        assert_eq!(done_beside(PROGRAM, READS_IN_A_ROW), 164 + row * 28);
+        assert_eq!(done_beside(PROGRAM, 20), 164 + row * 28);
+        let pad = DieOp::Pad { command: CommandId(0), units: 1 };
+        assert_eq!(done_beside(pad, 1), 164 + 28);
+        let later = done_beside(pad, 20) - 164;
+        assert!(later > row * 28 && later.is_multiple_of(28), "{later}");
     }
 
     #[test]

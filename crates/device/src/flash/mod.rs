@@ -47,6 +47,9 @@ pub(crate) struct Nand {
     pub(crate) program_spread: u32,
     pub(crate) erase: Nanos,
     pub(crate) suspend: Option<Suspend>,
+    /// Reads that may overtake a program or an erase. It then runs to its end; what no host waits for, padding
+    /// and erases after a reset, runs for a [`Suspend::step`].
+    pub(crate) reads_in_a_row: u32,
 }
 
 impl Nand {

@@ -94,6 +94,8 @@ device_options! {
         Any suspend_time: Nanos = Time("20us") in 0..=MAX_TIME, "what an interruption costs";
         Any suspend_step: Nanos = Time("0") in 0..=MAX_TIME,
             "an interruption is possible each time that this much is done; 0 for any";
+        Any reads_in_a_row: u32 = Count("8") in 1..=65535,
+            "reads that may go before a program or an erase";
     }
 }
 
@@ -139,6 +141,7 @@ impl SsdConfig {
             suspend: self
                 .suspend
                 .then_some(Suspend { cost: self.suspend_time, step: self.suspend_step }),
+            reads_in_a_row: self.reads_in_a_row,
         }
     }
 

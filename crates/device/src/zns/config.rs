@@ -104,6 +104,9 @@ device_options! {
         Any suspend_time: Nanos = Time("20us") in 0..=MAX_TIME, "what an interruption costs";
         Any suspend_step: Nanos = Time("0") in 0..=MAX_TIME,
             "an interruption is possible each time that this much is done; 0 for any";
+        /// It then runs to its end, but padding and erases after a reset only for a `suspend_step`.
+        Any reads_in_a_row: u32 = Count("8") in 1..=65535,
+            "reads that may go before a program or an erase";
         Any reset_time: Nanos = Time("0") in 0..=MAX_TIME,
             "a reset, besides the data; 0 to erase the zone's blocks immediately";
         Any reset_rate: Bytes = Rate("0"), "data that a reset releases, with reset_time";
@@ -163,6 +166,7 @@ impl ZnsConfig {
             suspend: self
                 .suspend
                 .then_some(Suspend { cost: self.suspend_time, step: self.suspend_step }),
+            reads_in_a_row: self.reads_in_a_row,
         }
     }
 

@@ -165,6 +165,7 @@ impl Flash {
             suspend: ssd.suspend,
             suspend_time: ssd.suspend_time,
             suspend_step: ssd.suspend_step,
+            reads_in_a_row: ssd.reads_in_a_row,
             ..ZnsConfig::default()
         }
     }

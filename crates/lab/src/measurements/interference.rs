@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use zonal_blk::ZoneNo;
 use zonal_device::device_spec::{self, DeviceSpec, WrittenZones};
+use zonal_fio::job::DataDir;
 use zonal_fio::options::parse_size;
 
 /// The columns, in order.
@@ -35,6 +36,8 @@ const PADDING: u64 = 64 << 10;
 const FIRST_WRITE: u64 = 4096;
 /// In `softfinish`, a job with a lower figure than this, a second, pads zones; any other writes blocks.
 const MOST_ZONES: f64 = 10.0;
+/// A job that reaches this share of the rate that was asked of it has time left in which it is idle.
+const REACHED: f64 = 0.95;
 
 /// The zones of the device that loads run on.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +115,17 @@ impl Action {
     }
 }
 
+impl Action {
+    /// The direction in which its I/Os count.
+    pub(super) fn direction(self) -> DataDir {
+        match self {
+            Action::Read => DataDir::Read,
+            Action::Reset => DataDir::Trim,
+            _ => DataDir::Write,
+        }
+    }
+}
+
 /// A line: jobs that do the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SideJob {
@@ -126,6 +140,8 @@ pub struct SideJob {
     disturbs: bool,
     /// `limit` is the measured rate: the file does not say what was asked for.
     as_measured: bool,
+    /// The rate that was asked of a job that pads, in bytes a second, which count the capacity of the zone.
+    asked: Option<f64>,
 }
 
 /// Jobs that ran side by side.
@@ -188,6 +204,20 @@ impl SideLoad {
             _ => *job,
         };
         SideLoad { name: self.name.clone(), jobs: self.jobs.iter().map(faster).collect() }
+    }
+
+    /// The two phases of a load in which zones are padded in bursts: while one is padded, as fast as it can
+    /// be, and while none is.
+    pub(super) fn phases(&self, drive: DriveZones) -> Option<[SideLoad; 2]> {
+        let with = |limit: Option<f64>| {
+            let phase = |job: &SideJob| match job.is_in_bursts(drive) {
+                true => SideJob { limit, ..*job },
+                false => *job,
+            };
+            SideLoad { name: self.name.clone(), jobs: self.jobs.iter().map(phase).collect() }
+        };
+        let has_bursts = self.jobs.iter().any(|job| job.is_in_bursts(drive));
+        has_bursts.then(|| [with(None), with(Some(0.0))])
     }
 
     /// Zones that are written before the jobs run.
@@ -279,6 +309,13 @@ impl SideJob {
             options.push(format!("--rate={commas}{bytes}"));
         }
         options
+    }
+
+    /// Whether it pads zones in one go and is idle between them. fio counts a padded zone as one I/O, so the
+    /// limit comes between zones; a job that does not reach it is never idle.
+    pub(super) fn is_in_bursts(&self, drive: DriveZones) -> bool {
+        let reached = |(limit, asked): (f64, f64)| limit * drive.capacity() >= REACHED * asked;
+        self.action == Action::Pad && self.limit.zip(self.asked).is_some_and(reached)
     }
 
     /// The most zones a second that it manages.
@@ -374,6 +411,7 @@ impl<'a> Line<'a> {
         let rate = self.rate()?;
         // The rate that was asked of resets is in no column: the model is told the measured one.
         let as_measured = pads || action == Action::Reset && disturbs && rate.is_none();
+        let asked = rate.filter(|_| pads);
         let limit = match action {
             _ if as_measured => measured,
             // The rate is that of the other line, which writes.
@@ -389,7 +427,7 @@ impl<'a> Line<'a> {
         };
         let depth =
             if matches!(action, Action::Reset | Action::Finish | Action::Pad) { 1 } else { depth };
-        Ok(SideJob { action, block, jobs, depth, limit, disturbs, as_measured })
+        Ok(SideJob { action, block, jobs, depth, limit, disturbs, as_measured, asked })
     }
 }
 
@@ -567,6 +605,23 @@ mod tests {
             assert!((zones - often).abs() < 0.001, "{zones} a second of {rate}");
             assert_eq!(write, load.jobs[1]);
         }
+    }
+
+    #[test]
+    fn zones_are_padded_in_bursts_where_the_rate_that_was_asked_for_is_reached() {
+        let reads = "s,softfinish-on-read,randread,8k,1,8,8,,300z,604z,54365,445,146,102,460,us";
+        let phases = |zones: &str| {
+            let pads = format!(
+                "s,softfinish-on-read,finish,zone,1,1,8,\",611894038.00,\",,300z,{zones},1,145,130,187,us"
+            );
+            let cells = parsed(&[reads, &pads]);
+            side(&cells).phases(drive()).map(|phases| phases.map(|load| load.jobs[1].limit))
+        };
+        assert_eq!(phases("0.54"), Some([None, Some(0.0)]), "0.542 a second were asked for");
+        assert_eq!(phases("0.42"), None);
+        let finish = "b,finish-on-write,finish,zone,1,1,5,\",307715627.00,\",,300z,0.28,1,1,1,1,us";
+        let cells = parsed(&[finish, &WRITES.replace("a,reset", "b,finish")]);
+        assert!(side(&cells).phases(drive()).is_none(), "the drive pads these");
     }
 
     #[test]

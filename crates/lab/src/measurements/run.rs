@@ -224,6 +224,8 @@ fn run_jobs(
 /// Measures a zone management operation in several zones, one after the other.
 fn manage(load: &NamedLoad, spec: DeviceSpec) -> Result<Predicted> {
     let (&op, before) = load.kind.steps().split_last().expect("an operation has a step");
+    // How much is written before a close is not said; an empty zone is finished and reset, too.
+    let written = if op == Op::ZoneClose { load.block.max(4096) } else { load.block };
     let device = Stack::create("device", &spec, 1)?.attach(QueueOptions::default())?;
     let limits = device.queue.limits().clone();
     let mut channel = SyncChannel::new(&device)?;
@@ -231,10 +233,9 @@ fn manage(load: &NamedLoad, spec: DeviceSpec) -> Result<Predicted> {
     let mut sum = Nanos(0);
     for zone in 0..REPEATS.min(limits.nr_zones) {
         let sector = limits.zone_start(ZoneNo(zone));
-        for &op in before {
-            let length =
-                if op == Op::Write { Bytes(load.block.max(4096)).to_sectors().0 } else { 0 };
-            channel.run_step(&ScriptStep { op, sector, length })?;
+        for step in before.iter().filter(|step| **step != Op::Write || written > 0) {
+            let length = if *step == Op::Write { Bytes(written).to_sectors().0 } else { 0 };
+            channel.run_step(&ScriptStep { op: *step, sector, length })?;
         }
         channel.pass(SETTLE);
         let start = channel.now();

@@ -4,6 +4,7 @@
 //! computed from its latency, not from a handful of completions.
 use super::figures::{Figures, Predicted};
 use super::interference::{Action, DriveZones, SideJob, SideLoad};
+use super::turns::{self, Phase};
 use crate::devices::DeviceOptions;
 use crate::executor::Executor;
 use crate::experiment::{self, RunLength};
@@ -54,6 +55,11 @@ pub(super) fn run(
         let stats = (0..load.jobs.len()).map(of_line).collect::<Option<_>>();
         stats.context("a job has no results")
     };
+    if let Some(phases) = load.phases(drive) {
+        let [padding, idle] = phases;
+        let jobs = add_up(load, [stats(&padding)?, stats(&idle)?], drive);
+        return Ok(Predicted { jobs, ..Predicted::default() });
+    }
     let mut by_line = stats(load)?;
     let often = load.with_finishes(FINISHES, drive);
     if often != *load {
@@ -65,6 +71,24 @@ pub(super) fn run(
     }
     let jobs = load.jobs.iter().zip(&by_line).map(|(job, stats)| of_job(job, stats, drive));
     Ok(Predicted { jobs: jobs.collect(), ..Predicted::default() })
+}
+
+/// The figures of jobs beside one that pads zones in bursts, from those beside a burst and between two. A
+/// burst takes a second or so: far longer than an I/O.
+fn add_up(load: &SideLoad, phases: [Vec<IoStats>; 2], drive: DriveZones) -> Vec<Figures> {
+    let pads = load.jobs.iter().position(|job| job.is_in_bursts(drive));
+    let pads = pads.expect("the load has a job with bursts");
+    let asked = load.jobs[pads].most_zones(drive).unwrap_or(0.0);
+    let fastest = of_job(&load.jobs[pads], &phases[0][pads], drive).iops;
+    let share = (asked / fastest).min(1.0);
+    let of_line = |(line, job): (usize, &SideJob)| {
+        let phase = |stats: &Vec<IoStats>| Phase {
+            figures: of_job(job, &stats[line], drive),
+            clat: stats[line].clat_histogram(job.action.direction()).clone(),
+        };
+        turns::by_time(&[phase(&phases[0]), phase(&phases[1])], share)
+    };
+    load.jobs.iter().enumerate().map(of_line).collect()
 }
 
 /// Seconds for which a load is measured.
@@ -110,10 +134,14 @@ mod tests {
     use std::sync::Arc;
 
     fn writes_beside(rows: &str) -> f64 {
+        first_rate(&format!("a,reset-on-write,write,8k,4,1,4,,,,1,1,1,1,1,us\n{rows}"))
+    }
+
+    /// I/Os a second of the first of these lines.
+    fn first_rate(rows: &str) -> f64 {
         let header = "load,kind,op,block,jobs,depth,number,rate,offset,size,iops,mb_s,lat_mean,\
                       lat_p50,lat_p99,unit";
-        let write = "a,reset-on-write,write,8k,4,1,4,,,,1,1,1,1,1,us";
-        let cells = format!("{header}\n{write}\n{rows}");
+        let cells = format!("{header}\n{rows}");
         let cells = measurements::parse("x", &cells, &Assume::default()).unwrap();
         let spec = zonal_backend::load("zn540").unwrap();
         let (device, stop) = ("zn540".to_owned(), Arc::default());
@@ -128,5 +156,23 @@ mod tests {
         let alone = writes_beside("");
         let beside = writes_beside("a,reset-on-write,reset,zone,4,1,4,,,,30,1,1,,,us\n");
         assert!((0.55..0.75).contains(&(beside / alone)), "{beside} of {alone}");
+    }
+
+    /// A zone is padded for somewhat less than a second, and half a zone a second was asked for.
+    #[test]
+    fn reads_beside_bursts_of_padding_are_undisturbed_for_half_of_the_time() {
+        let read = "a,softfinish-on-read,randread,8k,1,2,2,,,,100,1,1,1,1,us\n";
+        let beside = |asked: &str, zones: &str| {
+            let pads =
+                format!("a,softfinish-on-read,write,4k,1,1,2,\",{asked},\",,,{zones},1,1,1,1,us\n");
+            first_rate(&format!("{read}{pads}"))
+        };
+        let alone = first_rate(read);
+        let [always, half] = [beside("2000000000", "1.1"), beside("564000000", "0.5")];
+        assert!(always < 0.6 * alone, "{always} of {alone}");
+        assert!(
+            (half / ((alone + always) / 2.0) - 1.0).abs() < 0.08,
+            "{half} of {alone} and {always}"
+        );
     }
 }

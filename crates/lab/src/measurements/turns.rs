@@ -22,7 +22,10 @@ const RAMP: f64 = 10.0;
 /// Seconds that were measured.
 const MEASURED: f64 = 180.0;
 
-/// The work in zones with one order of buffers.
+/// What the I/Os of all phases together count as, each with the share of its phase.
+const WEIGHTS: f64 = 1e5;
+
+/// The work of a time in which nothing changes, such as that in zones with one order of buffers.
 pub(super) struct Phase {
     pub(super) figures: Figures,
     /// The latencies.
@@ -37,18 +40,22 @@ pub(super) fn in_turns(phases: [Phase; 2], ios: f64) -> Figures {
     }
     let turns = [0, 1].map(|at| ios / phases[at].figures.iops);
     let apart = first_until(turns, RAMP + MEASURED) - first_until(turns, RAMP);
+    by_time(&phases, apart / MEASURED)
+}
+
+/// The figures of a time of which the first of two phases has this share. Both ran for the same time.
+pub(super) fn by_time(phases: &[Phase; 2], first: f64) -> Figures {
     let mut sum = Figures::default();
     let mut clat = Histogram::new();
-    for (phase, seconds) in phases.iter().zip([apart, MEASURED - apart]) {
-        let share = seconds / MEASURED;
+    for (phase, share) in phases.iter().zip([first, 1.0 - first]) {
         sum.iops += phase.figures.iops * share;
         sum.bytes += phase.figures.bytes * share;
         sum.mean += phase.figures.mean * phase.figures.iops * share;
-        // Both phases ran for the same time: each I/O stands for those of several milliseconds.
-        let weight = (seconds * 1e3).round() as u64;
+        let weight = (share * WEIGHTS).round() as u64;
         phase.clat.bins().for_each(|(value, count)| clat.record(value, count * weight));
     }
-    Figures { mean: sum.mean / sum.iops, percentiles: percentiles(&clat), ..sum }
+    let mean = if sum.iops > 0.0 { sum.mean / sum.iops } else { 0.0 };
+    Figures { mean, percentiles: percentiles(&clat), ..sum }
 }
 
 /// Seconds of the first of two alternating turns until a time.
