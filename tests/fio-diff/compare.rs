@@ -3,9 +3,9 @@
 //! Features beyond their margins are looked at again with further seeds. A number differs if all values of one
 //! program are above all values of the other; a text differs if it is always the same in fio, and
 //! another one here. So what chance or the timing of threads decides in fio is distinguished from what is determined by
-//! how it behaves, without a list of which is which. A run of fio that hangs says how it ended, and nothing of
-//! what it would have done: it is no sample of anything else, and only a case in which fio always hangs shows a
-//! difference by it.
+//! how it behaves, without a list of which is which. A run of fio that hangs or dies says how it ended, and nothing of
+//! what it would have done: it is no sample of anything else. Where most do, the others are none either: they may be
+//! just those that end before they get there.
 use crate::case::Case;
 use crate::deliberate::covering;
 use crate::features::{Feature, Features, features};
@@ -49,7 +49,7 @@ pub struct Outcome {
     pub zonal_message: String,
     /// Both refuse the case.
     pub refused: bool,
-    /// fio hangs or dies, so that there is nothing to compare with.
+    /// fio hangs or dies, with most seeds if not with all, so that there is nothing to compare with.
     pub no_judge: bool,
     /// I/Os that fio did.
     pub ios: usize,
@@ -97,6 +97,7 @@ pub fn compare_with(
     let (seed, fio) = judged(programs, case, seed, further, fio)?;
     let zonal = programs.run_zonal(case, seed)?;
     let (mut of_fio, mut of_zonal) = (vec![features(case, &fio)], vec![features(case, &zonal)]);
+    let mut silent = 0;
     let difference = |feature: &String, fio: &[Features], zonal: &[Features]| Difference {
         feature: feature.clone(),
         fio: of(fio, feature),
@@ -105,12 +106,9 @@ pub fn compare_with(
     let mut suspects: Vec<String> = names(&of_fio, &of_zonal);
     suspects.retain(|name| !is_close(of_fio[0].get(name), of_zonal[0].get(name)));
     if says_nothing(fio.end) || says_nothing(zonal.end) {
-        let differences = if says_nothing(zonal.end) { vec!["end".to_owned()] } else { vec![] };
+        let end = says_nothing(zonal.end).then(|| "end".to_owned());
         return Ok(Outcome {
-            differences: differences
-                .iter()
-                .map(|name| difference(name, &of_fio, &of_zonal))
-                .collect(),
+            differences: end.iter().map(|name| difference(name, &of_fio, &of_zonal)).collect(),
             no_judge: says_nothing(fio.end),
             fio_message: fio.message,
             zonal_message: zonal.message,
@@ -138,18 +136,20 @@ pub fn compare_with(
         if says_nothing(again.end) {
             // How it ends is left to chance.
             suspects.retain(|name| name != "end");
+            silent += 1;
             continue;
         }
         of_fio.push(features(case, &again));
         of_zonal.push(features(case, &programs.run_zonal(case, seed)?));
         suspects.retain(|name| is_apart(&of(&of_fio, name), &of(&of_zonal, name)));
     }
-    let differences = suspects.iter().map(|name| difference(name, &of_fio, &of_zonal)).collect();
+    let no_judge = silent > of_fio.len();
+    suspects.retain(|_| !no_judge);
     Ok(Outcome {
-        differences,
+        differences: suspects.iter().map(|name| difference(name, &of_fio, &of_zonal)).collect(),
         deliberate,
         refused: of_fio[0].get("end") == Some(&Feature::Text("refuses".into())),
-        no_judge: false,
+        no_judge,
         ios: fio.clones.iter().map(Vec::len).sum(),
         fio_message: fio.message,
         zonal_message: zonal.message,
@@ -281,6 +281,38 @@ mod tests {
         assert!(!is_apart(&[time(200.0), time(390.0)], &[time(400.0), time(400.0)]));
         let of_rate = |value| Some(Feature::Time(value, 1.4));
         assert!(!is_close(of_rate(200.0).as_ref(), of_rate(100.0).as_ref()), "twice the rate");
+    }
+
+    #[test]
+    fn fio_that_dies_with_most_seeds_is_no_judge() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().expect("a directory");
+        let program = |name: &str, script: &str| {
+            let path = place.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a program");
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).expect("it may be run");
+            path
+        };
+        let report = "printf '{\\n\"jobs\": [{}]}' >report";
+        let one = format!("echo '1 f write 0 512' >io.0.0; {report}");
+        let two = format!("echo '1 f write 0 512\n2 f write 512 512' >io.0.0; {report}");
+        let dies = "echo 'fio: pid=1, got signal=6' >&2";
+        let case: Case = "; device size=4096\n[a]\nrw=write\n".parse().expect("a case");
+        // fio's random seed is the next number.
+        for (lives_with, no_judge) in [("8", true), ("*", false)] {
+            let script = format!(
+                "case $(sed -n s/randseed=//p job) in {lives_with}) {one};; *) {dies};; esac"
+            );
+            let programs = Programs {
+                fio: program("fio", &script),
+                zonal: program("zonal", &two),
+                mistake: None,
+            };
+            let outcome = compare(&programs, &case, 7, FURTHER_SEEDS).expect("they run");
+            assert_eq!(outcome.no_judge, no_judge, "{lives_with}");
+            assert_eq!(outcome.differences.is_empty(), no_judge, "{lives_with}");
+        }
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct Addresses {
     /// With `random_generator=lfsr`, the order of the blocks of the smallest size, of which there is no map:
     /// as in fio, longer ones overlap.
     order: Option<Order>,
+    /// Each block has been visited.
+    is_exhausted: bool,
     stride: Option<Stride>,
     rng: Rng,
 }
@@ -137,6 +139,7 @@ impl Addresses {
             order: in_order.then(|| Order::new(map_unit, window, &mut rng)),
             map: has_map.then(|| RandomMap::new((mapped / map_unit).max(1))),
             map_unit,
+            is_exhausted: false,
             stride,
             rng,
         }
@@ -208,6 +211,11 @@ impl Addresses {
         visited.end = end;
     }
 
+    /// Whether there is no next I/O as each block has been visited.
+    pub(super) fn has_visited_all(&self) -> bool {
+        self.is_exhausted
+    }
+
     /// The bytes that sequential jobs skip after each I/O.
     fn skip(&self) -> i64 {
         if self.random { 0 } else { self.modifier }
@@ -215,6 +223,7 @@ impl Addresses {
 
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
+        self.is_exhausted = false;
         self.dirs.iter_mut().for_each(|dir| dir.position = 0);
         if let Some(stride) = &mut self.stride {
             (stride.start, stride.done) = (0, 0);
@@ -305,7 +314,14 @@ impl Addresses {
         self.random(dir, window)
     }
 
+    /// A random block that has not been visited; `None` if there is none.
     fn random(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
+        let drawn = self.draw(dir, window);
+        self.is_exhausted = drawn.is_none();
+        drawn
+    }
+
+    fn draw(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
         let state = &mut self.dirs[dir as usize];
         if let Some(order) = &mut self.order {
             return Some((order.next()? / state.align * state.align, true));

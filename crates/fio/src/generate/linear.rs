@@ -21,6 +21,8 @@ pub(super) struct Linear {
     wraps: bool,
     rng: Rng,
     visits: Visits,
+    /// Each block has been visited.
+    is_exhausted: bool,
 }
 
 /// Which of the random blocks come again.
@@ -60,8 +62,8 @@ const MAX_MAPPED: u64 = 1 << 20;
 pub(super) enum Ends {
     /// Nowhere.
     Pass,
-    /// At this position, the end of the region: a job that runs for a time, or reads and writes more than the
-    /// region.
+    /// At this position, the end of the region and what is skipped: a job that runs for a time, or reads and writes
+    /// more than the region.
     At(u64),
     /// Wherever a block does not fit: a job that skips backwards.
     Everywhere,
@@ -74,7 +76,10 @@ impl Ends {
         let in_time = job.time_based && (mixed || job.zonemode != ZoneMode::Zbd);
         match job.rw_modifier {
             ..0 => Ends::Everywhere,
-            _ if !job.random && (in_time || repeats) => Ends::At(region.len()),
+            // As in fio, where the last block ended counts, not what is skipped after it.
+            skip @ 0.. if !job.random && (in_time || repeats) => {
+                Ends::At(region.len().saturating_add_signed(skip))
+            }
             0.. => Ends::Pass,
         }
     }
@@ -178,6 +183,7 @@ impl Linear {
             run: 0,
             wraps: runs_wrap(job, region),
             visits: Visits::new(job, block, region.len(), &mut rng),
+            is_exhausted: false,
             rng,
         }
     }
@@ -205,12 +211,21 @@ impl Linear {
         Some(Io { op: op_of(dir), dir, offset, len, zone: None, flags: BioFlags::NONE })
     }
 
+    /// Whether there is no next I/O as each block has been visited.
+    pub(super) fn has_visited_all(&self) -> bool {
+        self.is_exhausted
+    }
+
     #[inline]
     fn random(&mut self, len: u64) -> Option<u64> {
-        let at = match &mut self.visits {
-            Visits::Ordered(order) => order.next()?,
-            Visits::Any => self.rng.below(self.region.len() / len) * len,
-            Visits::Mapped(map, block) => map.draw(&mut self.rng)? * *block,
+        let drawn = match &mut self.visits {
+            Visits::Ordered(order) => order.next(),
+            Visits::Any => Some(self.rng.below(self.region.len() / len) * len),
+            Visits::Mapped(map, block) => map.draw(&mut self.rng).map(|at| at * *block),
+        };
+        let Some(at) = drawn else {
+            self.is_exhausted = true;
+            return None;
         };
         // A longer block than the map's.
         Some(if at + len > self.region.len() { 0 } else { at })
@@ -250,7 +265,7 @@ impl Linear {
 
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
-        self.position = [0; 3];
+        (self.position, self.is_exhausted) = ([0; 3], false);
         match &mut self.visits {
             Visits::Any => {}
             Visits::Ordered(order) => order.restart(&mut self.rng),

@@ -246,6 +246,15 @@ impl Generator {
         }
     }
 
+    /// After [`NextIo::EndOfPass`]: whether that is so because each random block has been visited.
+    pub fn has_visited_all(&self) -> bool {
+        match &self.pattern {
+            Pattern::Linear(linear) => linear.has_visited_all(),
+            Pattern::Addresses(addresses) => addresses.has_visited_all(),
+            _ => false,
+        }
+    }
+
     /// Whether where the job writes, with this many I/Os in flight, depends on which of them have completed.
     pub fn goes_by_completions(&self, iodepth: u32) -> bool {
         match &self.pattern {

@@ -280,7 +280,8 @@ pub struct Job {
 
 impl Job {
     /// Whether a job that verifies does so after each pass even if it runs for a time. As in fio, a job
-    /// with a depth of 1 does not notice that it has done its amount, unless its zones end.
+    /// with a depth of 1 does not notice that it has done its amount, unless its zones end: its pass is over where
+    /// the next block does not fit in the region.
     pub fn verifies_each_pass(&self) -> bool {
         self.verify.method.is_some() && (self.iodepth > 1 || self.zonemode == ZoneMode::Zbd)
     }

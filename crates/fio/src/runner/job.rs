@@ -637,7 +637,7 @@ impl JobRunner {
     fn goes_on_after(&mut self, nothing: NextIo) -> bool {
         match nothing {
             NextIo::EndOfPass => {
-                let again = self.pace.end_of_region();
+                let again = self.pace.end_of_region(self.generator.has_visited_all());
                 if again {
                     self.generator.rewind();
                 } else if let Some(run_state) = &mut self.run_state {

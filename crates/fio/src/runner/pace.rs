@@ -20,6 +20,8 @@ pub struct Pace {
     passes: Passes,
     /// At the end of its region the job begins again without an end of the pass: it runs for a time.
     wraps: bool,
+    /// What it has written is verified after each pass.
+    verifies: bool,
     /// Bytes that were submitted when it last did so.
     wrapped_at: u64,
     /// Trims come besides the amount of I/O, which is that of the writes that follow them.
@@ -111,6 +113,9 @@ impl Pace {
             ios_left: passes.ios(),
             passes,
             wraps: job.time_based && !job.verifies_each_pass(),
+            verifies: job.uses(DataDir::Write)
+                && job.verify.method.is_some()
+                && job.verify.do_verify,
             wrapped_at: 0,
             trims_besides,
             is_special: trims_besides || is_rated,
@@ -274,12 +279,13 @@ impl Pace {
         self.until = self.until.min(self.passes.until());
     }
 
-    /// The generator is at the end of the region. Returns whether the job goes on there at once; otherwise the
-    /// pass is over.
+    /// The generator is at the end of the region; `visited_all` says that there is no random block left, otherwise
+    /// the next block does not fit. Returns whether the job goes on there at once; otherwise the pass is over, as in
+    /// fio before what did not fit if the job verifies.
     #[cold]
-    pub fn end_of_region(&mut self) -> bool {
+    pub fn end_of_region(&mut self, visited_all: bool) -> bool {
         let did_any = self.issued > std::mem::replace(&mut self.wrapped_at, self.issued);
-        if self.wraps && did_any {
+        if self.wraps && did_any && (visited_all || !self.verifies) {
             return true;
         }
         self.until = 0;

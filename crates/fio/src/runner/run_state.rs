@@ -312,7 +312,7 @@ impl RunState {
                         continue;
                     }
                     NextIo::EndOfPass => {
-                        pace.end_of_region();
+                        pace.end_of_region(false);
                         break;
                     }
                     NextIo::Wait | NextIo::Contended | NextIo::Exhausted => {

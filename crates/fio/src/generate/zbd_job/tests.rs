@@ -650,6 +650,26 @@ fn a_zone_that_writes_in_flight_fill_counts_as_one_without_room_where_zones_are_
 }
 
 #[test]
+fn a_random_job_resets_no_zone_while_another_job_writes_all_that_may_be_open() {
+    let table = table("null:zones=8,zone_size=64k,max_open=0", 1);
+    let (mut first, mut second) = (job(&table, 0, true, 0..4), job(&table, 1, true, 4..8));
+    let aim = |job: &mut ZbdJob, zone| {
+        job.pending[DataDir::Write as usize] = Some(Target { zone, at: 0, len: BLOCK });
+        job.next(DataDir::Write, BLOCK)
+    };
+    let blocks = ZONE / BLOCK;
+    let filling: Vec<Io> = (0..blocks).map(|_| io(aim(&mut first, 0))).collect();
+    assert_eq!(aim(&mut first, 0), NextIo::Contended, "until nothing is in flight");
+    filling.into_iter().for_each(|io| complete(&mut first, io));
+    let other: Vec<Io> = (0..blocks).map(|_| io(aim(&mut second, 2))).collect();
+    assert_eq!(aim(&mut first, 0), NextIo::Contended, "its zone keeps its data");
+    assert_eq!(aim(&mut first, 0), NextIo::Contended, "as it was");
+    other.into_iter().for_each(|io| complete(&mut second, io));
+    // As in fio 3.41 where no other job comes between.
+    assert_eq!(io(aim(&mut first, 0)).offset, ZONE);
+}
+
+#[test]
 fn zones_that_a_verifying_job_resets_first_are_still_to_be_opened() {
     // fio 3.41 with --verify=null --size=2z --max_open_zones=1 after a job that left another zone open.
     let table = table("null:zones=4,zone_size=64k,written=0-1,max_open=0", 1);

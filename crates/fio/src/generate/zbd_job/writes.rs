@@ -5,9 +5,9 @@
 //! finished, and the write goes to the next one. A write to a zone that may not be opened goes to the zone
 //! being written whose place in their list corresponds to that of the offset in the region; if it has no
 //! room, to the first zone after it that may be opened, once nothing is in flight if that makes room; else to
-//! the first one that has room. If none has, a random job resets the first choice, and a job that verifies ends
-//! its pass and verifies first. Where zones are limited, one that the writes in flight of a random job fill is
-//! treated in the same way.
+//! the first one that has room. If none has, a random job resets the one whose place corresponds to that of the
+//! offset, or waits if other jobs write all of them, and a job that verifies ends its pass and verifies first.
+//! Where zones are limited, one that the writes in flight of a random job fill is treated in the same way.
 use super::{Io, NextIo, Source, Target, ZbdJob};
 use crate::generate::zbd::{Acquire, OwnedZone};
 use crate::job::DataDir;
@@ -237,7 +237,7 @@ impl ZbdJob {
     /// Attempts a write of a random job whose first choice has no room.
     #[cold]
     fn attempt_another(&mut self, first: u32, target: &mut Target) -> Attempt {
-        for zone in (first + 1..self.count()).chain(0..first) {
+        for zone in (first + 1..self.count()).chain(0..=first) {
             let is_write_zone = self.table.is_write_zone(self.first + zone);
             let is_full = self.purpose.room > 0 && !self.has_room(zone);
             if is_full || is_write_zone && self.table.is_limited() {
@@ -267,11 +267,16 @@ impl ZbdJob {
         if self.purpose.room > 0 {
             return Attempt::Next(NextIo::EndOfPass);
         }
-        target.zone = first;
-        let capacity = self.table.capacity_of(self.first + first);
+        let Some(open) = self.table.write_zone_at(&self.region(), self.first + target.zone) else {
+            // Other jobs write as many zones as may be open: what is in the zones here stays.
+            self.choice = Some(first);
+            return Attempt::TooMany;
+        };
+        target.zone = open - self.first;
+        let capacity = self.table.capacity_of(open);
         match capacity < self.least_room {
-            true => Attempt::Next(self.too_small(capacity, first)),
-            false => self.reset_open(first),
+            true => Attempt::Next(self.too_small(capacity, target.zone)),
+            false => self.reset_open(target.zone),
         }
     }
 
