@@ -171,11 +171,18 @@ pub const DELIBERATE: &[Deliberate] = &[
     },
     Deliberate {
         what: "random I/O of `zonemode=strided` stays in its zones, also in a last one that the device cuts \
-               short",
+               short, and so do all passes with `zonemode=zbd` whose `offset` is within a zone, which is not \
+               one of the job's",
         why: "fio draws offsets as if the zone were whole, and with `random_distribution` in as many blocks as \
               the file has: they are in other zones, and the job ends at the first one that is beyond the \
-              device",
+              device; with `zonemode=zbd` only the first pass begins at the next zone, a later one at the \
+              offset: fio ends by a failed assertion, or with `read_beyond_wp` reads a zone that is not one of \
+              the job's",
         covers: |case, found| {
+            let begins_before = |section: &Section| begins_before_its_zones(case, section);
+            if concerns(case, found, &["read"], begins_before) {
+                return true;
+            }
             concerns(case, found, &[], |section| {
                 let bytes = |name| section.get(name).and_then(|value| value.parse::<u64>().ok());
                 let range = bytes("zonerange").or(bytes("zonesize")).unwrap_or(1);
@@ -251,6 +258,17 @@ fn counts_on_at_end(case: &Case, section: &Section) -> bool {
         && case.geometry.size.div_ceil(zones.size) % 2 == 1
         && region == (0..case.geometry.size)
         && amount.is_some_and(|amount| amount > region.end)
+}
+
+/// Whether passes of a job after the first one begin before its zones in fio, with reads that it does not end at.
+fn begins_before_its_zones(case: &Case, section: &Section) -> bool {
+    let reads = section.get("rw").is_some_and(|rw| rw.ends_with("rw"));
+    let again = ["loops", "io_size", "verify"].iter().any(|option| section.has(option));
+    let is_one = section.is_zbd() && reads && again && section.has("read_beyond_wp");
+    // Those that only read begin anywhere.
+    let mut reader = section.clone();
+    reader.options.retain(|(name, _)| name != "rw");
+    is_one && reader.region(&case.geometry, 0).start < section.region(&case.geometry, 0).start
 }
 
 /// Whether the blocks of all directions of a job are longer than its region, or that holds no zone.
@@ -468,6 +486,20 @@ mod tests {
         ] {
             assert!(!is_one(odd, &options.replace(option, other), "0.0 sequence"), "{other}");
         }
+    }
+
+    #[test]
+    fn later_passes_that_begin_before_their_zones_excuse_reads_outside_of_them() {
+        let job = "[a]\nrw=rw\nzonemode=zbd\noffset=17%\nsize=7z\nloops=2\nread_beyond_wp=1\n";
+        let is_one = |job: &str| is_excused(job, "0.0 outside of its zones", ["1", "0"]);
+        assert!(is_one(job));
+        assert!(is_one(&job.replace("loops=2", "io_size=1000000")));
+        assert!(!is_one(&job.replace("loops=2\n", "")), "one pass");
+        assert!(!is_one(&job.replace("offset=17%", "offset=131072")), "from a zone on");
+        assert!(!is_one(&job.replace("rw=rw", "rw=read")), "a reader begins anywhere");
+        assert!(!is_one(&job.replace("read_beyond_wp=1\n", "")), "fio does not end well");
+        assert!(!is_excused(job, "zones: written", ["1", "0"]));
+        assert!(!is_excused(job, "end", ["1", "0"]));
     }
 
     #[test]
