@@ -98,17 +98,21 @@ pub const DELIBERATE: &[Deliberate] = &[
     },
     Deliberate {
         what: "a block that is written again before it is verified is read once and expected to hold the last \
-               write",
+               write, and one whose zone is reset early is read before that",
         why: "fio expects the header of an earlier one, and ends with an error; with `verify=null` it reads \
-              some blocks as often as they were written",
+              some blocks as often as they were written; before an early reset it reads no block whose write \
+              is still in flight, so that with a queue and `verify_backlog` it reads some after the reset, \
+              which only its file still has",
         covers: |case, found| {
             let is_null = |section: &Section| {
                 section.get("verify") == Some("null") && !section.is_zbd() && writes_again(section)
             };
             let of_reads = ["read", " I/Os", " sequence"];
-            is_end(&found.fio, "finds wrong data")
-                && is_end(&found.zonal, "succeeds")
-                && case.sections.iter().any(writes_again)
+            let of_zones = ["filled", "written", "read", "open", "full"];
+            concerns(case, found, &of_zones, reads_after_early_resets)
+                || is_end(&found.fio, "finds wrong data")
+                    && is_end(&found.zonal, "succeeds")
+                    && case.sections.iter().any(writes_again)
                 || of_reads.iter().any(|of| found.feature.contains(of))
                     && concerns(case, found, &["read"], is_null)
         },
@@ -269,6 +273,12 @@ fn begins_before_its_zones(case: &Case, section: &Section) -> bool {
     let mut reader = section.clone();
     reader.options.retain(|(name, _)| name != "rw");
     is_one && reader.region(&case.geometry, 0).start < section.region(&case.geometry, 0).start
+}
+
+/// Whether all writes that a job still has to verify may be in flight at an early reset.
+fn reads_after_early_resets(section: &Section) -> bool {
+    let has_all = ["verify", "verify_backlog", "zone_reset_frequency"].map(|it| section.has(it));
+    section.is_zbd() && has_all == [true; 3] && engine(section) == "io_uring"
 }
 
 /// Whether the blocks of all directions of a job are longer than its region, or that holds no zone.
@@ -500,6 +510,19 @@ mod tests {
         assert!(!is_one(&job.replace("read_beyond_wp=1\n", "")), "fio does not end well");
         assert!(!is_excused(job, "zones: written", ["1", "0"]));
         assert!(!is_excused(job, "end", ["1", "0"]));
+    }
+
+    #[test]
+    fn early_resets_while_all_that_is_to_be_verified_is_in_flight_excuse_ios() {
+        let job = "[a]\nrw=write\nzonemode=zbd\niodepth=2\nverify=md5\nverify_backlog=2\n\
+                   zone_reset_frequency=0.1\n";
+        let is_one = |job: &str| is_excused(job, "0.0 reads", ["384", "192"]);
+        assert!(is_one(job));
+        for option in ["iodepth=2\n", "verify_backlog=2\n", "zone_reset_frequency=0.1\n"] {
+            assert!(!is_one(&job.replace(option, "")), "without {option}");
+        }
+        assert!(!is_excused(job, "end", ["succeeds", "finds wrong data"]));
+        assert!(!is_excused(job, "zones: writes not at the write pointer", ["0", "1"]));
     }
 
     #[test]
