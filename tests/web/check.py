@@ -13,6 +13,7 @@ import time
 from browser import Browser
 from terminal import Terminal
 
+# Of a job that takes 20 seconds, so that a browser on a slow machine sees it run.
 WRITES = 4000
 TILE = """
 const tiles = [...document.querySelectorAll('.tiles div')];
@@ -161,7 +162,7 @@ def served(browser, zonal, where):
         browser.wait("return document.getElementById('state').textContent === 'live'")
         job = subprocess.Popen(
             [zonal, "run", "--device", server.place("nvme-tcp"), "--name", "w", "--rw", "write", "--zonemode", "zbd",
-             "--bs", "64k", "--iodepth", "8", "--nomerges", "--numjobs", "2", "--offset_increment", "40z", "--size", "40z", "--rate_iops", "400",
+             "--bs", "64k", "--iodepth", "8", "--nomerges", "--numjobs", "2", "--offset_increment", "40z", "--size", "40z", "--rate_iops", "100",
              "--number_ios", str(WRITES // 2), "--output-format", "json", "--output", "served.json"])
         browser.wait("return " + "document.querySelector('.tiles b').textContent !== '0' && document.querySelector('.tiles b').textContent !== ''")
         screen = Terminal(60, 20)
