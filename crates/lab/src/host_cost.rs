@@ -6,6 +6,7 @@
 //! wake = 1700         # from the completion by the drive until a waiting thread runs
 //! scheduler = 2500    # what an I/O scheduler adds to that
 //! rouse = 95000       # what the first I/O after a second without one takes longer
+//! page = 450          # CPU time and latency of each 4 KiB, in buffers that are not registered
 //! processors = 20     # for threads that poll; 0 for any number
 //! threads = 2         # that poll, of each job
 //! ```
@@ -42,7 +43,8 @@ pub fn load(name: &str) -> Result<HostCost> {
 fn parse(text: &str) -> Result<HostCost> {
     let document: DocumentMut = text.parse()?;
     let mut host = HostCost::default();
-    let keys = ["submit", "complete", "wake", "scheduler", "rouse", "processors", "threads"];
+    let keys =
+        ["submit", "complete", "wake", "scheduler", "rouse", "page", "processors", "threads"];
     if let Some((unknown, _)) = document.iter().find(|(key, _)| !keys.contains(key)) {
         let hint = zonal_blk::did_you_mean(unknown, keys);
         bail!("unknown key `{unknown}`, expected {}{hint}", keys.join(", "));
@@ -62,6 +64,7 @@ fn parse(text: &str) -> Result<HostCost> {
         ("wake", &mut host.wake),
         ("scheduler", &mut host.scheduler),
         ("rouse", &mut host.rouse),
+        ("page", &mut host.page),
     ] {
         if let Some(given) = number(name, 0, MAX, " nanoseconds")? {
             *nanos = Nanos(given.unsigned_abs());
@@ -85,9 +88,11 @@ mod tests {
     #[test]
     fn costs_come_by_name_or_from_a_file() {
         assert_eq!(load("spdk").unwrap().name(), Some("spdk"));
-        let host = parse("submit = 300 # ns\nwake = 1_700\nprocessors = 4\nthreads = 2\n").unwrap();
-        let (submit, wake, none) = (Nanos(300), Nanos(1700), HostCost::default());
-        let expected = HostCost { submit, wake, processors: 4, threads: 2, ..none };
+        let host =
+            parse("submit = 300 # ns\nwake = 1_700\npage = 450\nprocessors = 4\nthreads = 2\n")
+                .unwrap();
+        let (submit, wake, page, none) = (Nanos(300), Nanos(1700), Nanos(450), HostCost::default());
+        let expected = HostCost { submit, wake, page, processors: 4, threads: 2, ..none };
         assert_eq!(host, expected);
     }
 
@@ -95,7 +100,7 @@ mod tests {
     fn errors_name_the_key_and_what_was_expected() {
         let error = |text: &str| format!("{:#}", parse(text).unwrap_err());
         let unknown = "unknown key `sumbit`, expected submit, complete, wake, scheduler, \
-                       rouse, processors, threads, did you mean `submit`?";
+                       rouse, page, processors, threads, did you mean `submit`?";
         assert_eq!(error("sumbit = 3"), unknown);
         let threads = "threads: found `0`, expected 1 to 16";
         assert_eq!(error("threads = 0"), threads);

@@ -20,10 +20,15 @@ pub struct IoCost {
     /// The additional time of the first I/O after a second without one, for which the thread that polls has
     /// to be woken.
     pub rouse: Nanos,
+    /// The latency of each page of an I/O, beside its part of `mib`.
+    pub page: Nanos,
 }
 
 /// The time without I/O after which a thread that polls for submissions sleeps: the default of io_uring.
 pub(crate) const SLEEPS_AFTER: Nanos = Nanos(1_000_000_000);
+
+/// A page of the host's memory, in bytes.
+const PAGE: u64 = 4096;
 
 /// The cost of I/O for a host, whatever the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +44,25 @@ pub struct HostCost {
     /// What the first I/O after a second without one takes longer: the thread that polls for submissions
     /// sleeps by then.
     pub rouse: Nanos,
+    /// For each 4 KiB of data, CPU time, and what the I/O takes longer: pages of buffers that are not
+    /// registered with a ring are pinned before each I/O and released after it.
+    pub page: Nanos,
     /// Processors for threads that poll; 0 for as many as there are threads.
     pub processors: u32,
     /// Threads of a job that poll: that of the job itself, and that of its ring.
     pub threads: u32,
 }
 
-/// The named hosts. `docs/models.md` says what they were calibrated to. The CPU time with io_uring is
-/// that with SPDK: most of both is the program's own, and another thread polls for the ring. That host has
-/// ten cores with two hardware threads each; a thread that polls a drive needs a core.
+/// The named hosts. `docs/models.md` says what they were calibrated to. The CPU time with io_uring, and with
+/// passthrough but for its pages, is that with SPDK: most of it is the program's own, and another thread polls
+/// for the ring. That host has ten cores with two hardware threads each; a thread that polls a drive needs a core.
 const HOSTS: [(&str, HostCost); 4] = [
     ("spdk", HostCost { processors: 10, threads: 1, ..HostCost::new(250, 350, 0, 0) }),
     ("io_uring", HostCost { processors: 20, threads: 2, ..HostCost::new(250, 350, 1_800, 3_700) }),
-    ("io_uring_cmd", HostCost { rouse: Nanos(95_000), ..HostCost::new(800, 800, 5_200, 0) }),
+    (
+        "io_uring_cmd",
+        HostCost { rouse: Nanos(107_000), page: Nanos(450), ..HostCost::new(250, 350, 4_300, 0) },
+    ),
     ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
 ];
 
@@ -197,19 +208,21 @@ impl HostCost {
             wake: Nanos(wake),
             scheduler: Nanos(scheduler),
             rouse: Nanos(0),
+            page: Nanos(0),
             processors: 0,
             threads: 1,
         }
     }
 
     fn of(self, scheduler: Scheduler) -> IoCost {
-        let HostCost { submit, complete, wake, scheduler: extra, rouse, .. } = self;
+        let HostCost { submit, complete, wake, scheduler: extra, rouse, page, .. } = self;
         IoCost {
             twice_submit: submit + submit,
             twice_complete: complete + complete,
-            mib: Nanos(0),
+            mib: Nanos(page.0 * ((1 << 20) / PAGE)),
             wake: if scheduler == Scheduler::None { wake } else { wake + extra },
             rouse,
+            page,
         }
     }
 }
@@ -227,6 +240,13 @@ impl IoCost {
             .saturating_mul(self.twice_submit.0)
             .saturating_add(u64::from(completed).saturating_mul(self.twice_complete.0));
         Nanos(ios.saturating_add(by_length) / 2)
+    }
+
+    /// What an I/O takes longer for its pages, of a step that submitted and completed `ios`, with `bytes` in
+    /// total.
+    pub(crate) fn pinning(self, ios: u32, bytes: u64) -> Nanos {
+        let each = bytes / u64::from(ios.max(1));
+        Nanos(each.div_ceil(PAGE).saturating_mul(self.page.0))
     }
 
     fn of_bytes(self, bytes: u64) -> u64 {

@@ -67,6 +67,8 @@ struct Timing {
     /// When it last submitted I/O, and what that I/O takes longer because the one before was long ago.
     submitted_at: Nanos,
     rouse: Nanos,
+    /// What an I/O of the last step that submitted any takes longer for its pages.
+    pinning: Nanos,
 }
 
 /// After a step.
@@ -170,6 +172,7 @@ impl Simulation {
                 is_alone,
                 submitted_at: start,
                 rouse: Nanos(0),
+                pinning: Nanos(0),
             },
             runner: Some(runner),
             outcomes: Vec::new(),
@@ -333,7 +336,7 @@ impl SimThread {
     /// brought it forward, or have finished the runner that would have dispatched it.
     fn brought_forward(&mut self) -> Option<Nanos> {
         let at = self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()?;
-        Some(at + self.timing.cost.wake)
+        Some(at + self.timing.wake())
     }
 
     /// Has the thread be listed in `mail` when others leave it something.
@@ -375,6 +378,12 @@ impl SimThread {
 }
 
 impl Timing {
+    /// From the device's completion until the thread runs, and what the pages of its I/O took before that.
+    #[inline(always)]
+    fn wake(&self) -> Nanos {
+        self.cost.wake + self.pinning
+    }
+
     /// Steps the runner, or interrupts the busy thread.
     #[inline(always)]
     fn step<R: ClockedRunner<VirtualClock> + ?Sized>(
@@ -395,11 +404,14 @@ impl Timing {
                     self.rouse = if sleeps { self.cost.rouse } else { Nanos(0) };
                     self.submitted_at = now;
                 }
+                if submitted > 0 && self.cost.page > Nanos(0) {
+                    self.pinning = self.cost.pinning(submitted + completed, bytes);
+                }
                 let worked = submitted + completed > 0;
                 Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false }
             }
             RunnerStep::Wait(until) => {
-                let due = until.map(|until| until + self.cost.wake + self.rouse);
+                let due = until.map(|until| until + self.wake() + self.rouse);
                 Stepped { due, worked: false, is_done: false }
             }
             RunnerStep::Done => Stepped { due: None, worked: true, is_done: true },
@@ -420,10 +432,10 @@ impl Timing {
         }
         if self.is_alone {
             // One that takes time to wake may find a completion in a step for something else.
-            let skips = self.cost.wake == Nanos(0);
+            let skips = self.wake() == Nanos(0);
             return match runner.next_alone(self.busy_until, skips) {
                 Some(at) if now < at && at < self.busy_until => at,
-                Some(at) if at > self.busy_until => at + self.cost.wake,
+                Some(at) if at > self.busy_until => at + self.wake(),
                 _ => self.busy_until,
             };
         }

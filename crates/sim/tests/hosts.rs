@@ -51,6 +51,22 @@ fn threads_that_poll_share_processors_and_fewer_jobs_have_one_each() {
 }
 
 #[test]
+fn pages_of_data_take_time_and_cpu_by_their_number_and_a_discard_has_none() {
+    let host = HostCost { page: Nanos(1000), ..HostCost::default() };
+    let of = |rw: &str, bs: &str| {
+        let text = format!("[a]\nrw={rw}\nbs={bs}\nsize=1m\n");
+        run(host, &text).remove(0).stats
+    };
+    let slowest = |rw, bs, dir| of(rw, bs).lat(dir).max() - LATENCY.0;
+    assert_eq!(slowest("read", "4k", DataDir::Read), 1000);
+    assert_eq!(slowest("write", "64k", DataDir::Write), 16_000);
+    assert_eq!(slowest("trim", "64k", DataDir::Trim), 0);
+    let deep = "[a]\nrw=randread\nbs=4k\niodepth=256\nruntime=100ms\ntime_based\n";
+    let reads = run(host, deep)[0].stats.ios(DataDir::Read);
+    assert!((99_000..=101_000).contains(&reads), "a page costs 1 us of the thread: {reads}");
+}
+
+#[test]
 fn first_io_after_a_second_takes_longer_and_the_next_does_not() {
     let rouse = Nanos(500_000);
     let host = HostCost { rouse, ..HostCost::default() };

@@ -347,7 +347,7 @@ impl JobRunner {
             self.buffers[index as usize] = buf;
         }
         let &Slot { start, issued, len, zone, op, dir, role } = self.slots.get(index);
-        self.step_bytes += len;
+        self.step_bytes += moved(dir, len);
         if role != IoRole::Plain {
             status = self.finish_non_plain(now, index, status, landed);
         }
@@ -746,7 +746,7 @@ impl JobRunner {
     fn start(&mut self, now: Nanos, io: &Io, bio: Bio, role: IoRole) {
         let &Io { op, dir, len, zone, .. } = io;
         let zone = zone.unwrap_or(NO_ZONE);
-        self.step_bytes += len;
+        self.step_bytes += moved(dir, len);
         self.slots.take(Slot { start: now, issued: now, len, zone, op, dir, role });
         let counts = !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
         if self.job.iodepth_batch > 1 && counts {
@@ -981,6 +981,12 @@ impl Runner for JobRunner {
             file_system: None,
         }]
     }
+}
+
+/// The bytes of an I/O that the host moves: a discard or a reset has a length and no data.
+#[inline(always)]
+fn moved(dir: DataDir, len: u64) -> u64 {
+    if dir == DataDir::Trim { 0 } else { len }
 }
 
 impl<C: Clock> ClockedRunner<C> for JobRunner {

@@ -21,8 +21,8 @@ use zonal_sim::{CostModel, HostCost};
 
 /// How often a zone management operation is measured, each time in another zone.
 const REPEATS: u32 = 20;
-/// Time between two zone management operations.
-const SETTLE: Nanos = Nanos(1_000_000);
+/// Time before a zone management operation, in which the flash programs what is left in the buffer.
+const SETTLE: Nanos = Nanos(20_000_000);
 
 /// How loads run.
 #[derive(Clone, Debug)]

@@ -173,13 +173,19 @@ mod tests {
     #[test]
     fn finish_and_reset_of_an_empty_zone_take_the_controllers_time_only() {
         let cell = |op: &str| format!("management,spdk,4096,{op},0,1,1,lat_mean,13.5,us\n");
-        let text: String = ["finish", "reset", "close_write"].map(cell).concat();
+        let mut text: String = ["finish", "reset", "close_write"].map(cell).concat();
+        text += &cell("finish").replace(",0,", ",1129312256,");
         let header = "set,driver,lba,op,block,zones,depth,metric,value,unit\n";
         let done = super::validate(cells(&format!("{header}{text}")), &options(None), &()).unwrap();
         let micros = |cell: usize| done.predicted(cell);
         assert!((10.0..20.0).contains(&micros(0)), "{}", micros(0));
         assert!(micros(1) < 5000.0, "{}", micros(1));
         assert!((micros(2) - 13.9).abs() < 0.5, "with a write before: {}", micros(2));
+        assert!(
+            (2400.0..2800.0).contains(&micros(3)),
+            "one block missing, a program: {}",
+            micros(3)
+        );
     }
 
     #[test]
