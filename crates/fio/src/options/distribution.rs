@@ -302,6 +302,7 @@ mod tests {
             of("zipf:0.5:0.25"),
             Some(Distribution::Zipf { theta: 0.5, center: Some(0.25) })
         );
+        assert_eq!(of("zipf:.9"), Some(Distribution::Zipf { theta: 0.9, center: None }));
         assert_eq!(of("pareto"), Some(Distribution::Pareto { skew: 0.2, center: None }));
         assert_eq!(of("normal:25"), Some(Distribution::Normal { deviation: 25.0, center: None }));
         assert_eq!(
