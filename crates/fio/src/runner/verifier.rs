@@ -238,6 +238,11 @@ impl Verifier {
         Some(io_on(record, Op::Discard, DataDir::Trim))
     }
 
+    /// Whether the job has a `verify_backlog`.
+    pub fn has_backlog(&self) -> bool {
+        self.backlog > 0
+    }
+
     /// Whether a batch of `verify_backlog` begins. As in fio, it does whenever the number of writes that are still to be
     /// verified, those in flight included, is a multiple of the backlog, but not after a read.
     pub fn begins_batch(&self) -> bool {
