@@ -311,7 +311,7 @@ look_for_complaints() {
 differing='zoned: write pointer offset mismatch of zones in DUP profile'
 
 # What a kernel may not say of a state; the last are those of lockdep and of the hung task detector.
-forbidden='WARNING:|BUG:|Oops|Call Trace|(BTRFS|F2FS-fs|XFS).*([Cc]orrupt|error|critical)'
+forbidden='WARNING:|BUG:|Oops|Call Trace|(BTRFS|EXT4-fs|F2FS-fs|XFS|zonefs).*([Cc]orrupt|error|ERROR|critical)'
 forbidden+='|possible (circular|recursive) locking|inconsistent lock state|blocked for more than'
 
 # begin_state IMAGE STATE: which state it is can be told after the kernel has hung. The image is NUMBER.img.
