@@ -52,6 +52,13 @@ struct Direction {
     visited: Range<u64>,
 }
 
+impl Direction {
+    /// As in fio, an identical block is the first one then.
+    fn rewind(&mut self) {
+        (self.position, self.last) = (0, 0);
+    }
+}
+
 /// The zones of `zonemode=strided`.
 struct Stride {
     /// Bytes to transfer in a zone.
@@ -171,7 +178,7 @@ impl Addresses {
         if let Some(stride) = &mut self.stride
             && (stride.transferred(len) || stride.is_done_again())
         {
-            self.dirs.iter_mut().for_each(|dir| dir.position = 0);
+            self.dirs.iter_mut().for_each(Direction::rewind);
             if let Some(map) = &mut self.map {
                 map.clear();
             }
@@ -224,7 +231,7 @@ impl Addresses {
     /// Starts at the begin of the region again.
     pub(super) fn rewind(&mut self) {
         self.is_exhausted = false;
-        self.dirs.iter_mut().for_each(|dir| dir.position = 0);
+        self.dirs.iter_mut().for_each(Direction::rewind);
         if let Some(stride) = &mut self.stride {
             (stride.start, stride.done) = (0, 0);
         }
@@ -281,9 +288,7 @@ impl Addresses {
         let is_tried = is_free && self.in_zones;
         let fits = |at: u64| at < begins && (is_tried || at + min <= ends);
         if self.random {
-            // As in fio: the end of the region ends the pass, or a block at its start follows; at the end of the
-            // device another one is drawn.
-            let at = if self.wraps && !picked && at >= begins { 0 } else { at };
+            // As in fio: the end of the region ends the pass; at the end of the device another block is drawn.
             if !picked && !fits(at) && self.stride.is_none() && at < self.whole() {
                 return None;
             }
@@ -299,19 +304,32 @@ impl Addresses {
 
     /// Where the next I/O begins if it fits there, and whether that is a random block.
     fn start(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
-        let state = &mut self.dirs[dir as usize];
         if !self.random {
-            return Some((state.position, false));
+            return Some((self.following(dir), false));
         }
+        let state = &self.dirs[dir as usize];
         if self.run > 0 {
             self.run -= 1;
-            return Some((if self.identical { state.last } else { state.position }, false));
+            return Some((if self.identical { state.last } else { self.following(dir) }, false));
         }
         self.run = (self.modifier - 1).max(0);
         if state.percentage_random < 100 && self.rng.below(100) >= state.percentage_random {
-            return Some((state.position, false));
+            return Some((self.following(dir), false));
         }
         self.random(dir, window)
+    }
+
+    /// Where the block after the last one of a direction begins. As in fio, a job that starts over at the end of the
+    /// region does so wherever a zone of its stride is then: in a zone beyond the region, after each block.
+    fn following(&self, dir: DataDir) -> u64 {
+        let at = self.dirs[dir as usize].position;
+        let from_region = at + self.stride.as_ref().map_or(0, |stride| stride.start);
+        let starts_over = if self.random {
+            self.wraps && from_region >= self.region.len()
+        } else {
+            self.ends.are_at(from_region, true)
+        };
+        if starts_over { 0 } else { at }
     }
 
     /// A random block that has not been visited; `None` if there is none.

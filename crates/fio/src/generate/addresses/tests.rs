@@ -1,7 +1,7 @@
 //! Lengths and offsets as fio 3.33 has them.
 use super::*;
 use crate::generate::{Generator, NextIo};
-use crate::job::AddressOptions;
+use crate::job::{AddressOptions, Rw};
 use std::collections::BTreeSet;
 use zonal_blk::Op;
 
@@ -227,7 +227,7 @@ fn trims_and_writes(job: &Job, len: u64, count: usize) -> Vec<(Op, u64, u64)> {
 #[test]
 fn trimmed_blocks_are_written_next() {
     for random in [false, true] {
-        let job = Job { rw: crate::job::Rw::TrimWrite, random, ..Job::default() };
+        let job = Job { rw: Rw::TrimWrite, random, ..Job::default() };
         let mut trims = BTreeSet::new();
         for pair in trims_and_writes(&job, MIB, 512).chunks(2) {
             assert_eq!((pair[0].0, pair[1].0), (Op::Discard, Op::Write));
@@ -241,7 +241,7 @@ fn trimmed_blocks_are_written_next() {
 #[test]
 fn writes_follow_longer_trims_up_to_the_start_of_the_last_one() {
     // fio 3.33 with --rw=trimwrite --bs=512,512,2048.
-    let job = Job { rw: crate::job::Rw::TrimWrite, bs: [512, 512, 2048], ..Job::default() };
+    let job = Job { rw: Rw::TrimWrite, bs: [512, 512, 2048], ..Job::default() };
     let seen = trims_and_writes(&job, MIB, 8);
     let (write, trim) = (|at| (Op::Write, at, 512), |at| (Op::Discard, at, 2048));
     let writes = (1..=4).map(|block| write(block * 512));
@@ -253,7 +253,7 @@ fn writes_follow_longer_trims_up_to_the_start_of_the_last_one() {
 fn writes_longer_than_their_trims_end_with_the_region() {
     // fio 3.33 with --rw=trimwrite --bs=128k,128k,64k --size=1M.
     let bs = [128 << 10, 128 << 10, 64 << 10];
-    let job = Job { rw: crate::job::Rw::TrimWrite, bs, ..Job::default() };
+    let job = Job { rw: Rw::TrimWrite, bs, ..Job::default() };
     let seen = trims_and_writes(&job, MIB, 100);
     let write = |block: u64| (Op::Write, block << 17, 128 << 10);
     let trim = |block: u64| (Op::Discard, block << 16, 64 << 10);
@@ -265,7 +265,7 @@ fn writes_longer_than_their_trims_end_with_the_region() {
 fn trims_of_several_sizes_are_written_with_their_length() {
     for random in [false, true] {
         let mut job = split(&[(4096, 50), (16384, 50)]);
-        (job.rw, job.random) = (crate::job::Rw::TrimWrite, random);
+        (job.rw, job.random) = (Rw::TrimWrite, random);
         let seen = trims_and_writes(&job, MIB, 80);
         for pair in seen.chunks(2) {
             assert_eq!((pair[0].0, pair[1].0), (Op::Discard, Op::Write));
@@ -278,11 +278,8 @@ fn trims_of_several_sizes_are_written_with_their_length() {
 #[test]
 fn a_direction_with_one_size_has_that_size_at_multiples_of_it() {
     // fio 3.33 with --rw=randrw --bs=4k,16k.
-    let job = Job {
-        rw: crate::job::Rw::Mixed,
-        bs: [4096, 16384, 4096],
-        ..job(true, AddressOptions::default())
-    };
+    let job =
+        Job { rw: Rw::Mixed, bs: [4096, 16384, 4096], ..job(true, AddressOptions::default()) };
     let mut addresses = addresses(&job, MIB);
     let mut counts = [0; 3];
     for (at, dir) in [DataDir::Read, DataDir::Write].into_iter().cycle().take(100).enumerate() {
@@ -357,7 +354,7 @@ fn generator(job: &Job, region: Region) -> Generator {
 #[test]
 fn a_direction_starts_over_alone_where_io_size_is_more_than_the_region() {
     // fio 3.41 with --rw=rw --bs=4k --size=64k --io_size=200k --rwmixread=50, or time_based.
-    let mixed = Job { rw: crate::job::Rw::Mixed, ..Job::default() };
+    let mixed = Job { rw: Rw::Mixed, ..Job::default() };
     let timed = Job { time_based: true, ..mixed.clone() };
     for (job, io_size) in [(mixed, 50), (timed, 16)] {
         let seen = pass(&mut generator(&job, on_device(16, 256, io_size)), 200);
@@ -372,7 +369,7 @@ fn a_direction_starts_over_alone_where_io_size_is_more_than_the_region() {
 #[test]
 fn passes_of_mixed_jobs_end_with_a_direction() {
     // fio 3.41 with --rw=rw --bs=4k --size=64k --loops=3 --ioengine=psync.
-    let mixed = Job { rw: crate::job::Rw::Mixed, ..Job::default() };
+    let mixed = Job { rw: Rw::Mixed, ..Job::default() };
     let mut without = generator(&mixed, on_device(16, 256, 16));
     let seen = pass(&mut without, 100);
     let last = DataDir::ALL.map(|dir| blocks_of(&seen, dir).last().copied());
@@ -382,7 +379,7 @@ fn passes_of_mixed_jobs_end_with_a_direction() {
 #[test]
 fn a_sequential_block_that_begins_in_the_region_may_end_beyond_it() {
     // fio 3.41 with --rw=write --bs=12k --size=44k on 128k and on 44k; with bssplit it may not.
-    let job = Job { rw: crate::job::Rw::Write, bs: [12 << 10; 3], ..Job::default() };
+    let job = Job { rw: Rw::Write, bs: [12 << 10; 3], ..Job::default() };
     let blocks = |job: &Job, device| {
         let seen = pass(&mut generator(job, on_device(11, device, 11)), 100);
         blocks_of(&seen, DataDir::Write)
@@ -393,8 +390,7 @@ fn a_sequential_block_that_begins_in_the_region_may_end_beyond_it() {
     let address = AddressOptions { sizes, ..AddressOptions::default() };
     assert!(blocks(&Job { address, ..job }, 32).into_iter().all(|block| block <= 9));
     // With --rw=write:4k --bs=8k --size=28k on 128k, 28k and 24k.
-    let skipping =
-        Job { rw: crate::job::Rw::Write, rw_modifier: 4096, bs: [8192; 3], ..Job::default() };
+    let skipping = Job { rw: Rw::Write, rw_modifier: 4096, bs: [8192; 3], ..Job::default() };
     let blocks = |device, count| {
         let region = on_device(7.min(device), device, 7);
         blocks_of(&pass(&mut generator(&skipping, region), count), DataDir::Write)
@@ -431,6 +427,61 @@ fn strides_go_on_beyond_the_region_to_the_end_of_the_device() {
     assert_eq!(seen, [0, 3, 0, 3, 0, 6, 9, 6, 9, 6, 12]);
     // --bs=12k --zonesize=20k --zonerange=32k --zoneskip=8k on 128k: the last zone has no room.
     assert_eq!(reads(&stride(3, 5, 8, 2), on_device(32, 32, 32)), [0, 3, 10, 13, 20, 23]);
+}
+
+/// A job of reads alone, which may have writes, in strides of which `zonesize` blocks are done in a zone of
+/// `zonerange`.
+fn strides_for_io_size(zonesize: u64, zonerange: u64) -> Job {
+    Job { rw: Rw::Mixed, rwmixread: 100, ..stride(1, zonesize, zonerange, 5) }
+}
+
+#[test]
+fn strides_longer_than_the_region_start_over_at_its_end_for_io_size_and_in_time() {
+    // fio 3.41 with --rw=rw --rwmixread=100 --bs=4k --zonemode=strided --zonesize=28k --zoneskip=20k --size=16k
+    // --io_size=128k on 204k.
+    let reads =
+        |job: &Job, region| blocks_of(&pass(&mut generator(job, region), 32), DataDir::Read);
+    let first = [0, 1, 2, 3, 0, 1, 2];
+    let expected: Vec<u64> =
+        first.into_iter().chain((1..5).flat_map(|zone| [zone * 12; 7])).take(32).collect();
+    let mixed = strides_for_io_size(7, 7);
+    assert_eq!(reads(&mixed, on_device(4, 51, 32)), expected);
+    let timed = Job { rw: Rw::Read, time_based: true, ..mixed.clone() };
+    assert_eq!(reads(&timed, on_device(4, 51, 4)), expected);
+    assert_eq!(reads(&mixed, on_device(4, 51, 4)), [0, 1, 2, 3], "as much as the region");
+}
+
+#[test]
+fn runs_in_strides_beyond_the_region_go_on_at_the_start_of_the_zone() {
+    // fio 3.41 with --rw=randrw:4 --rwmixread=100 --bs=4k --zonemode=strided --zonesize=40k --zonerange=20k
+    // --zoneskip=20k --size=32k --io_size=160k --norandommap on 204k; with --rw=randread each block is the next.
+    let mut job = strides_for_io_size(10, 5);
+    (job.random, job.norandommap, job.rw_modifier) = (true, true, 4);
+    let reads = |job: &Job| pass(&mut generator(job, on_device(8, 51, 40)), 40);
+    // Those that begin a run are at random.
+    let follow = |job: &Job| -> Vec<u64> {
+        reads(job)
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| at % 4 > 0)
+            .map(|(_, io)| io.1)
+            .collect()
+    };
+    let zones =
+        |zones: std::ops::Range<u64>, each| zones.flat_map(move |zone| vec![zone * 10; each]);
+    let beyond: Vec<u64> = zones(1..2, 8).chain(zones(2..3, 7)).chain(zones(3..4, 8)).collect();
+    assert_eq!(follow(&job)[7..], beyond[..23]);
+    let other = Job { rw: Rw::Read, ..job.clone() };
+    assert!(follow(&other)[7..].iter().any(|at| at % 10 > 0));
+    // --rw_sequencer=identical: the first block of each zone, and of each five, ends what is identical.
+    job.address.identical = true;
+    let seen = reads(&job);
+    for (at, pair) in seen.windows(2).enumerate().filter(|(at, _)| (at + 1) % 4 > 0) {
+        let zone = (at + 1) as u64 / 10 * 10;
+        let is_new = (at + 1) % 5 == 0;
+        assert!(is_new || pair[0].1 == pair[1].1, "{at}: {seen:?}");
+        assert!(!is_new || pair[1].1 == zone, "{at}: {seen:?}");
+    }
 }
 
 #[test]
