@@ -177,14 +177,18 @@ pub(super) fn assign<T, const N: usize>(target: &mut [T; N], values: [Option<T>;
     }
 }
 
-/// fio's rule for a `verify_interval` that does not fit the blocks: no longer than the shortest, and
-/// a divisor of all.
+/// fio's rule for a `verify_interval` that does not fit the blocks, or of blocks of several sizes: no longer than the
+/// shortest, and a divisor of all.
 fn fit_interval(job: &mut Job) {
-    let Some(interval) = job.verify.interval.filter(|_| job.verify.method.is_some()) else {
-        return;
-    };
     let used = |dir: &DataDir| *dir != DataDir::Trim && job.uses(*dir);
     let sizes = || DataDir::ALL.into_iter().filter(used).flat_map(|dir| block_sizes(job, dir));
+    let written =
+        block_sizes(job, if job.uses(DataDir::Write) { DataDir::Write } else { DataDir::Read });
+    let differ = job.replay.read_iolog.is_none() && written.iter().any(|size| *size != written[0]);
+    let interval = job.verify.interval.or(differ.then_some(u32::MAX));
+    let Some(interval) = interval.filter(|_| job.verify.method.is_some()) else {
+        return;
+    };
     let shortest = sizes().min().unwrap_or(u64::MAX);
     let fitting = shortest.min(interval.into());
     let divides = sizes().all(|size| size.is_multiple_of(fitting));
@@ -415,7 +419,10 @@ mod tests {
         assert_eq!(interval(&[("verify_interval", "1k")]), Some(1024));
         let split = ("bssplit", "8k/50:12k/50");
         assert_eq!(interval(&[split, ("verify_interval", "8k")]), Some(4096));
-        assert_eq!(interval(&[split]), None);
+        assert_eq!(interval(&[split]), Some(4096));
+        assert_eq!(interval(&[("bsrange", "8k-32k")]), Some(8192));
+        assert_eq!(interval(&[("rw", "rw"), ("bsrange", "4k-4k,8k-12k")]), Some(4096));
+        assert_eq!(interval(&[("rw", "rw"), ("bs", "4k,16k")]), None);
     }
 
     #[test]
