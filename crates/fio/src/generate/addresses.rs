@@ -47,6 +47,8 @@ struct Direction {
     last: u64,
     align: u64,
     percentage_random: u64,
+    /// As in fio, there is none to draw where less than its alignment is left for it, unless by a distribution.
+    has_blocks: bool,
     picker: BlockPicker,
     /// Blocks of the map that the last I/O has visited.
     visited: Range<u64>,
@@ -119,6 +121,7 @@ impl Addresses {
                 last: 0,
                 align,
                 percentage_random: address.percentage_random[at].into(),
+                has_blocks: *distribution != uniform || window >= align,
                 picker: BlockPicker::new(distribution, blocks, align, &mut rng)
                     .strided(address.sequence_stride),
                 visited: 0..0,
@@ -341,6 +344,9 @@ impl Addresses {
 
     fn draw(&mut self, dir: DataDir, window: u64) -> Option<(u64, bool)> {
         let state = &mut self.dirs[dir as usize];
+        if !state.has_blocks {
+            return None;
+        }
         if let Some(order) = &mut self.order {
             return Some((order.next()? / state.align * state.align, true));
         }

@@ -513,6 +513,11 @@ fn random_blocks_of_a_coarser_alignment_are_whole_ones() {
     let seen = offsets(&mut addresses(&job, 23 << 12), 1000);
     let blocks: BTreeSet<u64> = seen.into_iter().collect();
     assert!(blocks.into_iter().eq((0..=80 << 10).step_by(8192)), "each multiple of 8 KiB");
+    // With --ba=16k --size=8k it does nothing.
+    let address = AddressOptions { align: [Some(16 << 10); 3], ..job.address.clone() };
+    let job = Job { address, ..job };
+    assert!(addresses(&job, 8192).next(DataDir::Read).is_none());
+    assert_eq!(offsets(&mut addresses(&job, 16 << 10), 3), [0; 3]);
 }
 
 #[test]
