@@ -1,6 +1,6 @@
 //! Zoned offsets without a block layer: what a job asks for, and what others see of it.
 use super::*;
-use crate::job::{Extent, ZbdOptions, ZoneMode};
+use crate::job::{Checksum, Extent, VerifyMethod, VerifyOptions, ZbdOptions, ZoneMode};
 use std::collections::{BTreeMap, BTreeSet};
 use zonal_device::device_spec;
 
@@ -396,6 +396,28 @@ fn written(job: &mut ZbdJob, block: u64, count: usize) -> Vec<u64> {
         }
     }
     offsets
+}
+
+#[test]
+fn an_early_reset_after_a_zone_with_less_room_than_a_block_is_one_of_the_next_zone() {
+    // fio 3.41 with --iodepth=4 --verify=meta and a capacity of six and a half blocks, in the 37th write: all 36
+    // before are verified, also if the last ones are still in flight when that is due.
+    let table = counting_table("null:zones=5,zone_size=64k,zone_capacity=48k,max_open=0");
+    let method = Some(VerifyMethod::Checksum(Checksum::Md5));
+    let verify = VerifyOptions { method, ..VerifyOptions::default() };
+    let (rw, bs, zbd) = (Rw::Write, [ZONE / 2; 3], early_resets("0", "0.5"));
+    let mut job = job_of(&table, 0, Job { rw, bs, zbd, verify, ..Job::default() }, 0..5);
+    let next = |job: &mut ZbdJob| job.next(DataDir::Write, ZONE / 2);
+    assert!(matches!(next(&mut job), NextIo::Io(io) if io.zone == Some(0)));
+    assert_eq!(next(&mut job), NextIo::Wait, "the write in flight comes first");
+    job.done(Op::Write, 0);
+    assert!(
+        matches!(next(&mut job), NextIo::Manage(io) if (io.op, io.zone) == (Op::ZoneFinish, Some(0)))
+    );
+    job.done(Op::ZoneFinish, 0);
+    assert_eq!(next(&mut job), NextIo::Verify);
+    job.verified(None);
+    assert!(matches!(next(&mut job), NextIo::Io(io) if io.zone == Some(1)), "it is empty");
 }
 
 #[test]

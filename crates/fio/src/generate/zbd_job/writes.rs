@@ -336,8 +336,12 @@ impl ZbdJob {
         if is_filled && self.random && self.table.is_limited() {
             return Attempt::TooMany;
         }
-        if !slot.has_room(self.least_room) && slot.in_flight == 0 {
-            let owned = slot.owned;
+        let (owned, has_room) = (slot.owned, slot.has_room(self.least_room));
+        // As in fio, the zone is finished once its writes have completed, and an early reset is one of the next zone.
+        if !has_room && slot.in_flight > 0 && !slot.managing && owned.wp < owned.capacity {
+            return Attempt::Next(NextIo::Wait);
+        }
+        if !has_room && slot.in_flight == 0 {
             if owned.wp >= owned.capacity {
                 return self.reset_full(zone);
             }
