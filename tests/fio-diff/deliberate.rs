@@ -39,7 +39,8 @@ pub const DELIBERATE: &[Deliberate] = &[
                for beside others, or writes in one that was partly written before",
         why: "its report would look like that of a job that ran to its end; fio ends it while the others have \
               as many zones as may be open, or not, as its threads race: one may be done before another begins, \
-              which then opens zones",
+              which then opens zones; a random one it ends where a job before has left zones open that are not \
+              among its own",
         covers: |case, found| {
             let ends = ["finds nothing to do", "may write no zone"];
             let waits = |section: &Section| is_limited(case, section) && case.is_concurrent();
@@ -52,6 +53,8 @@ pub const DELIBERATE: &[Deliberate] = &[
             ends.iter().any(|end| is_end(&found.zonal, end))
                 || concerns(case, found, &of_zones, races)
                 || is_less(found) && concerns(case, found, &of_zones, waits)
+                || is_less(found)
+                    && concerns(case, found, &of_zones, |section| has_none_to_pick(case, section))
                 || is_end(&found.fio, "succeeds")
                     && is_end(&found.zonal, "refuses")
                     && case.sections.iter().any(|section| has_no_room(case, section))
@@ -247,6 +250,13 @@ fn follows_a_writer(case: &Case, section: &Section) -> bool {
     before
         .into_iter()
         .any(|other| other.is_zbd() && other.get("rw").is_some_and(|rw| rw.contains('w')))
+}
+
+/// Whether fio finds no zone for a random block in a full one: it picks one of those that are open, and a job before
+/// has left only others.
+fn has_none_to_pick(case: &Case, section: &Section) -> bool {
+    let is_part = section.has("offset") || section.has("size");
+    is_limited(case, section) && is_random(section) && is_part && follows_a_writer(case, section)
 }
 
 /// Whether fio counts writes on until an early reset where a job begins again: its file is in memory here, and it
@@ -458,6 +468,23 @@ mod tests {
         assert!(!is_excused(beside, [8.0, 0.0]), "more in fio");
         assert!(!is_excused(&beside.replace("numjobs=2", ""), [0.0, 8.0]), "alone");
         assert!(!is_excused(&beside.replace("rw=write", "rw=read"), [0.0, 8.0]), "a reader");
+    }
+
+    #[test]
+    fn zones_that_a_job_before_has_left_open_end_a_random_job() {
+        let jobs = "[before]\nrw=write\nzonemode=zbd\n[a]\nstonewall\nrw=randwrite\nzonemode=zbd\noffset=524288\n";
+        let writes = |jobs: &str, [fio, zonal]: [f64; 2]| {
+            let case: Case = format!("; device size=1048576 zone_size=65536 max_open=4\n{jobs}")
+                .parse()
+                .expect("a case");
+            let seen = |value| vec![Some(Feature::Number(value, 0.0))];
+            let (fio, zonal) = (seen(fio), seen(zonal));
+            covering(&case, &Difference { feature: "1.0 writes".into(), fio, zonal }).is_some()
+        };
+        assert!(writes(jobs, [40.0, 45.0]));
+        assert!(!writes(jobs, [45.0, 40.0]), "more in fio");
+        assert!(!writes(&jobs.replace("randwrite", "randread"), [40.0, 45.0]), "a reader");
+        assert!(!writes(&jobs.replace("offset=524288\n", ""), [40.0, 45.0]), "all zones are its");
     }
 
     #[test]
