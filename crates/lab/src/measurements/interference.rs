@@ -113,9 +113,7 @@ impl Action {
         ];
         known.into_iter().find(|(name, _)| *name == op).map(|(_, action)| action)
     }
-}
 
-impl Action {
     /// The direction in which its I/Os count.
     pub(super) fn direction(self) -> DataDir {
         match self {

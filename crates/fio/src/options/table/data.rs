@@ -100,7 +100,7 @@ options! {
          flush or FUA made durable, as after a loss of power.";
     "verify_interval":
         number(MIN_INTERVAL, ANY_U32, |draft, n| draft.job.verify.interval = Some(to_u32(n))),
-        "bs", "Bytes per header.";
+        "bs", "Bytes per header; with writes of several sizes by default the smallest, or what divides all.";
     "verify_offset": number(MIN_OFFSET, ANY_U32, |draft, n| draft.job.verify.offset = to_u32(n)),
         "the start", "Offset of the header in each interval.";
     "verify_pattern": ValueKind::FillPattern(|draft, pattern| {
