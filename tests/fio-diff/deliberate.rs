@@ -45,6 +45,7 @@ pub const DELIBERATE: &[Deliberate] = &[
             let ends = ["finds nothing to do", "may write no zone"];
             let waits = |section: &Section| is_limited(case, section) && case.is_concurrent();
             let of_zones = ["filled", "written", "open", "full"];
+            let does_less = |section: &Section| waits(section) || has_none_to_pick(case, section);
             // What is left of the limit, and so which of the jobs goes where, is a race.
             let races = |section: &Section| {
                 let in_order = ["write", "rw"].iter().any(|rw| section.get("rw") == Some(rw));
@@ -52,9 +53,7 @@ pub const DELIBERATE: &[Deliberate] = &[
             };
             ends.iter().any(|end| is_end(&found.zonal, end))
                 || concerns(case, found, &of_zones, races)
-                || is_less(found) && concerns(case, found, &of_zones, waits)
-                || is_less(found)
-                    && concerns(case, found, &of_zones, |section| has_none_to_pick(case, section))
+                || is_less(found) && concerns(case, found, &of_zones, does_less)
                 || is_end(&found.fio, "succeeds")
                     && is_end(&found.zonal, "refuses")
                     && case.sections.iter().any(|section| has_no_room(case, section))
