@@ -3,6 +3,7 @@ use crate::case::{Case, Section};
 use crate::compare::Difference;
 use crate::features::Feature;
 use crate::jobs::engine;
+use crate::observe::Dir;
 
 /// A difference that is there on purpose.
 pub struct Deliberate {
@@ -34,13 +35,13 @@ pub const DELIBERATE: &[Deliberate] = &[
         },
     },
     Deliberate {
-        what: "a job that did no I/O is an error, such as a reader of empty zones or a writer of blocks \
-               longer than its `size`, and so is one that goes on only if it may open a zone, which it waits \
-               for beside others, or writes in one that was partly written before",
+        what: "a job that did no I/O is an error, such as a reader of empty zones or a writer of blocks longer \
+               than its `size` or than a zone, which finishes no zone, and so is one that goes on only if it may \
+               open a zone, which it waits for beside others, or writes in one that was partly written before",
         why: "its report would look like that of a job that ran to its end; fio ends it while the others have \
               as many zones as may be open, or not, as its threads race: one may be done before another begins, \
               which then opens zones; a random one it ends where a job before has left zones open that are not \
-              among its own",
+              among its own; it finishes a zone that is shorter than a block, and later readers find it full",
         covers: |case, found| {
             let ends = ["finds nothing to do", "may write no zone"];
             let waits = |section: &Section| is_limited(case, section) && case.is_concurrent();
@@ -54,6 +55,7 @@ pub const DELIBERATE: &[Deliberate] = &[
             ends.iter().any(|end| is_end(&found.zonal, end))
                 || concerns(case, found, &of_zones, races)
                 || is_less(found) && concerns(case, found, &of_zones, does_less)
+                || concerns(case, found, &["read"], |section| fits_no_zone(case, section))
                 || is_end(&found.fio, "succeeds")
                     && is_end(&found.zonal, "refuses")
                     && case.sections.iter().any(|section| has_no_room(case, section))
@@ -302,6 +304,13 @@ fn has_no_room(case: &Case, section: &Section) -> bool {
     size.is_some_and(|size| used.all(|(_, least)| least > size))
 }
 
+/// Whether a job writes blocks that are longer than a zone.
+fn fits_no_zone(case: &Case, section: &Section) -> bool {
+    let write = Dir::Write as usize;
+    let capacity = case.geometry.zones.filter(|_| section.is_zbd()).map(|zones| zones.capacity);
+    directions(section)[write] && capacity.is_some_and(|most| least_sizes(section)[write] > most)
+}
+
 /// Whether a job that verifies may write a block again before that is verified.
 fn writes_again(section: &Section) -> bool {
     let several = ["bsrange", "bssplit", "norandommap", "random_distribution", "percentage_random"];
@@ -495,6 +504,17 @@ mod tests {
         assert!(!is_one(&jobs.replace("stonewall\nrw=write", "stonewall\nrw=read")), "a reader");
         assert!(!is_excused(jobs, "0.0 sequence", ["1", "2"]), "the job before");
         assert!(!is_excused(jobs, "zones: writes not at the write pointer", ["1", "2"]));
+    }
+
+    #[test]
+    fn readers_of_zones_that_are_too_short_for_a_block_find_them_as_they_were() {
+        let jobs =
+            "[a]\nrw=rw\nzonemode=zbd\nbs=4096,131072\n[b]\nstonewall\nrw=randread\nzonemode=zbd\n";
+        let is_one = |jobs: &str| is_excused(jobs, "1.0 read first zone", ["0", "1"]);
+        assert!(is_one(jobs));
+        assert!(!is_one(&jobs.replace("131072", "65536")), "a block fits");
+        assert!(!is_one(&jobs.replace("rw=rw", "rw=read")), "a reader");
+        assert!(!is_excused(jobs, "zones: written", ["0", "1"]));
     }
 
     #[test]
