@@ -547,6 +547,11 @@ fn jobs_that_name_different_files_say_that_they_share_the_device() {
     assert!(notices(&args).contains(SHARED));
     assert_eq!(notices(&[&args[..5], &["--filename=x"]].concat()), "null");
     assert_eq!(notices(&[&args[..], &["--size=64k", "--files"]].concat()), "null");
+    let several = ["--name=a", PLAIN, "--size=64k", "--filename=x:y"];
+    let told = "job a: the 2 files of filename are one region of null:zoned=false,size=1M,memory=true; \
+                --files gives each file a region of its own";
+    assert!(notices(&several).contains(told), "{}", notices(&several));
+    assert_eq!(notices(&[&several[..], &["--files"]].concat()), "null");
 }
 
 #[test]

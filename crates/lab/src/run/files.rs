@@ -55,8 +55,8 @@ pub fn place(phases: &mut [Vec<Task>], devices: &Devices) -> Result<()> {
     Ok(())
 }
 
-/// The line about jobs that would have files of their own in fio, and have parts of a device in common.
-/// Those with `zonemode=zbd` would have a device there, too.
+/// The line about jobs that would have files of their own in fio, and have parts of a device in common, or
+/// about a job of several files. Those with `zonemode=zbd` would have a device there, too.
 pub fn shared(phases: &[Vec<Task>], devices: &Devices) -> Option<String> {
     let names_device = |task: &Task| {
         let device = &devices.of(task).name;
@@ -79,6 +79,16 @@ pub fn shared(phases: &[Vec<Task>], devices: &Devices) -> Option<String> {
                 "job {job}: jobs and clones share one region of {device}, as files of that name do; \
                  --files gives each file a region of its own"
             ));
+        }
+        for (device, tasks) in of_device {
+            let several = tasks.iter().find(|(task, _)| task.job.fs.names.len() > 1);
+            if let Some((task, _)) = several {
+                let (job, files) = (&task.job.name, task.job.fs.names.len());
+                return Some(format!(
+                    "job {job}: the {files} files of filename are one region of {device}; --files gives each file \
+                     a region of its own"
+                ));
+            }
         }
     }
     None
