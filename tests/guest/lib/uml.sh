@@ -138,6 +138,16 @@ take_kernel() {
     fi
 }
 
+# stay_on_processor: this process and what it starts run on one processor, that of $slot. User-mode Linux stops one
+# process and wakes another for each system call, and asks its server for each I/O: between two processors that takes
+# twice as long.
+stay_on_processor() {
+    local -a allowed
+    mapfile -t allowed < <(taskset --cpu-list --pid $$ | sed 's/.*: //' | tr , '\n' |
+        while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
+    taskset --cpu-list --pid "${allowed[(${slot##*.} - 1) % ${#allowed[@]}]}" $$ >/dev/null
+}
+
 # boot_kernel: one in $slot, unless there is one. Fails if it does not come up.
 boot_kernel() {
     local states answers
