@@ -179,6 +179,15 @@ impl SideLoad {
         }
     }
 
+    /// The part of one of its lines in the disturbance, for summaries over all kinds of work; `None` if the
+    /// line is alone.
+    pub(super) fn role_of(&self, line: usize) -> Option<&'static str> {
+        (self.jobs.len() > 1).then(|| match self.jobs[line].disturbs {
+            true => "all jobs that disturb",
+            false => "all jobs, disturbed",
+        })
+    }
+
     /// The facts that have to be the same in a neighbour of one of its lines, and the numbers that may
     /// differ.
     pub(crate) fn place(&self, line: usize) -> (String, Vec<f64>) {
@@ -556,6 +565,9 @@ mod tests {
         assert_eq!(load.jobs.iter().map(|job| job.jobs).collect::<Vec<_>>(), [3, 1]);
         let classes = [load.class_of(0), load.class_of(1)];
         assert_eq!(classes, ["writes, disturbed", "zone management that disturbs"]);
+        let roles = [load.role_of(0), load.role_of(1)];
+        assert_eq!(roles, [Some("all jobs, disturbed"), Some("all jobs that disturb")]);
+        assert_eq!(side(&parsed(&[WRITES])).role_of(0), None, "alone");
         let metrics: Vec<_> = cells.cells.iter().map(|cell| (cell.job, cell.metric)).collect();
         let of_writes =
             [Metric::Iops, Metric::LatMean, Metric::LatP50, Metric::LatP99].map(|m| (Some(0), m));

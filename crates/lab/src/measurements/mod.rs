@@ -273,7 +273,15 @@ impl Cells {
         self.loads[cell.load].class_of(cell.job)
     }
 
-    /// The same of a distribution.
+    /// The part of its job in a disturbance, if it ran beside others.
+    pub fn role_of(&self, cell: &Cell) -> Option<&'static str> {
+        match &self.loads[cell.load] {
+            Load::SideBySide(load) => load.role_of(cell.job.unwrap_or(0)),
+            Load::Named(_) | Load::Jobs(_) => None,
+        }
+    }
+
+    /// The kind of work of a distribution.
     pub fn class_of_distribution(&self, distribution: &Distribution) -> &'static str {
         self.loads[distribution.load].class_of(distribution.job)
     }

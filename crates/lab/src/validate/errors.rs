@@ -2,7 +2,7 @@
 use super::Validation;
 use super::baseline::{self, Place};
 use crate::experiment::sorted;
-use crate::measurements::{Cells, Distribution, Metric};
+use crate::measurements::{Cell, Cells, Distribution, Metric};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -67,6 +67,8 @@ impl Demerit {
 pub(super) struct Summary {
     /// By kind of work and metric, in the order of the kinds' names.
     pub groups: Vec<(&'static str, Metric, Errors)>,
+    /// Of jobs side by side, of any kind, by their part in the disturbance and metric.
+    pub roles: Vec<(&'static str, Metric, Errors)>,
     /// Demerits of latency distributions by kind of work.
     pub demerits: Vec<(&'static str, Errors)>,
     /// Of all cells.
@@ -84,15 +86,7 @@ impl Summary {
     pub fn of(validation: &Validation, held_out: bool) -> Self {
         let is_in = |&cell: &usize| validation.is_held_out(cell) == held_out;
         let chosen: Vec<usize> = (0..validation.cells.cells.len()).filter(is_in).collect();
-        let mut groups: BTreeMap<(&'static str, Metric), Vec<f64>> = BTreeMap::new();
-        for &at in &chosen {
-            let cell = &validation.cells.cells[at];
-            let class = validation.cells.class_of(cell);
-            groups.entry((class, cell.metric)).or_default().push(validation.error(at));
-        }
-        let groups = groups.into_iter().filter_map(|((class, metric), errors)| {
-            Some((class, metric, Errors::of(errors.into_iter())?))
-        });
+        let cells = &validation.cells;
         let trivial = trivial_loads(&validation.cells);
         let nontrivial = |&&cell: &&usize| !trivial[validation.cells.cells[cell].load];
         let errors = |cells: &mut dyn Iterator<Item = &usize>| {
@@ -115,7 +109,8 @@ impl Summary {
             Some((naive, Errors::of(kept().map(|(cell, _)| validation.error(*cell)))?))
         };
         Summary {
-            groups: groups.collect(),
+            groups: by_metric(validation, &chosen, &|cell| Some(cells.class_of(cell))),
+            roles: by_metric(validation, &chosen, &|cell| cells.role_of(cell)),
             demerits: demerits(validation, held_out),
             all: errors(&mut chosen.iter()),
             nontrivial: errors(&mut chosen.iter().filter(nontrivial)),
@@ -123,6 +118,25 @@ impl Summary {
             nontrivial_baseline: compared(&|cell| nontrivial(&&cell)),
         }
     }
+}
+
+/// The errors of cells by name and metric, in the order of the names, without cells that have none.
+fn by_metric(
+    validation: &Validation,
+    chosen: &[usize],
+    name: &dyn Fn(&Cell) -> Option<&'static str>,
+) -> Vec<(&'static str, Metric, Errors)> {
+    let mut groups: BTreeMap<(&'static str, Metric), Vec<f64>> = BTreeMap::new();
+    for &at in chosen {
+        let cell = &validation.cells.cells[at];
+        if let Some(name) = name(cell) {
+            groups.entry((name, cell.metric)).or_default().push(validation.error(at));
+        }
+    }
+    let errors = |((name, metric), errors): ((_, _), Vec<f64>)| {
+        Some((name, metric, Errors::of(errors.into_iter())?))
+    };
+    groups.into_iter().filter_map(errors).collect()
 }
 
 fn demerits(validation: &Validation, held_out: bool) -> Vec<(&'static str, Errors)> {
@@ -181,7 +195,9 @@ impl fmt::Display for Short {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::rows;
     use super::*;
+    use crate::measurements::{Figures, Predicted};
 
     #[test]
     fn errors_are_absolute_and_percentiles_are_errors_that_occur() {
@@ -192,6 +208,42 @@ mod tests {
         let one = Errors { cells: 1, median: 3.0, p90: 3.0, largest: 3.0 };
         assert_eq!(Errors::of([-3.0].into_iter()), Some(one));
         assert_eq!(Errors::of(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn jobs_side_by_side_are_summed_up_by_their_part_in_the_disturbance() {
+        let cells = super::super::tests::cells(
+            "load,kind,op,block,jobs,depth,number,rate,offset,size,iops,mb_s,lat_mean,lat_p50,lat_p99,unit\n\
+             a,reset-on-write,write,8k,3,1,3,,,30z,100,,10,,,us\n\
+             a,reset-on-write,reset,zone,3,1,3,,,30z,30,,1000,,,us\n\
+             b,write-on-read,randread,4k,1,8,1,,,30z,200,,,,,us\n\
+             b,write-on-read,write,8k,1,1,1,\",8e5,\",,30z,100,,,,,us\n\
+             c,write-on-read,write,8k,1,1,1,,,30z,100,,,,,us\n",
+        );
+        let figures = |iops, mean| Figures { iops, mean, ..Figures::default() };
+        let of_jobs = |jobs| Predicted { jobs, ..Predicted::default() };
+        let loads = vec![
+            of_jobs(vec![figures(101.0, 10.2), figures(30.0, 1030.0)]),
+            of_jobs(vec![figures(208.0, 0.0), figures(105.0, 0.0)]),
+            of_jobs(vec![figures(200.0, 0.0)]),
+        ];
+        let (device, free) = (String::new(), Vec::new());
+        let validation = Validation { device, free, cells, loads, hold_out: None, resumed: 0 };
+        let roles = Summary::of(&validation, true).roles;
+        let row = |(name, metric, found): &(&'static str, Metric, Errors)| {
+            (*name, metric.name(), found.cells, found.largest.round())
+        };
+        // The rate of the resets is told the model, and the load c has no other beside it.
+        let expected = [
+            ("all jobs that disturb", "iops", 1, 5.0),
+            ("all jobs that disturb", "lat_mean", 1, 3.0),
+            ("all jobs, disturbed", "iops", 2, 4.0),
+            ("all jobs, disturbed", "lat_mean", 1, 2.0),
+        ];
+        assert_eq!(roles.iter().map(row).collect::<Vec<_>>(), expected);
+        let rows = rows(&Summary::of(&validation, true));
+        let listed = rows.iter().filter(|(name, ..)| name.starts_with("all jobs")).count();
+        assert_eq!(listed, expected.len(), "{rows:?}");
     }
 
     #[test]

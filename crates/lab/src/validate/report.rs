@@ -1,7 +1,7 @@
 //! Predicted and measured figures as text, CSV and JSON.
 use super::errors::{Short, by_error};
 use super::{Errors, Summary, Validation};
-use crate::measurements::{COLUMNS, Cell, Load};
+use crate::measurements::{COLUMNS, Cell, Load, Metric};
 use crate::table::Table;
 use serde_json::{Value, json};
 use std::fmt::{self, Write};
@@ -95,8 +95,10 @@ pub(super) fn name(validation: &Validation, cell: &Cell) -> String {
 
 /// The rows of a summary: kind, metric, errors.
 pub(super) fn rows(summary: &Summary) -> Vec<(&'static str, &'static str, Errors)> {
-    let groups =
-        summary.groups.iter().map(|(class, metric, errors)| (*class, metric.name(), *errors));
+    let by_metric =
+        |(name, metric, errors): &(&'static str, Metric, Errors)| (*name, metric.name(), *errors);
+    let groups = summary.groups.iter().map(by_metric);
+    let roles = summary.roles.iter().map(by_metric);
     let demerits = summary.demerits.iter().map(|(class, errors)| (*class, "demerit", *errors));
     let of_all = [("all", "", summary.all), ("not at the media rate", "", summary.nontrivial)];
     let of_all = of_all.into_iter().filter_map(|(kind, metric, e)| Some((kind, metric, e?)));
@@ -107,7 +109,7 @@ pub(super) fn rows(summary: &Summary) -> Vec<(&'static str, &'static str, Errors
     let compared = compared.into_iter().filter_map(|(kind, pair)| Some((kind, pair?)));
     let compared =
         compared.flat_map(|(kind, (naive, own))| [(kind, "model", own), (kind, "naive", naive)]);
-    groups.chain(demerits).chain(of_all).chain(compared).collect()
+    groups.chain(demerits).chain(roles).chain(of_all).chain(compared).collect()
 }
 
 fn part(out: &mut String, summary: &Summary) {
