@@ -1,5 +1,5 @@
 //! The JSON formats: every field of fio, with its type.
-use crate::support::{FIO_JSON, clone_of, fio_run, job, report};
+use crate::support::{FIO_JSON, NEWER_FIO_JSON, clone_of, fio_run, job, report};
 use serde_json::{Value, json};
 use zonal_blk::{Nanos, Status};
 use zonal_fio::job::DataDir;
@@ -8,6 +8,10 @@ use zonal_fio::stats::IoStats;
 
 fn fio() -> Value {
     serde_json::from_str(FIO_JSON).expect("fio writes JSON")
+}
+
+fn newer_fio() -> Value {
+    serde_json::from_str(NEWER_FIO_JSON).expect("fio writes JSON")
 }
 
 fn ours(format: Format) -> Value {
@@ -70,9 +74,11 @@ fn without_bins(mut fio: Value) -> Value {
 
 #[test]
 fn json_plus_has_every_field_of_fio_with_its_type() {
-    let mut wrong = Vec::new();
-    compare("", &fio(), Some(&ours(Format::JsonPlus)), &mut wrong);
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    for fio in [fio(), newer_fio()] {
+        let mut wrong = Vec::new();
+        compare("", &fio, Some(&ours(Format::JsonPlus)), &mut wrong);
+        assert!(wrong.is_empty(), "{}: {wrong:#?}", fio["fio version"]);
+    }
 }
 
 #[test]
@@ -86,14 +92,16 @@ fn json_has_every_field_of_fio_with_its_type_and_no_bins() {
 
 #[test]
 fn a_job_has_the_fields_of_fio_in_the_same_order() {
-    let (fio, ours) = (fio(), ours(Format::JsonPlus));
-    for part in ["", "/read", "/read/clat_ns", "/write/bw_min", "/trim", "/sync/lat_ns"] {
-        let keys = |root: &Value| {
-            let part = root.pointer(&format!("/jobs/0{part}")).expect("this part exists");
-            let names = part.as_object().into_iter().flat_map(|fields| fields.keys());
-            names.filter(|name| *name != SINCE_3_36).cloned().collect::<Vec<_>>()
-        };
-        assert_eq!(keys(&ours), keys(&fio), "{part}");
+    let ours = ours(Format::JsonPlus);
+    for (fio, lacks) in [(fio(), SINCE_3_36), (newer_fio(), "")] {
+        for part in ["", "/read", "/read/clat_ns", "/write/bw_min", "/trim", "/sync/lat_ns"] {
+            let keys = |root: &Value| {
+                let part = root.pointer(&format!("/jobs/0{part}")).expect("this part exists");
+                let names = part.as_object().into_iter().flat_map(|fields| fields.keys());
+                names.filter(|name| *name != lacks).cloned().collect::<Vec<_>>()
+            };
+            assert_eq!(keys(&ours), keys(&fio), "{part}");
+        }
     }
 }
 

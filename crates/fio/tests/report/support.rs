@@ -7,7 +7,9 @@ use zonal_fio::stats::{IoStats, SAMPLE_PERIOD, Usage};
 
 /// fio's run as JSON with bins.
 pub const FIO_JSON: &str = include_str!("data/fio-3.33.json");
-/// The same as text.
+/// Another run of the job, as JSON with bins of a fio that has more fields.
+pub const NEWER_FIO_JSON: &str = include_str!("data/fio-3.41.json");
+/// The first run as text.
 pub const FIO_NORMAL: &str = include_str!("data/fio-3.33.normal");
 /// The same as a terse line.
 pub const FIO_TERSE: &str = include_str!("data/fio-3.33.terse");
