@@ -163,6 +163,6 @@ needs_zoned_xfs() {
         # shellcheck source=/dev/null
         source "${here:?}/lib/$library.sh"
     done
-    fetch_programs xfsprogs sid xfsprogs libblkid1 libc6 libinih1 liburcu8t64 libuuid1
+    fetch_xfsprogs
     ((${memory:?} >= 2048)) || memory=2048
 }

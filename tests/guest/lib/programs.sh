@@ -22,6 +22,11 @@ fetch_programs() {
     cp -r "$place" "${job:?}/$name"
 }
 
+# XFS on zones takes xfsprogs 6.15 or newer.
+fetch_xfsprogs() {
+    fetch_programs xfsprogs sid xfsprogs libblkid1 libc6 libinih1 liburcu8t64 libuuid1
+}
+
 # newer NAME PROGRAM ARGUMENT...: runs one of them.
 newer() {
     local place=/job/$1/usr program=$2
