@@ -69,6 +69,8 @@ pub(super) struct Summary {
     pub groups: Vec<(&'static str, Metric, Errors)>,
     /// Of jobs side by side, of any kind, by their part in the disturbance and metric.
     pub roles: Vec<(&'static str, Metric, Errors)>,
+    /// Of all kinds by metric, if there are several.
+    pub metrics: Vec<(&'static str, Metric, Errors)>,
     /// Demerits of latency distributions by kind of work.
     pub demerits: Vec<(&'static str, Errors)>,
     /// Of all cells.
@@ -108,8 +110,11 @@ impl Summary {
             let naive = Errors::of(kept().map(|(_, error)| *error))?;
             Some((naive, Errors::of(kept().map(|(cell, _)| validation.error(*cell)))?))
         };
+        let groups = by_metric(validation, &chosen, &|cell| Some(cells.class_of(cell)));
+        let has_kinds = groups.iter().any(|(class, ..)| *class != groups[0].0);
         Summary {
-            groups: by_metric(validation, &chosen, &|cell| Some(cells.class_of(cell))),
+            groups,
+            metrics: by_metric(validation, &chosen, &|_| has_kinds.then_some("all")),
             roles: by_metric(validation, &chosen, &|cell| cells.role_of(cell)),
             demerits: demerits(validation, held_out),
             all: errors(&mut chosen.iter()),
@@ -244,6 +249,23 @@ mod tests {
         let rows = rows(&Summary::of(&validation, true));
         let listed = rows.iter().filter(|(name, ..)| name.starts_with("all jobs")).count();
         assert_eq!(listed, expected.len(), "{rows:?}");
+    }
+
+    #[test]
+    fn metrics_are_summed_up_over_several_kinds() {
+        let reads = "set,driver,lba,op,block,zones,depth,metric,value,unit\n\
+                     io,spdk,4096,randread:read,4096,1,1,iops,100,1/s\n";
+        let both = format!("{reads}io,spdk,4096,write:write,4096,1,1,iops,100,1/s\n");
+        let metrics = |cells: &str| {
+            let cells = super::super::tests::cells(cells);
+            let loads = vec![Predicted::default(); cells.loads.len()];
+            let (device, free) = (String::new(), Vec::new());
+            let validation = Validation { device, free, cells, loads, hold_out: None, resumed: 0 };
+            Summary::of(&validation, true).metrics
+        };
+        assert_eq!(metrics(reads), []);
+        let expected = Errors::of([100.0; 2].into_iter()).expect("two errors");
+        assert_eq!(metrics(&both), [("all", Metric::Iops, expected)]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(super) fn rows(summary: &Summary) -> Vec<(&'static str, &'static str, Errors
     let by_metric =
         |(name, metric, errors): &(&'static str, Metric, Errors)| (*name, metric.name(), *errors);
     let groups = summary.groups.iter().map(by_metric);
-    let roles = summary.roles.iter().map(by_metric);
+    let sums = summary.roles.iter().chain(&summary.metrics).map(by_metric);
     let demerits = summary.demerits.iter().map(|(class, errors)| (*class, "demerit", *errors));
     let of_all = [("all", "", summary.all), ("not at the media rate", "", summary.nontrivial)];
     let of_all = of_all.into_iter().filter_map(|(kind, metric, e)| Some((kind, metric, e?)));
@@ -109,19 +109,19 @@ pub(super) fn rows(summary: &Summary) -> Vec<(&'static str, &'static str, Errors
     let compared = compared.into_iter().filter_map(|(kind, pair)| Some((kind, pair?)));
     let compared =
         compared.flat_map(|(kind, (naive, own))| [(kind, "model", own), (kind, "naive", naive)]);
-    groups.chain(demerits).chain(roles).chain(of_all).chain(compared).collect()
+    groups.chain(demerits).chain(sums).chain(of_all).chain(compared).collect()
 }
 
 fn part(out: &mut String, summary: &Summary) {
     let _ = writeln!(
         out,
-        "{:26}  {:8}  {:>6}  {:>7}  {:>7}  {:>8}",
+        "{:29}  {:8}  {:>6}  {:>7}  {:>7}  {:>8}",
         "kind", "metric", "cells", "median", "p90", "largest"
     );
     for (kind, metric, Errors { cells, median, p90, largest }) in rows(summary) {
         let _ = writeln!(
             out,
-            "{kind:26}  {metric:8}  {cells:>6}  {median:>7.1}  {p90:>7.1}  {largest:>8.1}"
+            "{kind:29}  {metric:8}  {cells:>6}  {median:>7.1}  {p90:>7.1}  {largest:>8.1}"
         );
     }
 }
