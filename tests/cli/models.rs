@@ -85,14 +85,14 @@ fn own_reports_are_measurements_of_the_model_itself() {
     let job = ["--name=w", "--rw=write", "--zonemode=zbd", "--ioengine=io_uring", "--time_based"];
     let run = |bs: &str, output: &str| {
         let drive = ["run", "--clock=virtual", "--device=zn540", "--io-cost=io_uring", bs];
-        let length = ["--ramp_time=300ms", "--runtime=200ms", "--output-format=json", output];
+        let length = ["--ramp_time=300ms", "--runtime=500ms", "--output-format=json", output];
         dir.zonal(&[&drive[..], &length, &job].concat()).expect_ok();
     };
     run("--bs=4k", "--output=small.json");
     run("--bs=64k", "--output=large.json");
     let noisy = format!("note: a line of fio\n{}", dir.read("small.json"));
     let dir = dir.with("small.json", &noisy);
-    let args = ["validate", "small.json", "large.json", "--device=zn540", "--runtime=0.2"];
+    let args = ["validate", "small.json", "large.json", "--device=zn540", "--runtime=0.5"];
     let json = dir.zonal(&[&args[..], &["--format=json"]].concat()).expect_ok();
     let json: Value = serde_json::from_str(&json).expect("JSON");
     let cells = json["cells"].as_array().expect("cells");

@@ -374,18 +374,33 @@ fn long_write_that_is_next_to_have_space_is_not_overtaken_by_short_ones() {
 }
 
 #[test]
-fn pages_that_are_programmed_one_after_another_free_their_space_one_after_another() {
-    for (page_programs, left) in [(true, 32 << 10), (false, 64 << 10)] {
+fn pages_that_go_to_a_die_one_after_another_free_their_space_one_after_another() {
+    for (page_programs, left) in [(true, [32 << 10, 0]), (false, [64 << 10, 64 << 10])] {
         let mut rig = Rig::new(&ZnsConfig { page_programs, ..small() });
         rig.time(write(0, 0, 128));
-        // Half of the unit takes 32,768 ns on the channel, and 100 us.
-        rig.now += Nanos(140_000);
-        rig.time(Bio::read(Sector(ZONE), 8, 0));
-        assert_eq!(rig.device.buffered(), Bytes(left), "{page_programs}");
-        rig.now += Nanos(140_000);
-        rig.time(Bio::read(Sector(ZONE), 8, 0));
-        assert_eq!(rig.device.buffered(), Bytes(0), "{page_programs}");
+        // Half of the unit takes 32,768 ns on the channel; all of it is programmed in 200 us.
+        for (wait, left) in [(40_000, left[0]), (40_000, left[1]), (200_000, 0)] {
+            rig.now += Nanos(wait);
+            rig.time(Bio::read(Sector(ZONE), 8, 0));
+            assert_eq!(rig.device.buffered(), Bytes(left), "{page_programs}");
+        }
     }
+}
+
+#[test]
+fn dies_program_a_unit_for_the_drive_after_each_interval_of_data() {
+    let end = |log_interval, units| {
+        let log_interval = Bytes(log_interval);
+        let mut rig = Rig::new(&ZnsConfig { log_interval, power_safe: false, ..small() });
+        (0..units).for_each(|unit| rig.submit(write(unit % 2, unit / 2 * 128, 128)));
+        rig.run();
+        rig.time(Bio::new(Op::Flush, Sector(0), 0, 0));
+        rig.now
+    };
+    let log = Nanos(65_536 + 200_000);
+    assert_eq!(end(256 << 10, 3), end(0, 3), "a unit less than the interval");
+    assert!(end(256 << 10, 4) >= end(0, 4) + log);
+    assert!(end(256 << 10, 8) >= end(512 << 10, 8) + Nanos(200_000), "twice");
 }
 
 #[test]

@@ -116,6 +116,11 @@ pub trait DeviceConfig: Options {
         None
     }
 
+    /// Data after which the drive writes for itself; 0 if it never does.
+    fn log_interval(&self) -> Bytes {
+        Bytes(0)
+    }
+
     /// The options that this option, which was given, stands for, with their values; they hold unless
     /// they are given as well.
     fn implied(&self, _option: &str) -> Option<[(&'static str, &'static str); 2]> {

@@ -31,13 +31,13 @@ type PageNo = (ZoneNo, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DieOp {
     /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding. `mark` is
-    /// the drive's: it comes back with the operation. The pages of a cell may be programmed one after
-    /// another, `rows` of them from now on: then the operation comes back for each, with its share of the
-    /// bytes, and with 1 for the last. One that `yields` does not begin while a [`DieOp::Drain`] is pending.
-    Program { zone: ZoneNo, bytes: u64, mark: u32, rows: u32, yields: bool },
+    /// the drive's: it comes back with the operation. `steps` of it are left, see [`Nand::program_steps`]:
+    /// it comes back for each, with the bytes that have left the buffer with it, and with 1 for the last.
+    /// One that `yields` does not begin while a [`DieOp::Drain`] is pending.
+    Program { zone: ZoneNo, bytes: u64, mark: u32, steps: u32, yields: bool },
     /// Program units of padding, one at a time.
     Pad { command: CommandId, units: u64 },
-    /// Program a copy of a partial unit.
+    /// Program a unit for the drive itself: a copy of a partial unit, or its log.
     Save,
     /// Erase blocks.
     Erase { command: CommandId, blocks: u64 },
@@ -139,7 +139,7 @@ pub(crate) struct Flash {
     channels: Vec<Nanos>,
     unit: Bytes,
     planes: u64,
-    cell_pages: u64,
+    cell_pages: u32,
     channel_rate: Bytes,
     page_read: Nanos,
     /// Time to sense the last page of a cell, in all planes.
@@ -148,7 +148,7 @@ pub(crate) struct Flash {
     transfer: Nanos,
     cache_read: bool,
     program: Nanos,
-    program_rows: u32,
+    program_steps: u32,
     program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
@@ -211,14 +211,14 @@ impl Flash {
             channels: vec![Nanos(0); nand.channels as usize],
             unit: nand.unit(),
             planes: nand.planes.into(),
-            cell_pages: nand.cell_pages.into(),
+            cell_pages: nand.cell_pages,
             channel_rate: nand.channel_rate,
             page_read: nand.page_read,
             slow_page_read: Nanos(nand.page_read.0 * u64::from(100 + nand.page_spread) / 100),
             transfer: nand.transfer_time,
             cache_read: nand.cache_read,
             program: nand.program,
-            program_rows: nand.program_rows(),
+            program_steps: nand.program_steps(),
             program_spread: nand.program_spread,
             erase: nand.erase,
             suspend: nand.suspend,
@@ -320,10 +320,17 @@ impl Flash {
         None
     }
 
+    /// Whether it is a program of which some pages are on the die, and others are not.
+    fn is_moving(&self, op: DieOp) -> bool {
+        let (some, all) = (self.cell_pages, self.program_steps);
+        matches!(op, DieOp::Program { steps, .. } if steps > some && steps < all)
+    }
+
     /// How long a die senses pages, those of all planes together. Of a cell with one page, none is slow.
     fn sensing(&self, first: u64, last: u64) -> Nanos {
-        let of_cell = first / self.planes % self.cell_pages;
-        let is_slow = self.cell_pages > 1 && of_cell == self.cell_pages - 1;
+        let cell_pages = u64::from(self.cell_pages);
+        let of_cell = first / self.planes % cell_pages;
+        let is_slow = cell_pages > 1 && of_cell == cell_pages - 1;
         let each = if is_slow { self.slow_page_read } else { self.page_read };
         let times = if self.cache_read { 1 } else { last / self.planes - first / self.planes + 1 };
         Nanos(each.0.saturating_mul(times))
@@ -336,11 +343,14 @@ impl Flash {
             return None;
         }
         let other = self.next_other(die);
+        // No read comes between the transfers of a unit's pages.
+        let moves = other.is_some_and(|at| self.is_moving(self.dies[die as usize].others[at]));
         let nr_channels = self.channels.len();
         let d = &mut self.dies[die as usize];
         let bus = &mut self.channels[die as usize % nr_channels];
         let waits = d.suspended.is_some() || other.is_some();
         if !d.reads.is_empty()
+            && !moves
             && (d.reads_in_a_row < self.most_reads || !waits)
             && let Some(op @ DieOp::Read { zone, first, last, bytes, .. }) = d.reads.pop_front()
         {
@@ -369,28 +379,26 @@ impl Flash {
             DieOp::Erase { blocks, .. } | DieOp::Clean { blocks } => {
                 now + Nanos(self.erase.0.saturating_mul(blocks))
             }
+            DieOp::Program { steps, .. } if self.program_steps > 1 => {
+                if steps == self.program_steps {
+                    self.pads.programs();
+                }
+                let pages = u64::from(self.cell_pages);
+                if steps > self.cell_pages {
+                    *bus = now.max(*bus) + time_of(self.unit.0 / pages, self.channel_rate);
+                    *bus
+                } else {
+                    let program = Nanos(self.program.0 / pages);
+                    now + varied(program, self.program_spread, (die, d.round))
+                }
+            }
             _ => {
-                let rows = match op {
-                    DieOp::Program { rows, .. } => {
-                        if rows == self.program_rows {
-                            self.pads.programs();
-                        }
-                        self.program_rows
-                    }
-                    DieOp::Pad { .. } => {
-                        self.pads.begins();
-                        1
-                    }
-                    _ => {
-                        self.pads.programs();
-                        1
-                    }
-                };
-                let free =
-                    now.max(*bus) + time_of(self.unit.0 / u64::from(rows), self.channel_rate);
-                *bus = free;
-                let program = Nanos(self.program.0 / u64::from(rows));
-                free + varied(program, self.program_spread, (die, d.round))
+                match op {
+                    DieOp::Pad { .. } => self.pads.begins(),
+                    _ => self.pads.programs(),
+                }
+                *bus = now.max(*bus) + time_of(self.unit.0, self.channel_rate);
+                *bus + varied(self.program, self.program_spread, (die, d.round))
             }
         };
         d.reads_in_a_row = 0;
@@ -437,13 +445,20 @@ impl Flash {
                 d.others.push_back(DieOp::Pad { command, units: units - 1 });
                 None
             }
-            DieState::Last(DieOp::Program { zone, bytes, mark, rows, .. }) if rows > 1 => {
-                let part = bytes / u64::from(rows);
-                let (rest, left) = (bytes - part, rows - 1);
+            DieState::Last(DieOp::Program { zone, bytes, mark, steps, .. }) if steps > 1 => {
+                let transfers = steps.saturating_sub(self.cell_pages);
+                let part = bytes / u64::from(transfers.max(1));
+                let (rest, left) = (bytes - part, steps - 1);
                 // It has begun.
                 let yields = false;
-                d.others.push_front(DieOp::Program { zone, bytes: rest, mark, rows: left, yields });
-                Some(DieOp::Program { zone, bytes: part, mark, rows, yields })
+                d.others.push_front(DieOp::Program {
+                    zone,
+                    bytes: rest,
+                    mark,
+                    steps: left,
+                    yields,
+                });
+                Some(DieOp::Program { zone, bytes: part, mark, steps, yields })
             }
             DieState::Last(op) => {
                 self.pads.dies -= u32::from(matches!(op, DieOp::Pad { .. }));
@@ -576,7 +591,7 @@ mod tests {
     }
 
     const PROGRAM: DieOp =
-        DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 1, yields: false };
+        DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 1, yields: false };
 
     fn read(nr: u32) -> DieOp {
         let page = nr.into();
@@ -601,6 +616,7 @@ mod tests {
                     let (at, event) = events.pop(next).expect("it is next");
                     let Event::Die { die, round } = event else { panic!("only dies") };
                     let name = match flash.step(at, die, round, &mut events) {
+                        Some(DieOp::Program { bytes: 32, .. }) => Some("32 bytes"),
                         Some(DieOp::Program { .. }) => Some("program"),
                         Some(DieOp::Erase { .. }) => Some("erase"),
                         Some(DieOp::Read { .. }) => Some("read"),
@@ -695,15 +711,16 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_cell_are_programmed_one_after_another_and_reads_come_between() {
+    fn pages_of_a_cell_leave_the_buffer_with_their_transfer_and_reads_come_between_their_programs()
+    {
         let mut flash = flash(false);
-        flash.program_rows = 2;
+        flash.program_steps = 4;
         let program =
-            DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 2, yields: false };
-        let ends = run(flash, &[(0, 0, program), (1, 0, PROGRAM), (2, 0, read(0))]);
-        let expected =
-            [(82, 0, "program"), (110, 0, "read"), (192, 0, "program"), (274, 0, "program")];
-        assert_eq!(ends, expected);
+            DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 4, yields: false };
+        let ends = run(flash, &[(0, 0, program), (2, 0, read(0))]);
+        let transfers = [(32, 0, "32 bytes"), (64, 0, "32 bytes")];
+        let rest = [(92, 0, "read"), (142, 0, "program"), (192, 0, "program")];
+        assert_eq!(ends, [&transfers[..], &rest].concat());
     }
 
     /// Drains a die with these programs, of which the first has begun. Returns when the drain was complete,
@@ -712,7 +729,7 @@ mod tests {
         let mut flash = flash(false);
         let mut events = EventQueue::default();
         for yields in yield_to_it {
-            let program = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, rows: 1, yields };
+            let program = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 1, yields };
             flash.add(Nanos(0), 0, program, &mut events);
         }
         flash.begin(Nanos(0), 0, &mut events);

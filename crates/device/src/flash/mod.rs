@@ -41,7 +41,7 @@ pub(crate) struct Nand {
     /// A die senses the next page of a read while it sends one.
     pub(crate) cache_read: bool,
     pub(crate) program: Nanos,
-    /// The pages of a cell are programmed one after another.
+    /// The pages of a cell go to the die one after another, and are programmed one after another.
     pub(crate) page_programs: bool,
     /// By how many percent, at most, a program takes more or less.
     pub(crate) program_spread: u32,
@@ -53,9 +53,10 @@ pub(crate) struct Nand {
 }
 
 impl Nand {
-    /// The programs, one after another, of which that of a unit consists.
-    pub(crate) fn program_rows(&self) -> u32 {
-        if self.page_programs { self.cell_pages } else { 1 }
+    /// The steps, one after another, of which a program of a unit consists: transfers of its pages, then
+    /// programs of them.
+    pub(crate) fn program_steps(&self) -> u32 {
+        if self.page_programs { 2 * self.cell_pages } else { 1 }
     }
 
     /// The unit that a die programs: a page of each bit of a cell, in all planes.

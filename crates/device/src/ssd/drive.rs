@@ -692,7 +692,7 @@ impl Drive {
     fn program(&mut self, superblock: u32, unit: u32) {
         let die = self.layout.die(superblock, unit);
         let (zone, bytes) = (ZoneNo(superblock), self.config.unit().0);
-        self.enqueue(die, DieOp::Program { zone, bytes, mark: unit, rows: 1, yields: false });
+        self.enqueue(die, DieOp::Program { zone, bytes, mark: unit, steps: 1, yields: false });
     }
 
     /// Whether the host waits for the collection.

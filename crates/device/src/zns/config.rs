@@ -94,11 +94,14 @@ device_options! {
             "to the host, of short reads that continue a stream and were not read ahead";
         Any program: Nanos = Time("1200us") in 0..=MAX_TIME,
             "programming a unit: planes * cell_pages * page";
-        /// Their space in the buffer is free one after another, too.
+        /// The pages go over the channel one after another; the space of each in the buffer is free then.
         Any page_programs: bool = Flag("false"),
-            "whether a die programs the pages of a cell one after another";
+            "whether a die takes and programs the pages of a cell one after another";
         Any program_spread: u32 = Count("0") in 0..=100,
             "by how many percent, at most, a program takes more or less";
+        /// Of its map and its journal. Padding does not count.
+        Any log_interval: Bytes = Size("0"),
+            "data after which the drive programs a unit on each die for itself; 0: never";
         Any erase: Nanos = Time("3500us") in 0..=MAX_TIME, "erasing a block, in all planes";
         Any suspend: bool = Flag("false"), "whether reads interrupt a program or an erase";
         Any suspend_time: Nanos = Time("20us") in 0..=MAX_TIME, "what an interruption costs";
@@ -270,6 +273,14 @@ impl ZnsConfig {
         let block_ok = self.block.0 > 0 && self.block.0.is_multiple_of(cells.0);
         rule("block", block_ok, size(self.block), || {
             format!("a non-zero multiple of cell_pages * page = {}", size(cells))
+        })?;
+        let log = Bytes(u64::from(self.dies) * self.unit().0);
+        let log_ok = self.log_interval.0 == 0 || self.log_interval >= log;
+        rule("log_interval", log_ok, size(self.log_interval), || {
+            format!(
+                "0, or at least what the drive programs then, a unit on each die: {}",
+                size(log)
+            )
         })?;
         rule("program", self.program.0 > 0, "0ns", || "a time above 0".to_owned())?;
         let needed = self.program_rate(self.zone_dies);

@@ -148,6 +148,8 @@ pub(super) struct Drive {
     cleaning: u32,
     /// Zones whose writes had to wait for space in the buffer within the last `program` time, and when.
     stalls: Vec<(ZoneNo, Nanos)>,
+    /// Bytes that were queued to be programmed since the drive last wrote its log.
+    since_log: u64,
     /// Scratch list of units to program, kept for its capacity.
     full: Vec<(u64, u64)>,
     queues: Queues,
@@ -199,6 +201,7 @@ impl Drive {
             resets: Resets::new(),
             cleaning: 0,
             stalls: Vec::new(),
+            since_log: 0,
             full: Vec::new(),
             queues: Queues::default(),
             trace: None,
@@ -953,7 +956,7 @@ impl Drive {
 
     fn die_op_done(&mut self, die: u32, op: DieOp) {
         match op {
-            DieOp::Program { bytes, rows, .. } if rows > 1 => self.buffer.release(bytes),
+            DieOp::Program { bytes, steps, .. } if steps > 1 => self.buffer.release(bytes),
             DieOp::Program { zone, bytes, mark: generation, .. } => {
                 self.buffer.programmed(die, zone, bytes, generation);
             }
@@ -1005,9 +1008,24 @@ impl Drive {
     ) -> u32 {
         let die = self.die_for(zone, unit);
         self.buffer.queued(die, zone, bytes);
-        let rows = self.config.nand().program_rows();
-        self.enqueue(die, DieOp::Program { zone, bytes, mark: generation, rows, yields });
+        let steps = self.config.nand().program_steps();
+        self.enqueue(die, DieOp::Program { zone, bytes, mark: generation, steps, yields });
+        self.log();
         die
+    }
+
+    /// A unit has been queued: after each `log_interval` of them the drive programs one on each die for
+    /// itself.
+    fn log(&mut self) {
+        let interval = self.config.log_interval.0;
+        self.since_log += self.config.unit().0;
+        if interval == 0 || self.since_log < interval {
+            return;
+        }
+        self.since_log -= interval;
+        for die in 0..self.config.dies {
+            self.enqueue(die, DieOp::Save);
+        }
     }
 
     /// Completes a command, unless it is a write that has to be flushed first.

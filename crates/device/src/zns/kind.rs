@@ -19,6 +19,10 @@ impl DeviceConfig for ZnsConfig {
         Some(self.unit())
     }
 
+    fn log_interval(&self) -> Bytes {
+        self.log_interval
+    }
+
     fn describe(&self) -> Vec<String> {
         let size = |bytes: Bytes| format_size(bytes.0);
         let layout = self.layout();

@@ -72,18 +72,29 @@ const UNITS: f64 = 100.0;
 /// Sequential reads a second of one zone, where short ones are many.
 const READS_OF_A_ZONE: f64 = 40e3;
 
+/// Times that a drive writes for itself while it is measured: the writes that wait for it are rare.
+const LOGS: f64 = 3.0;
+/// Bytes per second that a flash drive writes at least.
+const FLASH_RATE: f64 = 1e9;
+
+/// Seconds in which a drive that is written all the time writes for itself [`LOGS`] times.
+fn seconds_of_logs(spec: &DeviceSpec) -> f64 {
+    LOGS * spec.config().log_interval().0 as f64 / FLASH_RATE
+}
+
 impl Pace {
-    fn of(spec: &DeviceSpec) -> Self {
+    fn of(spec: &DeviceSpec, writes: bool) -> Self {
         if spec.is_rotational() {
             Pace { ramp: 6.0, measured: 60.0, slow: 50e6, least: 0.0 }
         } else {
-            Pace { ramp: 0.3, measured: 1.0, slow: 1e9, least: 0.0 }
+            let least = if writes { seconds_of_logs(spec) } else { 0.0 };
+            Pace { ramp: 0.3, measured: 1.0, slow: FLASH_RATE, least }
         }
     }
 
     /// The same for a load by name: reads fill no buffer.
     fn of_named(spec: &DeviceSpec, load: &NamedLoad) -> Self {
-        let pace = Pace::of(spec);
+        let pace = Pace::of(spec, !matches!(load.kind, LoadKind::Read { .. }));
         match (spec.config().program_unit(), &load.kind) {
             (Some(unit), LoadKind::Read { random, .. }) => {
                 let reads = UNITS * unit.0 as f64 / load.block as f64;
@@ -146,7 +157,14 @@ fn run_side_by_side(
     let device = Some(options.device.clone());
     let own = DeviceOptions { device, seed: options.seed, ..DeviceOptions::default() };
     let times = [options.ramp, options.seconds];
-    let done = side_by_side::run(load, spec, own, times, &mut options.executor(costs));
+    let done = side_by_side::run(
+        load,
+        spec,
+        own,
+        times,
+        seconds_of_logs(spec),
+        &mut options.executor(costs),
+    );
     ensure!(!options.stop.load(Ordering::Relaxed), Interrupted);
     done
 }
@@ -206,7 +224,8 @@ fn run_jobs(
         block.saturating_mul(u64::from(job.iodepth)).saturating_mul(u64::from(job.numjobs))
     };
     let in_flight = jobs.iter().map(in_flight).fold(0, u64::saturating_add);
-    let length = Pace::of(spec).length(options, in_flight);
+    let writes = jobs.iter().any(|job| job.rw != Rw::Read);
+    let length = Pace::of(spec, writes).length(options, in_flight);
     // There has to be something to read.
     let reads = jobs.iter().any(|job| matches!(job.rw, Rw::Read | Rw::Mixed));
     let spec = if reads { spec.clone().with_data()? } else { spec.clone() };

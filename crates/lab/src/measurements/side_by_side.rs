@@ -22,7 +22,7 @@ const MEASURED: f64 = 0.5;
 /// Resets that a load should include, of each job that resets, and the longest time that it runs for them,
 /// in seconds.
 const RESETS: f64 = 8.0;
-const LONGEST: f64 = 8.0;
+const LONGEST: f64 = 20.0;
 /// Seconds that a reset takes at most: of several jobs, they may be executed one after another.
 const RESET: f64 = 0.025;
 
@@ -31,12 +31,13 @@ const RESET: f64 = 0.025;
 const FINISHES: f64 = 0.4;
 
 /// Runs a load on a device with these options and the zones that it needs written. `times` are the
-/// seconds of ramp and of measurement, where they are given.
+/// seconds of ramp and of measurement, where they are given; it is measured for `least` seconds.
 pub(super) fn run(
     load: &SideLoad,
     spec: &DeviceSpec,
     options: DeviceOptions,
     times: [Option<f64>; 2],
+    least: f64,
     executor: &mut Executor,
 ) -> Result<Predicted> {
     let drive = DriveZones::of(spec)?;
@@ -47,7 +48,8 @@ pub(super) fn run(
         ..options
     };
     let [ramp, measured] = times;
-    let length = RunLength { ramp: ramp.unwrap_or(RAMP), measured: seconds(load, measured) };
+    let length =
+        RunLength { ramp: ramp.unwrap_or(RAMP), measured: seconds(load, measured).max(least) };
     let mut stats = |load: &SideLoad| -> Result<Vec<IoStats>> {
         let options = load.options(drive)?;
         let mut by_job = experiment::stats_by_job(&options, &device_options, length, executor)?;
