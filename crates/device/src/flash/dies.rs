@@ -149,6 +149,9 @@ pub(crate) struct Flash {
     cache_read: bool,
     program: Nanos,
     program_steps: u32,
+    /// Of one page of a cell, where the steps are those of pages.
+    page_transfer: Nanos,
+    page_program: Nanos,
     program_spread: u32,
     erase: Nanos,
     suspend: Option<Suspend>,
@@ -219,6 +222,8 @@ impl Flash {
             cache_read: nand.cache_read,
             program: nand.program,
             program_steps: nand.program_steps(),
+            page_transfer: time_of(nand.row().0, nand.channel_rate),
+            page_program: Nanos(nand.program.0 / u64::from(nand.cell_pages)),
             program_spread: nand.program_spread,
             erase: nand.erase,
             suspend: nand.suspend,
@@ -259,6 +264,12 @@ impl Flash {
             || d.suspended.is_some()
             || !d.others.is_empty()
             || d.state == Some(DieState::Suspending)
+    }
+
+    /// Whether a die has a step to do.
+    #[inline]
+    pub(crate) fn is_busy(&self, die: u32) -> bool {
+        self.dies[die as usize].state.is_some()
     }
 
     /// Whether dies have padding to program.
@@ -383,14 +394,8 @@ impl Flash {
                 if steps == self.program_steps {
                     self.pads.programs();
                 }
-                let pages = u64::from(self.cell_pages);
-                if steps > self.cell_pages {
-                    *bus = now.max(*bus) + time_of(self.unit.0 / pages, self.channel_rate);
-                    *bus
-                } else {
-                    let program = Nanos(self.program.0 / pages);
-                    now + varied(program, self.program_spread, (die, d.round))
-                }
+                self.begin_step(now, die, op, steps, events);
+                return None;
             }
             _ => {
                 match op {
@@ -405,6 +410,22 @@ impl Flash {
         d.registers.fill(None);
         d.set(die, DieState::Last(op), now, until, events);
         None
+    }
+
+    /// Begins the next step of a program of which `steps` are left.
+    fn begin_step(&mut self, now: Nanos, die: u32, op: DieOp, steps: u32, events: &mut EventQueue) {
+        let nr_channels = self.channels.len();
+        let bus = &mut self.channels[die as usize % nr_channels];
+        let d = &mut self.dies[die as usize];
+        let until = if steps > self.cell_pages {
+            *bus = now.max(*bus) + self.page_transfer;
+            *bus
+        } else {
+            now + varied(self.page_program, self.program_spread, (die, d.round))
+        };
+        d.reads_in_a_row = 0;
+        d.registers.fill(None);
+        d.set(die, DieState::Last(op), now, until, events);
     }
 
     /// All pending operations are done, at `now`.
@@ -451,13 +472,15 @@ impl Flash {
                 let (rest, left) = (bytes - part, steps - 1);
                 // It has begun.
                 let yields = false;
-                d.others.push_front(DieOp::Program {
-                    zone,
-                    bytes: rest,
-                    mark,
-                    steps: left,
-                    yields,
-                });
+                let next = DieOp::Program { zone, bytes: rest, mark, steps: left, yields };
+                if d.reads.is_empty() && !self.holds && self.pads.dies == 0 {
+                    self.begin_step(now, die, next, left, events);
+                    if part == 0 {
+                        return None;
+                    }
+                } else {
+                    d.others.push_front(next);
+                }
                 Some(DieOp::Program { zone, bytes: part, mark, steps, yields })
             }
             DieState::Last(op) => {

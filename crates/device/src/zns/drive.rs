@@ -333,6 +333,10 @@ impl Drive {
                     if self.trace.is_some() {
                         self.send_steps();
                     }
+                    // Nothing has changed but for the die.
+                    if op.is_none() && self.flash.is_busy(die) {
+                        continue;
+                    }
                     if let Some(op) = op {
                         self.die_op_done(die, op);
                     }
