@@ -32,7 +32,8 @@ type PageNo = (ZoneNo, u64);
 pub(crate) enum DieOp {
     /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding. `mark` is
     /// the drive's: it comes back with the operation. `steps` of it are left, see [`Nand::program_steps`]:
-    /// it comes back for each, with the bytes that have left the buffer with it, and with 1 for the last.
+    /// it comes back for each after which the buffer has more room or a read may follow, with the bytes that
+    /// have left the buffer, and with 1 for the last.
     /// One that `yields` does not begin while a [`DieOp::Drain`] is pending.
     Program { zone: ZoneNo, bytes: u64, mark: u32, steps: u32, yields: bool },
     /// Program units of padding, one at a time.
@@ -740,10 +741,10 @@ mod tests {
         flash.program_steps = 4;
         let program =
             DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 4, yields: false };
-        let ends = run(flash, &[(0, 0, program), (2, 0, read(0))]);
+        let ends = run(flash, &[(0, 0, program), (2, 0, read(0)), (100, 0, read(1))]);
         let transfers = [(32, 0, "32 bytes"), (64, 0, "32 bytes")];
-        let rest = [(92, 0, "read"), (142, 0, "program"), (192, 0, "program")];
-        assert_eq!(ends, [&transfers[..], &rest].concat());
+        let reads = [(92, 0, "read"), (142, 0, "program"), (170, 0, "read")];
+        assert_eq!(ends, [&transfers[..], &reads, &[(220, 0, "program")]].concat());
     }
 
     /// Drains a die with these programs, of which the first has begun. Returns when the drain was complete,
