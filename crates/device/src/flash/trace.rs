@@ -12,7 +12,7 @@ pub enum FlashActivity {
     Program,
     /// A die programs padding of a zone that is finished.
     Pad,
-    /// A die programs a copy of a partial unit, for a flush.
+    /// A die programs a unit for the drive: its own data, or a copy of a partial unit for a flush.
     Save,
     /// A die erases.
     Erase,
