@@ -676,6 +676,12 @@ impl Channel {
         }
     }
 
+    /// Whether [`Channel::poll`] would find something at `now`: a completion, a request that another channel left
+    /// here, or one of the scheduler's. The device does what is due until then.
+    pub fn has_completed(&mut self, now: Nanos) -> bool {
+        self.wake_with(|_| Wake::Idle).is_due(now) || self.hctx.with(|hctx| hctx.has_done(now))
+    }
+
     #[inline(always)]
     fn wake_with(&mut self, next: impl FnOnce(&Hctx) -> Wake) -> Wake {
         let admits = !self.held.is_empty() && !self.queue.gate().is_frozen();

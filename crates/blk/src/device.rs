@@ -197,6 +197,12 @@ pub trait HwQueue: Send {
         }
     }
 
+    /// Whether [`HwQueue::poll`] would find a request done at `now`; true if only the poll can tell. The
+    /// device does what is due, and keeps what it has completed.
+    fn has_done(&mut self, now: Nanos) -> bool {
+        self.own_event().is_due(now) || self.inner_mut().is_none_or(|inner| inner.has_done(now))
+    }
+
     /// Appends the file descriptors that become readable when [`HwQueue::poll`] may find something.
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
         if let Some(inner) = self.inner() {

@@ -351,6 +351,11 @@ impl Hctx {
         self.wake_with(|hw| hw.next_completion())
     }
 
+    /// Whether a poll would find a request done, has to start one again or to look for timeouts.
+    pub(crate) fn has_done(&mut self, now: Nanos) -> bool {
+        !self.waiting.is_empty() || now >= self.next_timeout_check || self.hw.has_done(now)
+    }
+
     #[inline(always)]
     fn wake_with(&self, next: impl FnOnce(&dyn HwQueue) -> Wake) -> Wake {
         if self.free_tags.len() < self.depth {

@@ -61,7 +61,7 @@ const HOSTS: [(&str, HostCost); 4] = [
     ("io_uring", HostCost { processors: 20, threads: 2, ..HostCost::new(250, 350, 1_800, 3_700) }),
     (
         "io_uring_cmd",
-        HostCost { rouse: Nanos(107_000), page: Nanos(450), ..HostCost::new(250, 350, 4_300, 0) },
+        HostCost { rouse: Nanos(108_000), page: Nanos(450), ..HostCost::new(250, 350, 4_300, 0) },
     ),
     ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
 ];
@@ -240,6 +240,12 @@ impl IoCost {
             .saturating_mul(self.twice_submit.0)
             .saturating_add(u64::from(completed).saturating_mul(self.twice_complete.0));
         Nanos(ios.saturating_add(by_length) / 2)
+    }
+
+    /// The call that wakes a thread that polls for submissions. In fio it is part of the latency of the first I/O,
+    /// and not of its completion latency.
+    pub(crate) fn rousing_call(self) -> Nanos {
+        Nanos(self.rouse.0 / 8)
     }
 
     /// What an I/O takes longer for its pages, of a step that submitted and completed `ios`, with `bytes` in

@@ -62,6 +62,8 @@ struct Timing {
     cost: IoCost,
     /// The thread is busy until then, even if woken.
     busy_until: Nanos,
+    /// It waits, and takes time to wake when there is something for it.
+    sleeps: bool,
     /// There is no other thread: nobody can wake it, and it takes no steps to find nothing to do.
     is_alone: bool,
     /// When it last submitted I/O, and what that I/O takes longer because the one before was long ago.
@@ -169,6 +171,7 @@ impl Simulation {
             timing: Timing {
                 cost: costs.of(runner.scheduler()),
                 busy_until: start,
+                sleeps: false,
                 is_alone,
                 submitted_at: start,
                 rouse: Nanos(0),
@@ -336,7 +339,7 @@ impl SimThread {
     /// brought it forward, or have finished the runner that would have dispatched it.
     fn brought_forward(&mut self) -> Option<Nanos> {
         let at = self.runner.as_mut().filter(|runner| runner.is_scheduled())?.next_event()?;
-        Some(at + self.timing.wake())
+        Some(if self.timing.sleeps { at } else { at + self.timing.wake() })
     }
 
     /// Has the thread be listed in `mail` when others leave it something.
@@ -396,12 +399,20 @@ impl Timing {
             let worked = runner.interrupt(now);
             return Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false };
         }
+        // Not every event of the device is a completion: those of other threads' I/O wake nobody.
+        if std::mem::take(&mut self.sleeps) && runner.is_woken(now) {
+            let due = Some(now + self.wake() + self.rouse);
+            return Stepped { due, worked: false, is_done: false };
+        }
         match runner.step(clock) {
             RunnerStep::Busy { submitted, completed, bytes } => {
                 self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
                 if submitted > 0 && self.cost.rouse > Nanos(0) {
                     let sleeps = now >= self.submitted_at + SLEEPS_AFTER;
                     self.rouse = if sleeps { self.cost.rouse } else { Nanos(0) };
+                    if sleeps {
+                        runner.set_issued(submitted, now + self.cost.rousing_call());
+                    }
                     self.submitted_at = now;
                 }
                 if submitted > 0 && self.cost.page > Nanos(0) {
@@ -411,8 +422,8 @@ impl Timing {
                 Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false }
             }
             RunnerStep::Wait(until) => {
-                let due = until.map(|until| until + self.wake() + self.rouse);
-                Stepped { due, worked: false, is_done: false }
+                self.sleeps = self.wake() + self.rouse > Nanos(0);
+                Stepped { due: until, worked: false, is_done: false }
             }
             RunnerStep::Done => Stepped { due: None, worked: true, is_done: true },
         }
@@ -422,7 +433,7 @@ impl Timing {
     /// without latency do not interrupt.
     #[inline(always)]
     fn keep_busy<R: ClockedRunner<VirtualClock> + ?Sized>(
-        &self,
+        &mut self,
         runner: &mut R,
         now: Nanos,
     ) -> Nanos {
@@ -435,7 +446,10 @@ impl Timing {
             let skips = self.wake() == Nanos(0);
             return match runner.next_alone(self.busy_until, skips) {
                 Some(at) if now < at && at < self.busy_until => at,
-                Some(at) if at > self.busy_until => at + self.wake(),
+                Some(at) if at > self.busy_until => {
+                    self.sleeps = !skips;
+                    at
+                }
                 _ => self.busy_until,
             };
         }

@@ -1,7 +1,7 @@
 //! Costs of a host, in virtual time on a device with a latency of its own.
 use std::sync::Arc;
-use zonal_blk::{Bytes, Nanos, Queue, QueueOptions};
-use zonal_device::{NullConfig, NullDevice};
+use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions};
+use zonal_device::{NullConfig, NullDevice, device_spec};
 use zonal_fio::job::{DataDir, Job};
 use zonal_fio::jobfile::{MemoryEnvironment, parse_str};
 use zonal_fio::plan;
@@ -18,7 +18,10 @@ fn run(host: HostCost, text: &str) -> Vec<Outcome> {
         latency: LATENCY,
         ..NullConfig::default()
     };
-    let device = Arc::new(NullDevice::new(&device).expect("a device"));
+    run_on(Arc::new(NullDevice::new(&device).expect("a device")), host, text)
+}
+
+fn run_on(device: Arc<dyn Device>, host: HostCost, text: &str) -> Vec<Outcome> {
     let queue = Queue::attach(device, QueueOptions::default()).expect("a queue");
     let jobs = parse_str("hosts.fio", text, &MemoryEnvironment::default()).expect("a job file");
     let jobs: Vec<Arc<Job>> = jobs.jobs.into_iter().map(Arc::new).collect();
@@ -76,4 +79,31 @@ fn first_io_after_a_second_takes_longer_and_the_next_does_not() {
     };
     assert_eq!(latest("900ms"), LATENCY.0);
     assert_eq!(latest("1100ms"), (LATENCY + rouse).0);
+}
+
+#[test]
+fn an_eighth_of_what_the_first_io_takes_longer_is_submission_latency() {
+    let host = HostCost { rouse: Nanos(800_000), ..HostCost::default() };
+    let text = "[a]\nrw=read\nbs=4k\nsize=16k\nthinktime=2s\n";
+    let stats = &run(host, text)[0].stats;
+    assert_eq!(stats.slat(DataDir::Read).max(), 100_000);
+    assert_eq!(stats.clat(DataDir::Read).max(), LATENCY.0 + 700_000);
+}
+
+#[test]
+fn io_of_other_threads_does_not_wake_a_thread_earlier() {
+    let host = HostCost { wake: Nanos(50_000), ..HostCost::default() };
+    let job = |name: &str, options: &str| {
+        format!("[{name}]\nbs=4k\nnorandommap\nruntime=50ms\ntime_based\n{options}\n")
+    };
+    let reader = job("r", "rw=randread\nsize=32m");
+    let writers = job("w", "rw=randwrite\noffset=32m\nsize=32m\nnumjobs=4");
+    let fastest = |text: &str| {
+        let spec = "ssd:size=64M,overprovision=28%,dies=4,channels=2,block=96K,prefill=random:1";
+        let spec = device_spec::parse(spec).expect("a device");
+        let device = device_spec::build(&spec).expect("a device");
+        run_on(device, host, text)[0].stats.lat(DataDir::Read).min()
+    };
+    let (alone, beside) = (fastest(&reader), fastest(&format!("{reader}{writers}")));
+    assert!(beside >= alone, "{beside} ns beside writers, {alone} ns alone");
 }

@@ -21,6 +21,7 @@ struct Answers {
     extension: Option<(usize, Vec<u8>)>,
     aging: Option<AgingLimits>,
     placement: Option<PlacementLayout>,
+    has_done: bool,
     next: [Wake; 2],
     wait_fds: Vec<i32>,
     abort: Abort,
@@ -60,6 +61,7 @@ impl Answers {
             extension,
             aging: device.zone_aging().map(|aging| aging.limits()),
             placement: device.placement().map(|placement| placement.layout().clone()),
+            has_done: queue.has_done(Nanos(0)),
             next: [queue.next_event(), queue.next_completion()],
             wait_fds,
             abort: queue.abort(Nanos(0), Tag(0), &mut Vec::new()),
@@ -128,7 +130,7 @@ fn wrappers_answer_as_the_device_inside_except_for_what_they_change() {
 fn some_kind_of_device_answers_each_question() {
     let all: Vec<Answers> = kinds().iter().map(|kind| Answers::of(&(kind.open)())).collect();
     type Question = (&'static str, fn(&Answers) -> bool);
-    let asked: [Question; 21] = [
+    let asked: [Question; 22] = [
         ("zrwa", |a| a.limits.zrwa != ZrwaLimits::NONE),
         ("report", |a| !a.report.1.is_empty()),
         ("as_new", |a| a.as_new > 0),
@@ -139,6 +141,7 @@ fn some_kind_of_device_answers_each_question() {
         ("aging", |a| a.aging.is_some()),
         ("placement", |a| a.placement.is_some()),
         ("next_completion", |a| a.next[0] != a.next[1]),
+        ("has_done", |a| !a.has_done),
         ("wait_fds", |a| !a.wait_fds.is_empty()),
         ("abort", |a| a.abort == Abort::Accepted),
         ("characteristics", |a| !a.characteristics.is_empty()),

@@ -140,6 +140,13 @@ impl<C: Controller> HwQueue for Queue<C> {
     fn next_completion(&self) -> Wake {
         self.wake_at(&self.port.next_completion)
     }
+
+    fn has_done(&mut self, now: Nanos) -> bool {
+        if now.0 >= self.port.next_event.load(Ordering::Acquire) {
+            self.port.with(|drive| drive.advance(now));
+        }
+        self.has_done.load(Ordering::Acquire)
+    }
 }
 
 impl<C> Queue<C> {

@@ -357,6 +357,7 @@ impl JobRunner {
                 self.generator.failed(op, zone);
             }
         } else if !matches!(role, IoRole::ZoneMgmt | IoRole::Flush) {
+            let issued = issued.min(now);
             if self.stats.is_early(start) {
                 self.stats.record_early(dir, len, now - issued);
             } else {
@@ -414,6 +415,7 @@ impl JobRunner {
             _ => status,
         };
         let is_logged = status == Status::Ok && !matches!(role, IoRole::ZoneMgmt | IoRole::Flush);
+        let issued = issued.min(now);
         let (slat, clat) = (issued - start, now - issued);
         let ioprio = run_state.prios.as_ref().map(|prios| prios.of_slot(slot));
         if let Some(ioprio) = ioprio.filter(|_| is_logged) {
@@ -924,6 +926,14 @@ impl Runner for JobRunner {
 
     fn stays_blocked(&mut self, now: Nanos) -> bool {
         self.wait_for_zone(now).is_some()
+    }
+
+    fn is_woken(&mut self, now: Nanos) -> bool {
+        self.channel.has_completed(now)
+    }
+
+    fn set_issued(&mut self, ios: u32, at: Nanos) {
+        self.slots.set_issued(ios, at);
     }
 
     fn next_event(&mut self) -> Option<Nanos> {

@@ -164,6 +164,15 @@ pub trait Runner: Send {
         false
     }
 
+    /// Whether the block layer has something for the job at `now`, so that a thread that waits is woken; true
+    /// if only a step can tell.
+    fn is_woken(&mut self, _now: Nanos) -> bool {
+        true
+    }
+
+    /// The call that submitted the last `ios` I/Os lasts until `at`, or until they complete.
+    fn set_issued(&mut self, _ios: u32, _at: Nanos) {}
+
     /// When the block layer next has something for the job; other jobs can change it.
     fn next_event(&mut self) -> Option<Nanos>;
 
