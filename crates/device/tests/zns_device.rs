@@ -627,6 +627,19 @@ fn estimate_of_random_reads_is_what_a_read_takes() {
 }
 
 #[test]
+fn estimate_of_writes_leaves_out_what_the_drive_writes_for_itself() {
+    let rate = |log_interval| {
+        let config = ZnsConfig { zone_rate: Bytes(0), log_interval, ..small() };
+        let estimates = Rig::new(&config).device.estimates();
+        let write = estimates.iter().find(|it| it.load == EstimatedLoad::SequentialAtStart);
+        write.expect("it has one").value
+    };
+    // Four dies program a unit of 64 KiB each for 768 KiB of data.
+    let share = rate(Bytes(768 << 10)) / rate(Bytes(0));
+    assert!((share - 0.75).abs() < 1e-6, "{share}");
+}
+
+#[test]
 fn reset_waits_for_what_other_zones_have_to_program() {
     let mut rig = Rig::new(&with_hold(50));
     rig.time(write(0, 0, 8));

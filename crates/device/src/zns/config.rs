@@ -198,7 +198,7 @@ impl ZnsConfig {
 
     /// Bytes per second that one zone takes in long writes, and what limits it.
     pub(super) fn sequential_rate(&self) -> (Bytes, &'static str) {
-        let dies = self.nand().write_rate(self.zone_dies);
+        let dies = self.less_own_writes(self.nand().write_rate(self.zone_dies));
         let limits = [
             (self.link_rate, "link_rate"),
             (self.zone_rate, "zone_rate"),
@@ -206,6 +206,16 @@ impl ZnsConfig {
         ];
         let limits = limits.into_iter().filter(|(rate, _)| rate.0 > 0);
         limits.min_by_key(|(rate, _)| rate.0).expect("a cycle of the dies takes time")
+    }
+
+    /// Of a rate of programs, what is the host's: the drive writes a unit on each die in `log_interval` bytes.
+    fn less_own_writes(&self, rate: Bytes) -> Bytes {
+        let host = u128::from(self.log_interval.0);
+        if host == 0 {
+            return rate;
+        }
+        let own = u128::from(self.unit().0) * u128::from(self.dies);
+        Bytes(u64::try_from(u128::from(rate.0) * host / (host + own)).unwrap_or(u64::MAX))
     }
 
     /// Validates the configuration.
