@@ -242,6 +242,12 @@ impl IoCost {
         Nanos(ios.saturating_add(by_length) / 2)
     }
 
+    /// Whether a thread that waits for an I/O goes on later than the drive completes it.
+    #[inline]
+    pub(crate) fn takes_time_to_wake(self) -> bool {
+        self.wake.0 | self.rouse.0 | self.page.0 != 0
+    }
+
     /// The call that wakes a thread that polls for submissions. In fio it is part of the latency of the first I/O,
     /// and not of its completion latency.
     pub(crate) fn rousing_call(self) -> Nanos {

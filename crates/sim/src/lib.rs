@@ -400,9 +400,12 @@ impl Timing {
             return Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false };
         }
         // Not every event of the device is a completion: those of other threads' I/O wake nobody.
-        if std::mem::take(&mut self.sleeps) && runner.is_woken(now) {
-            let due = Some(now + self.wake() + self.rouse);
-            return Stepped { due, worked: false, is_done: false };
+        if self.sleeps {
+            self.sleeps = false;
+            if runner.is_woken(now) {
+                let due = Some(now + self.wake() + self.rouse);
+                return Stepped { due, worked: false, is_done: false };
+            }
         }
         match runner.step(clock) {
             RunnerStep::Busy { submitted, completed, bytes } => {
@@ -422,7 +425,7 @@ impl Timing {
                 Stepped { due: Some(self.keep_busy(runner, now)), worked, is_done: false }
             }
             RunnerStep::Wait(until) => {
-                self.sleeps = self.wake() + self.rouse > Nanos(0);
+                self.sleeps = self.cost.takes_time_to_wake();
                 Stepped { due: until, worked: false, is_done: false }
             }
             RunnerStep::Done => Stepped { due: None, worked: true, is_done: true },
@@ -443,7 +446,7 @@ impl Timing {
         }
         if self.is_alone {
             // One that takes time to wake may find a completion in a step for something else.
-            let skips = self.wake() == Nanos(0);
+            let skips = !self.cost.takes_time_to_wake();
             return match runner.next_alone(self.busy_until, skips) {
                 Some(at) if now < at && at < self.busy_until => at,
                 Some(at) if at > self.busy_until => {
