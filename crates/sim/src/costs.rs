@@ -17,6 +17,8 @@ pub struct IoCost {
     /// From the device's completion until a thread that waits for it runs: an interrupt, or the
     /// poll of another thread.
     pub wake: Nanos,
+    /// The part of `wake` in which a ring's thread takes a completion: others wait for it. 0 without such a thread.
+    pub ring: Nanos,
     /// The additional time of the first I/O after a second without one, for which the thread that polls has
     /// to be woken.
     pub rouse: Nanos,
@@ -61,7 +63,7 @@ const HOSTS: [(&str, HostCost); 4] = [
     ("io_uring", HostCost { processors: 20, threads: 2, ..HostCost::new(250, 350, 1_800, 3_700) }),
     (
         "io_uring_cmd",
-        HostCost { rouse: Nanos(108_000), page: Nanos(450), ..HostCost::new(250, 350, 4_300, 0) },
+        HostCost { rouse: Nanos(108_000), page: Nanos(450), ..HostCost::new(250, 350, 4_000, 0) },
     ),
     ("libaio", HostCost::new(1_100, 1_000, 2_000, 2_700)),
 ];
@@ -223,6 +225,7 @@ impl HostCost {
             wake: if scheduler == Scheduler::None { wake } else { wake + extra },
             rouse,
             page,
+            ring: if rouse > Nanos(0) { Nanos(wake.0 / 2) } else { Nanos(0) },
         }
     }
 }

@@ -64,6 +64,8 @@ struct Timing {
     busy_until: Nanos,
     /// It waits, and takes time to wake when there is something for it.
     sleeps: bool,
+    /// It has woken for a completion, and taken none yet.
+    woken: bool,
     /// There is no other thread: nobody can wake it, and it takes no steps to find nothing to do.
     is_alone: bool,
     /// When it last submitted I/O, and what that I/O takes longer because the one before was long ago.
@@ -172,6 +174,7 @@ impl Simulation {
                 cost: costs.of(runner.scheduler()),
                 busy_until: start,
                 sleeps: false,
+                woken: false,
                 is_alone,
                 submitted_at: start,
                 rouse: Nanos(0),
@@ -403,6 +406,7 @@ impl Timing {
         if self.sleeps {
             self.sleeps = false;
             if runner.is_woken(now) {
+                self.woken = true;
                 let due = Some(now + self.wake() + self.rouse);
                 return Stepped { due, worked: false, is_done: false };
             }
@@ -410,6 +414,11 @@ impl Timing {
         match runner.step(clock) {
             RunnerStep::Busy { submitted, completed, bytes } => {
                 self.busy_until = now + self.cost.of_step(submitted, completed, bytes);
+                if completed > 0 && self.cost.ring > Nanos(0) {
+                    // The time to wake has that of the completion that the thread was woken for.
+                    let others = completed - u32::from(std::mem::take(&mut self.woken));
+                    self.busy_until += Nanos(self.cost.ring.0 * u64::from(others));
+                }
                 if submitted > 0 && self.cost.rouse > Nanos(0) {
                     let sleeps = now >= self.submitted_at + SLEEPS_AFTER;
                     self.rouse = if sleeps { self.cost.rouse } else { Nanos(0) };

@@ -91,6 +91,19 @@ fn an_eighth_of_what_the_first_io_takes_longer_is_submission_latency() {
 }
 
 #[test]
+fn a_ring_completes_further_ios_one_after_another() {
+    let mut host = HostCost { wake: Nanos(20_000), rouse: Nanos(1), ..HostCost::default() };
+    let text = "[a]\nrw=randread\nbs=4k\niodepth=64\niodepth_batch_complete_max=1\nnorandommap\n\
+                runtime=100ms\ntime_based\n";
+    let ios = |host| run(host, text)[0].stats.ios(DataDir::Read);
+    let reads = ios(host);
+    assert!((9_900..=10_100).contains(&reads), "half of the time to wake is the ring's: {reads}");
+    host.rouse = Nanos(0);
+    let reads = ios(host);
+    assert!((62_000..=66_000).contains(&reads), "no ring, 64 reads in 100 us: {reads}");
+}
+
+#[test]
 fn io_of_other_threads_does_not_wake_a_thread_earlier() {
     let host = HostCost { wake: Nanos(50_000), ..HostCost::default() };
     let job = |name: &str, options: &str| {

@@ -266,9 +266,9 @@ impl SideLoad {
 }
 
 impl SideJob {
-    /// The job's options. The fio of these loads gave a ring a power of two of places and used all of
-    /// them, while it went on to refill the ring from the depth that was asked for: with `iodepth=5` it had
-    /// 5 to 8 in flight.
+    /// The job's options. fio takes completions one at a time. The fio of these loads gave a ring a power of two
+    /// of places and used all of them, while it went on to refill the ring from the depth that was asked for:
+    /// with `iodepth=5` it had 5 to 8 in flight.
     fn options(&self, line: usize, from: u32, zones: u32, drive: DriveZones) -> Vec<String> {
         let each = zones / self.jobs;
         let (rw, block) = match self.action {
@@ -286,6 +286,7 @@ impl SideJob {
             format!("--bs={block}"),
             format!("--iodepth={}", self.depth.next_power_of_two()),
             format!("--iodepth_low={}", self.depth),
+            "--iodepth_batch_complete_max=1".to_owned(),
             format!("--numjobs={}", self.jobs),
             format!("--offset={from}z"),
             format!("--size={size}z"),
