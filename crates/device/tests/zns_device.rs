@@ -634,8 +634,8 @@ fn estimate_of_writes_leaves_out_what_the_drive_writes_for_itself() {
         let write = estimates.iter().find(|it| it.load == EstimatedLoad::SequentialAtStart);
         write.expect("it has one").value
     };
-    // Four dies program a unit of 64 KiB each for 768 KiB of data.
-    let share = rate(Bytes(768 << 10)) / rate(Bytes(0));
+    // The zone's two dies program a unit of 64 KiB each for 384 KiB of data.
+    let share = rate(Bytes(384 << 10)) / rate(Bytes(0));
     assert!((share - 0.75).abs() < 1e-6, "{share}");
 }
 

@@ -208,13 +208,13 @@ impl ZnsConfig {
         limits.min_by_key(|(rate, _)| rate.0).expect("a cycle of the dies takes time")
     }
 
-    /// Of a rate of programs, what is the host's: the drive writes a unit on each die in `log_interval` bytes.
+    /// Of the rate of a zone's dies, what is the host's: the drive writes a unit on each in `log_interval` bytes.
     fn less_own_writes(&self, rate: Bytes) -> Bytes {
         let host = u128::from(self.log_interval.0);
         if host == 0 {
             return rate;
         }
-        let own = u128::from(self.unit().0) * u128::from(self.dies);
+        let own = u128::from(self.unit().0) * u128::from(self.zone_dies);
         Bytes(u64::try_from(u128::from(rate.0) * host / (host + own)).unwrap_or(u64::MAX))
     }
 
