@@ -11,6 +11,7 @@
 //!  unix_socket  sockets at a path
 //!  fork         what a child process must not use
 //!  blk_zone     the kernel's zone descriptors
+//!  bus_error    survives that memory shared by others is taken away
 //!  usage        what this process takes of its machine
 //!  uuid, cpus, memory
 //! ```
@@ -24,10 +25,14 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod blk_zone;
+// It has static mappings, which atomics of loom cannot be.
+#[cfg(not(loom))]
+pub mod bus_error;
 mod cpus;
 pub mod fork;
 pub mod group;
 pub mod mapped;
+mod mapping_slot;
 mod memory;
 pub mod output_file;
 pub mod poll;

@@ -1,5 +1,4 @@
 //! Memory that a client shares: mappings of its files, by guest address.
-use super::bus_error::Guard;
 use rustix::fs::{fcntl_get_seals, fstat, fstatfs};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -8,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use zonal_nvme::controller::pcie::{Dma, DmaError};
+use zonal_os::bus_error::Guard;
 
 /// Regions of one client.
 pub const MAX_REGIONS: usize = 1024;

@@ -4,12 +4,10 @@
 //!  RunningServer  a listening socket, and the thread that has a client
 //!  MessageSocket  a client's socket: messages and the descriptors that come with them
 //!  GuestMemory    memory that the client shares, by guest address; every access is checked
-//!  bus_error      survives that a client takes shared memory away
 //!  closer         closes descriptors of clients, which may block
 //!  Eventfd        by which guests and servers wake each other
 //!  Signals        how the server does that without blocking
 //! ```
-pub mod bus_error;
 pub mod closer;
 pub mod eventfd;
 pub mod memory;

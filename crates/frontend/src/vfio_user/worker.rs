@@ -1,11 +1,11 @@
 //! The frontend of a completion queue.
-use super::super::guest::bus_error;
 use super::session::FunctionShared;
 use std::convert::Infallible;
 use std::sync::Arc;
 use zonal_blk::{Channel, Clock, Nanos, Wake, WakeUp};
 use zonal_nvme::controller::pcie::{IoWorker, Polled};
 use zonal_os::RealClock;
+use zonal_os::bus_error;
 use zonal_os::poll::{Frontend, Poller, Progress, WaitSet, Waker, serve};
 
 /// A completion queue and its submission queues.

@@ -1,5 +1,4 @@
 //! The frontend of a ring, on a thread of its own.
-use super::super::guest::bus_error;
 use super::super::guest::eventfd::Eventfd;
 use super::super::guest::memory::GuestMemory;
 use super::chain::RingError;
@@ -16,6 +15,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
 use zonal_blk::{Bio, BufPool, Channel, Clock, Completion, Nanos, Slab, WakeUp};
 use zonal_os::RealClock;
+use zonal_os::bus_error;
 use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 
 /// Chains that are taken in one poll.

@@ -7,6 +7,7 @@
 //!
 //! mmap in the handler can fail for one reason: the process has as many mappings as the kernel allows
 //! (`vm.max_map_count`). A reserve of mappings is kept for that, and removed then.
+use crate::mapping_slot::MappingSlot;
 use libc::{c_int, c_void, siginfo_t};
 use std::ptr;
 use std::sync::Once;
@@ -15,7 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 /// Mappings of all clients.
 const SLOTS: usize = 4096;
 
-static MAPPINGS: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
+static MAPPINGS: [Mapping; SLOTS] =
+    [const { Mapping { place: MappingSlot::new(), lost: AtomicBool::new(false) } }; SLOTS];
 /// Mappings that are lost.
 static LOST: AtomicUsize = AtomicUsize::new(0);
 /// Where the reserve of mappings is; 0 while there is none.
@@ -26,23 +28,9 @@ const RESERVE_MAPPINGS: usize = 64;
 /// The previous action of SIGBUS.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-struct Slot {
-    taken: AtomicBool,
-    start: AtomicUsize,
-    /// 0 while there is no mapping.
-    len: AtomicUsize,
+struct Mapping {
+    place: MappingSlot,
     lost: AtomicBool,
-}
-
-impl Slot {
-    const fn new() -> Self {
-        Slot {
-            taken: AtomicBool::new(false),
-            start: AtomicUsize::new(0),
-            len: AtomicUsize::new(0),
-            lost: AtomicBool::new(false),
-        }
-    }
 }
 
 /// A mapping that survives SIGBUS while this lives.
@@ -61,13 +49,7 @@ impl Guard {
         if !has_reserve() {
             return None;
         }
-        let found = MAPPINGS.iter().position(|slot| {
-            slot.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        })?;
-        let slot = &MAPPINGS[found];
-        slot.start.store(start, Ordering::Relaxed);
-        slot.len.store(len, Ordering::Release);
-        Some(Guard(found))
+        MAPPINGS.iter().position(|mapping| mapping.place.enter(start, len)).map(Guard)
     }
 
     /// Whether the mapping has lost its memory.
@@ -78,12 +60,11 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let slot = &MAPPINGS[self.0];
-        slot.len.store(0, Ordering::Release);
-        if slot.lost.swap(false, Ordering::AcqRel) {
+        let mapping = &MAPPINGS[self.0];
+        if mapping.lost.swap(false, Ordering::AcqRel) {
             LOST.fetch_sub(1, Ordering::AcqRel);
         }
-        slot.taken.store(false, Ordering::Release);
+        mapping.place.clear();
     }
 }
 
@@ -158,15 +139,12 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, context: *mut c_
 
 /// Puts zeroed pages where the mapping with `address` is. Returns false if there is none.
 fn replace(address: usize) -> bool {
-    for slot in &MAPPINGS {
-        let len = slot.len.load(Ordering::Acquire);
-        let start = slot.start.load(Ordering::Relaxed);
-        if address < start || address - start >= len {
-            continue;
-        }
+    for mapping in &MAPPINGS {
+        let Some((start, len)) = mapping.place.find(address) else { continue };
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: `Guard::new` was promised that the mapping may be replaced.
+        // SAFETY: `Guard::new` was promised that the mapping may be replaced. It is there until this returns: the
+        // thread that was interrupted accesses it, and start and length are both its own.
         let map = || unsafe { libc::mmap(start as *mut c_void, len, prot, flags, -1, 0) };
         let mut mapped = map();
         if mapped == libc::MAP_FAILED {
@@ -176,7 +154,7 @@ fn replace(address: usize) -> bool {
         if mapped == libc::MAP_FAILED {
             return false;
         }
-        if !slot.lost.swap(true, Ordering::AcqRel) {
+        if !mapping.lost.swap(true, Ordering::AcqRel) {
             LOST.fetch_add(1, Ordering::AcqRel);
         }
         return true;
