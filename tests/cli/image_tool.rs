@@ -114,7 +114,7 @@ fn an_image_is_resized_unless_data_would_be_lost() {
 fn what_an_image_is_is_told_without_reading_its_data() {
     let dir = with_image();
     let text = dir.zonal(&["image", "info", "a.img"]).expect_ok();
-    for part in ["4 zones of 1MiB", "format version 3", "checksums of data: on", "profile null:"] {
+    for part in ["4 zones of 1MiB", "format version 4", "checksums of data: on", "profile null:"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let info = json(&dir, &["image", "info", "a.img", "--format=json"]);
@@ -122,7 +122,7 @@ fn what_an_image_is_is_told_without_reading_its_data() {
     assert_eq!(info["zones"]["conditions"]["full"], 1);
     assert_eq!(info["format_version"], 3);
     let checked = dir.zonal(&["check", "a.img"]).expect_ok();
-    assert!(checked.contains("\nformat version 3\n"), "{checked}");
+    assert!(checked.contains("\nformat version 4\n"), "{checked}");
 }
 
 #[test]

@@ -113,6 +113,11 @@ pub trait DeviceControl: Device {
         self.inner_control()?.superblock()
     }
 
+    /// How the device was switched on and off; `None` if that is not kept.
+    fn power_history(&self) -> Option<PowerHistory> {
+        self.inner_control()?.power_history()
+    }
+
     /// The state beside the data that an image of the device keeps; `None` if there is none.
     fn kept(&self) -> Option<&dyn KeptState> {
         self.inner_control()?.kept()
@@ -239,6 +244,17 @@ pub struct DeviceStats {
     pub counts: Vec<(&'static str, u64)>,
     /// Busy time by activity; activities may overlap.
     pub times: Vec<(&'static str, Nanos)>,
+}
+
+/// How a device in an image was switched on and off since the image was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PowerHistory {
+    /// How often it was opened.
+    pub cycles: u64,
+    /// How often it was not closed before.
+    pub unsafe_shutdowns: u64,
+    /// How many of those were losses of power: what was not flushed may be lost.
+    pub losses: u64,
 }
 
 /// Statistics of a flash translation layer.

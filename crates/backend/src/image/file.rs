@@ -2,6 +2,7 @@
 //! I/O where the file system has it.
 use super::OpenError;
 use super::ring::ImageRing;
+use super::shared::share;
 use rustix::fs::{
     FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_setfl, fdatasync, flock,
 };
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use zonal_blk::Buf;
-use zonal_device::image::{ImageStore, ReadAt, Ring};
+use zonal_device::image::{ImageStore, ReadAt, Ring, SharedWords};
 use zonal_os::poll::retry;
 
 /// An alignment in memory that is enough for direct I/O, in bytes.
@@ -188,6 +189,16 @@ impl ImageStore for ImageFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         if self.len()? > len { self.file.set_len(len) } else { Ok(()) }
+    }
+
+    fn share(&self, at: u64, len: u64) -> io::Result<Box<dyn SharedWords>> {
+        share(&self.file, at, len)
+    }
+
+    /// From what the kernel chooses when it starts; zeroes if it does not say.
+    fn boot(&self) -> [u8; 16] {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        zonal_os::uuid::parse(text.trim()).unwrap_or_default()
     }
 
     fn open_ring(&self, depth: u16) -> io::Result<Box<dyn Ring>> {

@@ -2,6 +2,7 @@
 mod file;
 mod name;
 mod ring;
+mod shared;
 
 pub use file::ImageFile;
 pub use name::{ImageName, Latency, NameError};

@@ -154,6 +154,8 @@ pub struct ZoneEntry {
     pub slot: Option<u32>,
     /// Where its data end, as an offset in the zone. 0 for a conventional zone.
     pub written: Sector,
+    /// Counts, from version 4 on, how often the end of its data has moved back, modulo 2^16.
+    pub epoch: u16,
     /// In the log: the entry counts only if these data are there.
     pub covered: Option<CoveredData>,
 }
@@ -165,7 +167,7 @@ impl ZoneEntry {
     pub(super) fn new(zone: ZoneNo, geometry: &ImageGeometry) -> Self {
         let conventional = zone.0 < geometry.conventional;
         let cond = if conventional { ZoneCondition::NotWritePointer } else { ZoneCondition::Empty };
-        ZoneEntry { zone, cond, slot: None, written: Sector(0), covered: None }
+        ZoneEntry { zone, cond, slot: None, written: Sector(0), epoch: 0, covered: None }
     }
 
     /// How much data it covers.
@@ -177,6 +179,7 @@ impl ZoneEntry {
         to.fill(0);
         to[0] = self.cond as u8;
         to[1] = self.covered.is_some().into();
+        put(to, 2, &self.epoch.to_le_bytes());
         put(to, 4, &self.zone.0.to_le_bytes());
         put(to, 8, &self.slot.unwrap_or(NO_SLOT).to_le_bytes());
         put(to, 16, &self.written.0.to_le_bytes());
@@ -213,9 +216,9 @@ impl ZoneEntry {
             && (slot.is_some() || written == Sector(0))
             && written <= capacity
             && written.0.is_multiple_of(u64::from(geometry.lba) / 512)
-            && covered.is_none_or(|data| data.from < written && written - data.from <= MAX_COVERED)
-            && from[2..4] == [0; 2];
-        (fits && valid).then_some(ZoneEntry { zone, cond, slot, written, covered })
+            && covered.is_none_or(|data| data.from < written && written - data.from <= MAX_COVERED);
+        let epoch = u16::from_le_bytes([from[2], from[3]]);
+        (fits && valid).then_some(ZoneEntry { zone, cond, slot, written, epoch, covered })
     }
 }
 
@@ -289,6 +292,7 @@ mod tests {
                 cond: ZoneCondition::Closed,
                 slot: Some(0),
                 written: Sector(1 << 16),
+                epoch: 7,
                 covered: Some(CoveredData { from: Sector(from), crc: 7 }),
             };
             let mut bytes = [0; ZoneEntry::BYTES];

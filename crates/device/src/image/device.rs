@@ -11,12 +11,14 @@
 //! lock order is journal, zone, then those of [`Zones`], of the list and of [`Sums`]; no thread waits
 //! for the journal with a zone locked.
 use super::block::{BLOCK, ZoneEntry};
+use super::ends::{Ends, sum_blocks};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::journal::{Journal, format, mark_unfinished, repair_superblock};
 use super::kept::StateLog;
 use super::recover::{Recovered, read_superblock, recover};
 use super::regions::{Begun, Region, Regions};
+use super::session::Session;
 use super::store::ImageStore;
 use super::sums::{Summer, Sums, sum_request};
 use super::superblock::{FileLayout, Superblock};
@@ -28,7 +30,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use zonal_blk::{Buf, Limits, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
+use zonal_blk::{BioFlags, Buf, Limits, Op, Request, Sector, Status, ZoneCondition, ZoneNo};
 
 /// Bounds of the space reserved ahead of the write pointer, in bytes. It is reserved in large steps
 /// because ext4 waits for all direct writes to do so.
@@ -49,6 +51,10 @@ const PREPARED: (u64, u64) = (4 << 20, 16 << 20);
 const PREPARED_WRITES: u64 = 1024;
 /// Zeroes written at a time.
 const ZEROES: u64 = 1 << 20;
+/// Most sectors that are answered without a commit: recovery has to read them.
+const MAX_UNCOMMITTED: u64 = 4 << 21;
+/// What the errors of opening an image are about.
+const OPENING: &str = "bringing the image up to date";
 /// Commands after which the changes of the model's state are written, without a flush.
 const KEEP_AFTER: u32 = 1 << 12;
 
@@ -87,6 +93,11 @@ pub struct ImageDevice {
     state_damage: Option<String>,
     /// Commands since changes of that state were last written.
     unkept: AtomicU32,
+    session: Mutex<Session>,
+    /// The ends of zones that survive the process; `None` if the file cannot keep them.
+    ends: Option<Ends>,
+    /// Sectors of sequential zones that were answered since the last commit.
+    uncommitted: AtomicU64,
 }
 
 /// A model that the commands of an image go through.
@@ -186,10 +197,9 @@ impl ImageDevice {
                 .map_err(ImageError::io("repairing the superblock"))?;
         }
         let mut device = Self::with(store, superblock, &recovered, model);
-        device
-            .finish_recovery(&recovered)
-            .map_err(ImageError::io("bringing the image up to date"))?;
+        device.finish_recovery(&recovered).map_err(ImageError::io(OPENING))?;
         device.resume_state()?;
+        device.begin_session(&recovered).map_err(ImageError::io(OPENING))?;
         Ok(device)
     }
 
@@ -257,7 +267,54 @@ impl ImageDevice {
             state: None,
             state_damage: None,
             unkept: AtomicU32::new(0),
+            session: Mutex::new(recovered.session.unwrap_or_default()),
+            ends: None,
+            uncommitted: AtomicU64::new(0),
         }
+    }
+
+    /// Marks the image as open, and stores the ends of zones from now on. Zones that a command had opened are
+    /// open again if there was power all the time.
+    fn begin_session(&mut self, recovered: &Recovered) -> io::Result<()> {
+        let Some(before) = &recovered.session else { return Ok(()) };
+        let mut session = before.next(self.store.boot(), !recovered.missing.is_empty());
+        let image = self.superblock.image();
+        session.write(&*self.store, &self.layout, image)?;
+        *self.session() = session;
+        let (at, len) = self.layout.ends();
+        match self.store.share(at, len) {
+            Ok(words) => {
+                self.ends = Some(Ends::new(words, self.layout, image, session.history.cycles));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(error) => return Err(error),
+        }
+        if session.history.losses > before.history.losses {
+            return Ok(());
+        }
+        for &zone in &recovered.explicit {
+            // It fails if it has become full.
+            if self.zones.open(zone).is_ok() {
+                self.set_explicit(zone, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A zone is open by a command, or no longer.
+    fn set_explicit(&self, zone: ZoneNo, explicit: bool) -> io::Result<()> {
+        let mut tail = self.tail(zone);
+        if std::mem::replace(&mut tail.explicit, explicit) == explicit {
+            return Ok(());
+        }
+        self.store_end(zone, &mut tail)
+    }
+
+    /// Stores the end of a zone, so that it survives the process. If that fails, no more is written.
+    fn store_end(&self, zone: ZoneNo, tail: &mut ZoneTail) -> io::Result<()> {
+        let Some(ends) = &self.ends else { return Ok(()) };
+        let (turn, end) = tail.next_end();
+        ends.store(zone, turn, &end).inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 
     /// Opens an image to write a given state into it, zone after zone: any number of zones may be open
@@ -270,10 +327,11 @@ impl ImageDevice {
         let recovered = recover(&*store, &superblock)?;
         // It is not written again.
         (superblock.geometry.max_open, superblock.geometry.max_active) = (0, 0);
-        let device = Self::with(store, superblock, &recovered, None);
+        let mut device = Self::with(store, superblock, &recovered, None);
         device
             .finish_recovery(&recovered)
-            .map_err(ImageError::io("bringing the image up to date"))?;
+            .and_then(|()| device.begin_session(&recovered))
+            .map_err(ImageError::io(OPENING))?;
         Ok(device)
     }
 
@@ -401,6 +459,10 @@ impl ImageDevice {
         self.journal.lock().expect("no thread panics with the journal locked")
     }
 
+    pub(super) fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().expect("no thread panics with the session locked")
+    }
+
     fn regions(&self) -> MutexGuard<'_, Regions> {
         self.regions.lock().expect("no thread panics with the list locked")
     }
@@ -447,7 +509,10 @@ impl ImageDevice {
             Op::Write | Op::ZoneAppend => self.write(request),
             Op::Flush => ExecResult::Flush,
             Op::ZoneOpen | Op::ZoneClose => match self.apply(request) {
-                Ok(()) => ExecResult::Done(Status::Ok),
+                Ok(()) => {
+                    let stored = self.set_explicit(request.zone(), request.op() == Op::ZoneOpen);
+                    ExecResult::Done(stored.map_or_else(Status::from, |()| Status::Ok))
+                }
                 Err(status) => ExecResult::Refused(status),
             },
             Op::ZoneFinish | Op::ZoneReset => self.change(request),
@@ -520,8 +585,13 @@ impl ImageDevice {
                     None => (0..nr_sectors).for_each(|_| crc(&[0; 512])),
                 });
             });
+            if self.ends.is_some() {
+                let mut sums = Vec::new();
+                sum_request(Summer::new(self.layout.lba()), request, &mut sums);
+                tail.set_sum(end, sum_blocks(from.to_bytes().0 / self.layout.lba(), &sums));
+            }
         }
-        match self.slot_of(&mut tail) {
+        match self.slot_of(zone, &mut tail) {
             Ok(slot) => {
                 let len = Sector(request.nr_sectors().into()).to_bytes().0;
                 self.reserve(&mut tail, slot, end);
@@ -574,9 +644,21 @@ impl ImageDevice {
         }
         let foreseen = self.tail(zone).foresee(journal.durable(zone), self.geometry());
         let Some(entry) = foreseen else { return };
-        if journal.write_ahead(&*self.store, entry).is_err() {
+        let stored = self.store_end_ahead(&journal, &[]);
+        if stored.and_then(|()| journal.write_ahead(&*self.store, entry)).is_err() {
             self.note_failure(&journal);
         }
+    }
+
+    /// Stores the end that the entry written ahead keeps, which another batch is about to replace: one of these
+    /// entries, whose zones may be locked.
+    fn store_end_ahead(&self, journal: &Journal, entries: &[ZoneEntry]) -> io::Result<()> {
+        let Some(ahead) = journal.ahead() else { return Ok(()) };
+        if entries.iter().any(|entry| entry.zone == ahead.zone) {
+            return Ok(());
+        }
+        let mut tail = self.tail(ahead.zone);
+        if tail.is_at(ahead.zone, ahead) { self.store_end(ahead.zone, &mut tail) } else { Ok(()) }
     }
 
     /// Whether a command appends to a sequential zone.
@@ -598,8 +680,10 @@ impl ImageDevice {
     pub(super) fn set_sums(&self, request: &Request, sums: &[u8]) -> io::Result<()> {
         let Some(own) = &self.sums else { return Ok(()) };
         let range = self.range_in_zone(request);
+        let sum = sum_blocks(range.start.to_bytes().0 / self.layout.lba(), sums);
         let mut tail = self.tail(request.zone());
         tail.cover(range.end, |crc| crc(sums));
+        tail.set_sum(range.end, sum);
         let slot = tail.slot.expect("a zone that is being written has a slot");
         let first = self.layout.block_at(self.layout.in_slot(slot, range.start));
         // Another queue's thread may have set those of a write after it.
@@ -607,7 +691,7 @@ impl ImageDevice {
     }
 
     /// The slot of a zone, which gets one if it has none.
-    fn slot_of(&self, tail: &mut ZoneTail) -> io::Result<u32> {
+    fn slot_of(&self, zone: ZoneNo, tail: &mut ZoneTail) -> io::Result<u32> {
         if let Some(slot) = tail.slot {
             return Ok(slot);
         }
@@ -629,7 +713,12 @@ impl ImageDevice {
                 _ => {}
             }
         }
-        Ok(*tail.slot.insert(slot))
+        tail.slot = Some(slot);
+        if self.zones.is_conventional(zone) {
+            // All of its end that there is: any block of it may have data from now on.
+            self.store_end(zone, tail)?;
+        }
+        Ok(slot)
     }
 
     /// Writes to a conventional zone, in place.
@@ -647,7 +736,7 @@ impl ImageDevice {
         if let Err(status) = self.apply(request) {
             return ExecResult::Refused(status);
         }
-        let slot = match self.slot_of(&mut tail) {
+        let slot = match self.slot_of(zone, &mut tail) {
             Ok(slot) => slot,
             Err(error) => return ExecResult::Done(error.into()),
         };
@@ -752,6 +841,8 @@ impl ImageDevice {
     /// Completes a write whose transfer is done; `None` while an earlier one of its zone is in flight.
     pub(super) fn complete_write(&self, request: &Request) -> Option<Status> {
         let zone = request.zone();
+        // While it is locked, an entry that was written ahead stays, or the zone is in the next batch.
+        let journal = if self.expects_flush() { self.journal.try_lock().ok() } else { None };
         let mut tail = self.tail(zone);
         let mut status = Status::Ok;
         if self.zones.is_conventional(zone) {
@@ -762,9 +853,21 @@ impl ImageDevice {
                 self.zones.roll_back(zone, tail.done);
                 tail.finished = self.zones.condition(zone) == ZoneCondition::Full;
             }
+            let ahead = journal.as_ref().and_then(|journal| journal.ahead());
+            let kept = request.flags().contains(BioFlags::FUA)
+                || ahead.is_some_and(|entry| tail.is_at(zone, entry));
+            if status == Status::Ok && !kept {
+                status = self.store_end(zone, &mut tail).map_or_else(Status::from, |()| status);
+            }
+            self.uncommitted.fetch_add(u64::from(request.nr_sectors()), Ordering::Relaxed);
         }
         self.mark_dirty(zone, &mut tail);
         Some(status)
+    }
+
+    /// Whether so much was answered that it is to be committed, though nobody has asked for it.
+    pub(super) fn must_commit(&self) -> bool {
+        self.ends.is_some() && self.uncommitted.load(Ordering::Relaxed) >= MAX_UNCOMMITTED
     }
 
     /// Puts a zone on the list of changed zones.
@@ -795,6 +898,7 @@ impl ImageDevice {
         }
         journal.check()?;
         let kept = self.write_changes(journal)?;
+        self.uncommitted.store(0, Ordering::Relaxed);
         let dirty =
             std::mem::take(&mut *self.dirty.lock().expect("no thread panics with the list locked"));
         let unsynced = self.unsynced.swap(false, Ordering::Relaxed);
@@ -866,6 +970,7 @@ impl ImageDevice {
     }
 
     fn append(&self, journal: &mut Journal, entries: &[ZoneEntry]) -> io::Result<()> {
+        self.store_end_ahead(journal, entries)?;
         journal.append(&*self.store, self.sums.as_ref(), entries)
     }
 
@@ -891,14 +996,17 @@ impl ImageDevice {
         if journal.has_failed() {
             return ExecResult::Done(Status::IoError);
         }
-        let before = (tail.done, tail.finished);
+        let (before, was_explicit) = ((tail.done, tail.finished), tail.explicit);
         if let Err(status) = self.apply(request) {
             return ExecResult::Refused(status);
         }
         if finish {
             tail.finished = true;
         } else {
-            tail.empty();
+            tail.empty(self.layout.has_sessions());
+            if was_explicit && self.store_end(zone, &mut tail).is_err() {
+                return ExecResult::Done(Status::IoError);
+            }
         }
         if before == (tail.done, tail.finished) && !tail.dirty {
             return ExecResult::Done(Status::Ok);
@@ -944,7 +1052,11 @@ impl ImageDevice {
                 if was_empty || self.zones.reset(zone, || ()).is_err() {
                     continue;
                 }
-                tail.empty();
+                let was_explicit = tail.explicit;
+                tail.empty(self.layout.has_sessions());
+                if was_explicit && self.store_end(zone, &mut tail).is_err() {
+                    return ExecResult::Done(Status::IoError);
+                }
                 changed.push((tail.describe(journal.durable(zone), self.geometry()), tail));
                 if changed.len() == RESET_AT_ONCE {
                     break;
@@ -1023,15 +1135,17 @@ impl ImageDevice {
         let mut journal = self.journal();
         self.commit_with(&mut journal)?;
         self.save_state(&mut journal)?;
+        let image = self.superblock.image();
         if !self.used.load(Ordering::Relaxed) && !journal.has_log() {
-            return Ok(());
+            return self.session().close(&*self.store, &self.layout, image);
         }
         self.discard_unused(&journal, |tail| tail.reserved > tail.done)?;
         self.flush_sums(&mut journal)?;
         self.sync(&mut journal)?;
         // No command is in flight, and the commit has made all of them durable.
         self.regions().clear(&*self.store).inspect_err(|_| journal.fail())?;
-        journal.checkpoint(&*self.store)
+        journal.checkpoint(&*self.store)?;
+        self.session().close(&*self.store, &self.layout, image)
     }
 
     /// Frees all space of the file that holds no data.
@@ -1084,7 +1198,7 @@ impl MediumAccess for ImageDevice {
     fn poke(&self, sector: Sector, from: &[u8]) -> Result<(), Status> {
         self.for_each_zone(sector, from.len(), |zone, range, part| {
             let mut tail = self.tail(zone);
-            let slot = self.slot_of(&mut tail)?;
+            let slot = self.slot_of(zone, &mut tail)?;
             if self.begin_overwrite(&mut tail, zone, &range).is_some() {
                 return Err(io::ErrorKind::ResourceBusy.into());
             }
@@ -1104,7 +1218,7 @@ impl MediumAccess for ImageDevice {
             return Err(Status::IoError);
         }
         self.zones.rewind(zone, wp, || ())?;
-        tail.shorten(wp);
+        tail.shorten(wp, self.layout.has_sessions());
         let entry = tail.describe(journal.durable(zone), self.geometry());
         let appended = self
             .flush_sums(&mut journal)
@@ -1116,6 +1230,10 @@ impl MediumAccess for ImageDevice {
 
     fn close_zones(&self) {
         self.zones.close_all();
+        for zone in (self.geometry().conventional..self.geometry().zones).map(ZoneNo) {
+            // A failure is one of the image, which takes no more commands then.
+            let _failed = self.set_explicit(zone, false);
+        }
     }
 
     fn settle(&self) -> Result<(), Status> {

@@ -10,6 +10,7 @@
 use super::block::{BLOCK, BlockKind, ENTRIES, Header, ZoneEntry, encode_block};
 use super::kept::StateLog;
 use super::regions::{RegionList, Regions};
+use super::session::Session;
 use super::store::ImageStore;
 use super::sums::Sums;
 use super::superblock::{FileLayout, Superblock};
@@ -90,6 +91,11 @@ impl Journal {
     /// The durable state of a zone.
     pub(super) fn durable(&self, zone: ZoneNo) -> &ZoneEntry {
         &self.table[zone.index()]
+    }
+
+    /// The entry that was written ahead: it counts unless power is lost, or another batch is written.
+    pub(super) fn ahead(&self) -> Option<&ZoneEntry> {
+        self.ahead.as_ref()
     }
 
     /// Whether the log has entries since the last zone table.
@@ -330,6 +336,12 @@ pub fn format(
         let mut regions = Regions::new(layout, superblock.image(), &RegionList::default());
         regions.write(store)?;
         regions.write(store)?;
+    }
+    if layout.has_sessions() {
+        // Both blocks, each in its turn.
+        let mut session = Session::default();
+        session.write(store, &layout, superblock.image())?;
+        session.write(store, &layout, superblock.image())?;
     }
     // Last: until then the file is not an image.
     let block = Buf::from(&superblock.encode()[..]);

@@ -11,12 +11,14 @@
 //!   offered     what it offers as a device               placement   which events it records
 //!   sums        checksums of data, and their cache  verify    data against their checksums
 //!   regions     where data are being overwritten    store     what is needed of a file
+//!   ends        ends of zones that were answered    session   whether it was closed
 //!   error       why a file is not an image
 //! ```
 //!
 //! The format is described in `docs/images.md`. Files are opened in `zonal-backend`.
 mod block;
 mod device;
+mod ends;
 mod error;
 mod geometry;
 mod journal;
@@ -27,6 +29,7 @@ mod placement;
 mod queue;
 mod recover;
 mod regions;
+mod session;
 mod store;
 mod sums;
 mod superblock;
@@ -39,6 +42,6 @@ pub use error::ImageError;
 pub use geometry::{ImageGeometry, MAX_ZONES};
 pub use recover::{Finding, Recovered, check, read_superblock, recover};
 pub use regions::Region;
-pub use store::{ImageStore, ReadAt, Ring, Transfer};
+pub use store::{ImageStore, ReadAt, Ring, SharedWords, Transfer};
 pub use superblock::{MAX_PROFILE, Profile, Superblock, VERSION};
 pub use verify::check_data;

@@ -3,7 +3,8 @@ use super::device::ImageDevice;
 use super::queue::ImageQueue;
 use super::superblock::{Profile, Superblock};
 use crate::control::{
-    DeviceControl, DeviceStats, Lateness, Level, MediumAccess, ScrubStep, TranslationStats,
+    DeviceControl, DeviceStats, Lateness, Level, MediumAccess, PowerHistory, ScrubStep,
+    TranslationStats,
 };
 use crate::flash::FlashTraceSink;
 use crate::hdd::{HeadState, HeadTraceSink};
@@ -97,6 +98,10 @@ impl DeviceControl for ImageDevice {
 
     fn superblock(&self) -> Option<&Superblock> {
         Some(&self.superblock)
+    }
+
+    fn power_history(&self) -> Option<PowerHistory> {
+        self.layout().has_sessions().then(|| self.session().history)
     }
 
     /// Not of an image with the latencies of a model, which knows its zones by itself.

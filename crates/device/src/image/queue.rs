@@ -342,7 +342,7 @@ impl ImageQueue {
             }
             flushes |= command.stage == CommandStage::Flush;
         }
-        let flushed = if flushes { device.commit() } else { Status::Ok };
+        let flushed = if flushes || device.must_commit() { device.commit() } else { Status::Ok };
         let completed = done.len();
         let commands = &mut self.commands;
         self.completing.retain(|tag| {

@@ -11,19 +11,19 @@
 //!                                     of their data are right
 //! ```
 use super::block::{BLOCK, BlockKind, Header, ZoneEntry, crc32c_append, decode_block, entries};
+use super::ends::Ended;
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::kept::{Unusable, read_state};
 use super::regions::{RegionList, read_list};
+use super::session::Session;
 use super::store::ReadAt;
-use super::sums::Summer;
+use super::sums::{PIECE, Summer};
 use super::superblock::{FileLayout, Superblock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use zonal_blk::{Buf, Bytes, Sector, ZoneCondition, ZoneNo};
 
-/// Bytes read at a time to verify data.
-pub(super) const PIECE: usize = 256 << 10;
 /// Most blocks of a log that losses of power make unreadable: those of a batch.
 const TORN_BLOCKS: u32 = 32;
 
@@ -56,6 +56,14 @@ pub struct Recovered {
     pub damaged_data: Vec<(ZoneNo, Range<Sector>)>,
     /// Regions that were being overwritten.
     pub(super) list: RegionList,
+    /// The session of the image, from version 4 on.
+    pub(super) session: Option<Session>,
+    /// Data, as offsets in their zones, that were answered since the last flush, and are there.
+    pub answered: Vec<(ZoneNo, Range<Sector>)>,
+    /// Zones of which data that were answered are not there.
+    pub missing: Vec<ZoneNo>,
+    /// Zones that were open by a command.
+    pub(super) explicit: Vec<ZoneNo>,
 }
 
 impl Recovered {
@@ -151,8 +159,28 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         covered: Vec::new(),
         damaged_data: Vec::new(),
         list: RegionList::default(),
+        session: None,
+        answered: Vec::new(),
+        missing: Vec::new(),
+        explicit: Vec::new(),
     };
     reader.replay(&mut recovered)?;
+    if layout.has_sessions() {
+        let (session, mut damaged) = Session::read(file, &layout, image)?;
+        reader.damaged.append(&mut damaged);
+        if session.open {
+            recovered.clean = false;
+            let Ended { answered, missing, explicit } =
+                Ended::recover(file, superblock, session.history.cycles, &mut recovered.zones)?;
+            recovered.touched.extend(answered.iter().map(|(zone, _)| zone.0));
+            if superblock.checksums {
+                recovered.covered.extend(answered.iter().cloned());
+            }
+            (recovered.answered, recovered.missing, recovered.explicit) =
+                (answered, missing, explicit);
+        }
+        recovered.session = Some(session);
+    }
     check_slots(&recovered, &layout, found)?;
     if superblock.checksums {
         recovered.list = read_list(file, &layout, geometry, image)?;
@@ -528,6 +556,22 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
             recovered.touched.len()
         )));
     }
+    let answered: Sector = recovered
+        .answered
+        .iter()
+        .fold(Sector(0), |all, (_, range)| all + (range.end - range.start));
+    if answered > Sector(0) {
+        findings.push(Finding::Note(format!(
+            "{} bytes in {} zones were answered and not flushed: they are there",
+            answered.to_bytes().0,
+            recovered.answered.len()
+        )));
+    }
+    findings.extend(recovered.missing.iter().map(|zone| {
+        Finding::Note(format!(
+            "zone {zone}: data that were answered and not flushed are lost: the power was"
+        ))
+    }));
     findings.extend(recovered.damaged_data.iter().map(|(zone, range)| {
         let start = u64::from(zone.0) * superblock.geometry.zone_size.0;
         let (first, last) = (start + range.start.0, start + range.end.0 - 1);

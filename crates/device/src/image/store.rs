@@ -59,11 +59,35 @@ pub trait ImageStore: ReadAt + Send + Sync {
     /// The errors of the file.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
+    /// Opens `len` bytes from `at` on, which are in the file, for stores that survive the process.
+    ///
+    /// # Errors
+    /// There are none in this kind of file.
+    fn share(&self, _at: u64, _len: u64) -> io::Result<Box<dyn SharedWords>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// A number for the time since the machine got its power.
+    fn boot(&self) -> [u8; 16] {
+        [0; 16]
+    }
+
     /// Opens a ring for up to `depth` transfers at the same time.
     ///
     /// # Errors
     /// Why there is none.
     fn open_ring(&self, depth: u16) -> io::Result<Box<dyn Ring>>;
+}
+
+/// A part of a file that is written word by word, without a call for each. What was stored is in the file when
+/// the process ends, however it does; a sync makes it durable.
+pub trait SharedWords: Send + Sync {
+    /// Stores words of 64 bits, little-endian, from word `first` on, one after the other. Nobody else stores to them
+    /// at the same time.
+    ///
+    /// # Errors
+    /// The file has lost them.
+    fn store(&self, first: usize, words: &[u64]) -> io::Result<()>;
 }
 
 /// A transfer between buffers and a range of the file.

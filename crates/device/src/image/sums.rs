@@ -25,6 +25,8 @@ const PAGES: usize = 16 << 10;
 const SHARDS: usize = 64;
 /// Successive pages that are in one part, and are written together.
 const GROUP: u64 = 16;
+/// Bytes read at a time to verify data.
+pub(super) const PIECE: usize = 256 << 10;
 /// Blocks that are compared at a time.
 const AT_ONCE: usize = 64;
 

@@ -6,14 +6,15 @@ use super::block::{BLOCK, ENTRIES, checksum, put, u32_at, u64_at};
 use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::kept_layout::StateLayout;
-use zonal_blk::Sector;
+use zonal_blk::{Sector, ZoneNo};
 
 const MAGIC: &[u8; 8] = b"ZONALIMG";
 /// The bytes that block 0 begins with until the image has been written.
 const UNFINISHED: &[u8; 8] = b"ZONALNEW";
 /// The format version that is written, and the newest that can be read. Version 1 has no features; in
-/// versions 1 and 2 the checksums of data are in the file when a flush has completed.
-pub const VERSION: u32 = 3;
+/// versions 1 and 2 the checksums of data are in the file when a flush has completed; before version 4
+/// there are no sessions, and the ends of zones do not survive the process.
+pub const VERSION: u32 = 4;
 /// Bits of the features: the blocks of data have checksums; the device has no zones; the image keeps the
 /// state of the device's model.
 const CHECKSUMS: u32 = 1;
@@ -156,7 +157,7 @@ impl Superblock {
 
     /// Where things are in the file.
     pub(super) fn layout(&self) -> FileLayout {
-        FileLayout::new(&self.geometry, self.log_blocks, self.checksums, self.state_blocks)
+        FileLayout::new(self)
     }
 
     fn features(&self) -> u32 {
@@ -305,6 +306,10 @@ const LIST_BLOCKS: u64 = 4;
 pub(super) const SUMS_PER_PAGE: u64 = (BLOCK / SUM_BYTES) as u64;
 /// Size of a checksum.
 pub(super) const SUM_BYTES: usize = 4;
+/// Blocks that say what the session is: two, each twice.
+const SESSION_BLOCKS: u64 = 4;
+/// Size of the ends of a zone.
+const ENDS_BYTES: usize = 64;
 /// Most regions of a conventional zone.
 const MAX_REGIONS: u64 = 64;
 
@@ -316,6 +321,7 @@ const MAX_REGIONS: u64 = 64;
 ///        4 ...  half 0: zone table, each block twice; log, each block twice
 ///               half 1: the same, for odd generations
 ///               with checksums: two lists of regions, each block twice
+///               from version 4 on: two blocks of sessions, each twice; ends of zones
 ///               with the state of a model: see `kept`
 ///  1 MiB * n    slot 0, slot 1, ...: the checksums of a zone's data, then the data; slots are in
 ///               the order of the zones' first writes
@@ -330,11 +336,15 @@ pub(super) struct FileLayout {
     sum_pages: u64,
     /// Blocks for the state of a model; 0 if there is none.
     state_blocks: u32,
+    /// Blocks of the ends of zones; `None` before version 4.
+    end_blocks: Option<u64>,
 }
 
 impl FileLayout {
-    fn new(geometry: &ImageGeometry, log_blocks: u32, checksums: bool, state_blocks: u32) -> Self {
+    fn new(superblock: &Superblock) -> Self {
+        let &Superblock { ref geometry, log_blocks, checksums, state_blocks, .. } = superblock;
         let entries = u32::try_from(ENTRIES).expect("a block has 126 entries");
+        let ends = u64::from(geometry.zones) * ENDS_BYTES as u64;
         let stride = geometry.max_zone_data().0.next_multiple_of(BLOCK as u64);
         let lba = u64::from(geometry.lba);
         FileLayout {
@@ -344,6 +354,7 @@ impl FileLayout {
             lba,
             sum_pages: if checksums { (stride / lba).div_ceil(SUMS_PER_PAGE) } else { 0 },
             state_blocks,
+            end_blocks: (superblock.version >= 4).then(|| ends.div_ceil(BLOCK as u64)),
         }
     }
 
@@ -386,10 +397,36 @@ impl FileLayout {
         (HALVES + 2 * self.half_blocks() + 2 * (list % 2)) * BLOCK as u64
     }
 
-    /// The end of what all images have before slot 0.
-    pub(super) fn head(&self) -> u64 {
+    fn after_lists(&self) -> u64 {
         let lists = if self.sum_pages > 0 { LIST_BLOCKS } else { 0 };
         (HALVES + 2 * self.half_blocks() + lists) * BLOCK as u64
+    }
+
+    /// Whether the image has sessions, and keeps the ends of zones.
+    pub(super) fn has_sessions(&self) -> bool {
+        self.end_blocks.is_some()
+    }
+
+    /// The first copy of session block `number % 2`; the second follows it.
+    pub(super) fn session(&self, number: u64) -> u64 {
+        self.after_lists() + 2 * (number % 2) * BLOCK as u64
+    }
+
+    /// The address and the length of the ends of all zones.
+    pub(super) fn ends(&self) -> (u64, u64) {
+        let at = self.after_lists() + SESSION_BLOCKS * BLOCK as u64;
+        (at, self.end_blocks.unwrap_or(0) * BLOCK as u64)
+    }
+
+    /// Where the ends of a zone begin among those of all, in bytes.
+    pub(super) fn ends_of(&self, zone: ZoneNo) -> usize {
+        zone.index() * ENDS_BYTES
+    }
+
+    /// The end of what all images have before slot 0.
+    pub(super) fn head(&self) -> u64 {
+        let (ends, len) = self.ends();
+        if self.has_sessions() { ends + len } else { self.after_lists() }
     }
 
     /// Where the state of a model is; `None` if the image keeps none.

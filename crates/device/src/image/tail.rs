@@ -3,11 +3,12 @@
 //! The writes of a zone complete in the order of their addresses. After one that failed all later
 //! ones fail, and then the zone's write pointer moves back to the end of its data. So a zone's data
 //! never have holes.
-use super::block::{CoveredData, MAX_COVERED, ZoneEntry, crc32c_append};
+use super::block::{CoveredData, MAX_COVERED, NO_SLOT, ZoneEntry, crc32c_append};
+use super::ends::{ZoneEnd, fold};
 use super::geometry::ImageGeometry;
 use std::collections::VecDeque;
 use std::ops::Range;
-use zonal_blk::{Sector, Status, ZoneCondition};
+use zonal_blk::{Sector, Status, ZoneCondition, ZoneNo};
 
 /// A write in flight, from the end of the one before.
 struct InFlightWrite {
@@ -15,6 +16,8 @@ struct InFlightWrite {
     state: State,
     /// Its data are under the checksum, if one is kept.
     covered: bool,
+    /// The sum of its blocks.
+    sum: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,17 @@ pub(super) struct ZoneTail {
     crc: Option<u32>,
     /// In a conventional zone with checksums: ranges that are being overwritten.
     overwriting: Vec<Range<Sector>>,
+    /// Counts how often the end has moved back, if the image keeps ends.
+    epoch: u16,
+    /// Was opened by a command.
+    pub(super) explicit: bool,
+    /// The sum of the blocks from `base`, which is durable, to `done`.
+    base: Sector,
+    sum: u64,
+    /// `done` and `sum` at the last record.
+    recorded: (Sector, u64),
+    /// Number of the next end of this session.
+    turn: u8,
 }
 
 impl ZoneTail {
@@ -72,6 +86,12 @@ impl ZoneTail {
             from: entry.written,
             crc: Some(0),
             overwriting: Vec::new(),
+            epoch: entry.epoch,
+            explicit: false,
+            base: entry.written,
+            sum: 0,
+            recorded: (entry.written, 0),
+            turn: 0,
         }
     }
 
@@ -90,6 +110,11 @@ impl ZoneTail {
         self.overwriting.retain(|other| other != range);
     }
 
+    /// Whether an entry says where the data of this zone end, which is `zone`.
+    pub(super) fn is_at(&self, zone: ZoneNo, entry: &ZoneEntry) -> bool {
+        entry.zone == zone && entry.written == self.done
+    }
+
     /// Whether writes are in flight.
     pub(super) fn is_busy(&self) -> bool {
         !self.in_flight.is_empty()
@@ -105,7 +130,12 @@ impl ZoneTail {
         if end - self.from > MAX_COVERED {
             self.crc = None;
         }
-        self.in_flight.push_back(InFlightWrite { end, state: State::InFlight, covered: false });
+        self.in_flight.push_back(InFlightWrite {
+            end,
+            state: State::InFlight,
+            covered: false,
+            sum: 0,
+        });
     }
 
     /// Puts the data of the write up to `end`, which is in flight, under the checksum, if one is kept.
@@ -120,6 +150,27 @@ impl ZoneTail {
         if let Some(crc) = &mut self.crc {
             data(&mut |bytes| *crc = crc32c_append(*crc, bytes));
         }
+    }
+
+    /// The blocks of the write up to `end`, which is in flight, have this sum.
+    pub(super) fn set_sum(&mut self, end: Sector, sum: u64) {
+        let write = self.in_flight.iter_mut().find(|write| write.end == end);
+        write.expect("the write was accepted").sum = sum;
+    }
+
+    /// The end to be stored, and its number.
+    pub(super) fn next_end(&mut self) -> (u8, ZoneEnd) {
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1);
+        let end = ZoneEnd {
+            slot: self.slot.unwrap_or(NO_SLOT),
+            epoch: self.epoch,
+            explicit: self.explicit,
+            end: self.done,
+            from: self.base,
+            sum: fold(self.sum),
+        };
+        (turn, end)
     }
 
     /// Whether no write after `end` was accepted.
@@ -142,6 +193,7 @@ impl ZoneTail {
             return None;
         }
         self.broken |= first.state == State::Failed;
+        let sum = first.sum;
         self.in_flight.pop_front();
         if self.broken {
             // The checksum covers data that are not there.
@@ -149,6 +201,7 @@ impl ZoneTail {
             return Some(Status::IoError);
         }
         self.done = end;
+        self.sum = self.sum.wrapping_add(sum);
         Some(Status::Ok)
     }
 
@@ -161,13 +214,18 @@ impl ZoneTail {
         }
     }
 
-    /// The zone was reset.
-    pub(super) fn empty(&mut self) {
-        self.shorten(Sector(0));
+    /// The zone was reset. `epochs`: the image keeps ends.
+    pub(super) fn empty(&mut self, epochs: bool) {
+        self.explicit = false;
+        self.shorten(Sector(0), epochs);
     }
 
     /// The zone's data end at `end` now, which is no later than before.
-    pub(super) fn shorten(&mut self, end: Sector) {
+    pub(super) fn shorten(&mut self, end: Sector, epochs: bool) {
+        if epochs && (end < self.done || self.finished) {
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        (self.base, self.sum, self.recorded) = (end, 0, (end, 0));
         self.done = end;
         if !self.preallocated {
             self.reserved = end;
@@ -203,6 +261,7 @@ impl ZoneTail {
             cond,
             slot: self.slot,
             written: end,
+            epoch: self.epoch,
             covered: Some(covered),
         };
         (entry.covered_len() <= MAX_COVERED).then_some(entry)
@@ -236,6 +295,7 @@ impl ZoneTail {
             cond: self.condition(conventional, geometry),
             slot: self.slot,
             written: self.done,
+            epoch: self.epoch,
             covered: None,
         }
     }
@@ -248,6 +308,10 @@ impl ZoneTail {
         geometry: &ImageGeometry,
     ) -> Option<ZoneEntry> {
         self.dirty = false;
+        // What was recorded before is durable: otherwise the journal has failed.
+        self.base = self.recorded.0;
+        self.sum = self.sum.wrapping_sub(self.recorded.1);
+        self.recorded = (self.done, self.sum);
         let entry = self.describe(durable, geometry);
         let covers = entry.written > durable.written && self.from == durable.written;
         // The checksum of accepted data is that of the data in the file only if none are in flight.
@@ -261,7 +325,6 @@ impl ZoneTail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::ZoneNo;
 
     /// The range that the entry covers after two writes that were covered in this order.
     fn covered(order: [u64; 2]) -> Option<CoveredData> {

@@ -6,10 +6,10 @@
 use super::block::BLOCK;
 use super::device::{ExecResult, ImageDevice};
 use super::error::ImageError;
-use super::recover::{Finding, PIECE, Recovered};
+use super::recover::{Finding, Recovered};
 use super::regions::Region;
 use super::store::ReadAt;
-use super::sums::{Summer, Sums};
+use super::sums::{PIECE, Summer, Sums};
 use super::superblock::{FileLayout, SUM_BYTES, SUMS_PER_PAGE, Superblock};
 use crate::control::ScrubStep;
 use std::io;

@@ -172,14 +172,14 @@ fn seal(block: &mut [u8]) {
 #[test]
 fn a_newer_format_is_refused_by_its_number() {
     let newer = |block: &mut [u8]| {
-        block[8] = 4;
+        block[8] = 5;
         seal(block);
     };
     let mut bytes = used().0.clone();
     newer(&mut bytes[..4096]);
     newer(&mut bytes[4096..8192]);
     let error = same_or_error(bytes).unwrap_err().to_string();
-    assert_eq!(error, "found format version 4, expected 1 to 3");
+    assert_eq!(error, "found format version 5, expected 1 to 4");
     let mut block = superblock().encode();
     block[85] = 1;
     seal(&mut block);

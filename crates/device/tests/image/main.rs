@@ -3,6 +3,7 @@ mod checksums;
 mod damage;
 mod flush;
 mod kept;
+mod killed;
 mod medium;
 mod model;
 mod power_loss;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{Buf, Tag};
-use zonal_device::image::{ImageStore, ReadAt, Ring, Transfer};
+use zonal_device::image::{ImageStore, ReadAt, Ring, SharedWords, Transfer};
 use zonal_device::rng::Rng;
 
 /// Something that was done to the file.
@@ -47,6 +47,8 @@ struct State {
     /// One write in this many fails for want of space; 0 for none.
     full: u64,
     calls: Calls,
+    /// Losses of power.
+    losses: u8,
 }
 
 /// How often the file was called.
@@ -93,6 +95,7 @@ impl Medium {
             rng: Rng::new(seed),
             full: 0,
             calls: Calls::default(),
+            losses: 0,
         })))
     }
 
@@ -125,6 +128,18 @@ impl Medium {
         self.state().now.clone()
     }
 
+    /// The file as it is when its process is killed. What was done is done, and transfers are in the file or not.
+    pub fn kill(&self) {
+        let mut state = self.state();
+        let moving = std::mem::take(&mut state.on_the_way);
+        for (_, at, data) in moving {
+            if state.rng.below(2) == 0 {
+                state.change(Change::Write { at, data });
+            }
+        }
+        state.fuse = u64::MAX;
+    }
+
     /// The file after the loss of power: in units of `sector` bytes, `keep` in 4 of what was not
     /// durable are there.
     pub fn lose_power(&self, sector: usize, keep: u64) {
@@ -152,6 +167,7 @@ impl Medium {
                 }
             }
         }
+        state.losses = state.losses.wrapping_add(1);
         state.now = after.clone();
         state.durable = after;
         state.fuse = u64::MAX;
@@ -221,8 +237,35 @@ impl ImageStore for Medium {
         Ok(())
     }
 
+    fn share(&self, at: u64, _len: u64) -> io::Result<Box<dyn SharedWords>> {
+        Ok(Box::new(MediumWords { medium: self.clone(), at }))
+    }
+
+    fn boot(&self) -> [u8; 16] {
+        [self.state().losses; 16]
+    }
+
     fn open_ring(&self, _depth: u16) -> io::Result<Box<dyn Ring>> {
         Ok(Box::new(MediumRing { medium: self.clone(), moving: Vec::new() }))
+    }
+}
+
+/// Words of the file, one write each.
+struct MediumWords {
+    medium: Medium,
+    at: u64,
+}
+
+impl SharedWords for MediumWords {
+    fn store(&self, first: usize, words: &[u64]) -> io::Result<()> {
+        let mut state = self.medium.state();
+        if state.fuse == 0 {
+            return Err(io::Error::other("the power is off"));
+        }
+        for (word, at) in words.iter().zip((self.at + 8 * first as u64..).step_by(8)) {
+            state.change(Change::Write { at, data: word.to_le_bytes().to_vec() });
+        }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use zonal_device::rng::Rng;
 /// Runs, unless `ZONAL_CASES` says another number.
 const CASES: u64 = 2000;
 
-fn geometry(rng: &mut Rng) -> ImageGeometry {
+pub fn geometry(rng: &mut Rng) -> ImageGeometry {
     let lba = if rng.below(3) == 0 { 4096 } else { 512 };
     let zones = 4 + u32::try_from(rng.below(4)).unwrap();
     let conventional = u32::try_from(rng.below(3)).unwrap();
@@ -30,7 +30,7 @@ fn geometry(rng: &mut Rng) -> ImageGeometry {
 }
 
 /// No checksum is wrong, whatever data the loss of power has left.
-fn assert_no_damage(medium: &Medium, what: &str) {
+pub fn assert_no_damage(medium: &Medium, what: &str) {
     let (superblock, recovered, _) = check(medium).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_eq!(recovered.damaged_data, [], "{what}");
     let findings = check_data(medium, &superblock, &recovered, &mut |_| ()).unwrap();
@@ -40,7 +40,13 @@ fn assert_no_damage(medium: &Medium, what: &str) {
 
 /// Writes to one zone that are flushed one by one, so that the image writes its log ahead; the last
 /// may fail, or other commands come instead of its flush.
-fn write_and_flush(user: &mut User, io: &mut Channel, medium: &Medium, rng: &mut Rng, lba: u64) {
+pub fn write_and_flush(
+    user: &mut User,
+    io: &mut Channel,
+    medium: &Medium,
+    rng: &mut Rng,
+    lba: u64,
+) {
     let settle = |user: &mut User, io: &mut Channel| {
         while io.outstanding() > 0 && !medium.is_off() {
             user.poll(io, medium);
@@ -70,7 +76,7 @@ fn run(seed: u64) -> (u64, u64) {
     let mut superblock = Superblock::new([7; 16], geometry, profile).unwrap();
     superblock.log_blocks = 1 + u32::try_from(rng.below(5)).unwrap();
     superblock.checksums = rng.below(4) > 0;
-    superblock.version = 2 + u32::try_from(rng.below(2)).unwrap();
+    superblock.version = 2 + u32::try_from(rng.below(3)).unwrap();
     superblock.preallocated = rng.below(3) == 0;
     let medium = Medium::new(seed);
     ImageDevice::create(&medium, &superblock).unwrap();
