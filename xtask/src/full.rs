@@ -38,7 +38,7 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 19] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check(
         "readme",
@@ -103,6 +103,12 @@ const CHECKS: [Check; 18] = [
         "NVMe/TCP with a guest of Linux 6.1",
         10,
         &["tests/guest/run", "--kernel", "6.1", "nvme-tcp"],
+    ),
+    check(
+        "services",
+        "the package's services under systemd, and an upgrade from those of 0.2.0",
+        15,
+        &["tests/guest/run", "systemd"],
     ),
     check(
         "lockstep",
