@@ -1,6 +1,6 @@
 //! `zonal run` on a preallocated image compared with fio, as users run them, on a file of the same file
 //! system that has data already; images with checksums compared with images without; `zonal run` on an image with a
-//! recording of all writes (`--record-all`) compared with one without; and the time to open an image of
+//! recording of all writes (`--record`) compared with one without; and the time to open an image of
 //! 100,000 zones.
 //!
 //! A write to a file that has data, as to a preallocated image, changes none of its metadata, so that a
@@ -350,7 +350,7 @@ fn run_rate(place: &Path, case: &Case, record: bool) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
     command.current_dir(place).args(["run", "--eta=never", "--output-format=json"]);
     if record {
-        command.arg("--record-all").arg(&log);
+        command.arg("--record").arg(&log);
     }
     command.arg("--device").arg(&path);
     command.args(["--name=w", "--rw=write", "--zonemode=zbd"]);

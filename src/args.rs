@@ -1,5 +1,6 @@
 //! Arguments of several commands.
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::net::{SocketAddr, ToSocketAddrs};
 use zonal_blk::ZoneWrite;
 use zonal_device::quantity::{QuantityError, parse_size};
@@ -29,29 +30,10 @@ pub enum Eta {
     Never,
 }
 
-/// `--zone-write`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ZoneWriteArg {
-    /// Zone write plugging: one write in flight per zone
-    Plug,
-    /// One write to sequential zones in flight per device
-    Qd1,
-    /// Zone write locking, the policy before plugging: the scheduler mq-deadline holds back the
-    /// writes of a zone that has one in flight
-    Lock,
-    /// Nothing: the device fails writes that arrive out of order
-    Off,
-}
-
-impl From<ZoneWriteArg> for ZoneWrite {
-    fn from(arg: ZoneWriteArg) -> Self {
-        match arg {
-            ZoneWriteArg::Plug => ZoneWrite::Plug,
-            ZoneWriteArg::Qd1 => ZoneWrite::Qd1,
-            ZoneWriteArg::Lock => ZoneWrite::Lock,
-            ZoneWriteArg::Off => ZoneWrite::Off,
-        }
-    }
+/// Parses `--zone-write`.
+pub fn zone_write() -> impl TypedValueParser<Value = ZoneWrite> {
+    let value = |policy: ZoneWrite| PossibleValue::new(policy.name()).help(policy.help());
+    PossibleValuesParser::new(ZoneWrite::ALL.map(value)).try_map(|name| name.parse())
 }
 
 /// Parses an address to listen on. The first address of a host name counts.

@@ -13,8 +13,8 @@ use crate::cmd::crash::CrashArgs;
 use crate::cmd::ctl::{COMMANDS as CTL_COMMANDS, CtlArgs};
 use crate::cmd::doctor::DoctorArgs;
 use crate::cmd::fit::FitArgs;
-use crate::cmd::image::{CheckArgs, CreateArgs, ImageCommand};
-use crate::cmd::info::{DeviceArgs, DevicesArgs, OptionsArgs};
+use crate::cmd::image::ImageCommand;
+use crate::cmd::info::{DevicesArgs, OptionsArgs};
 use crate::cmd::pattern::PatternCommand;
 use crate::cmd::reproduce::ReproduceArgs;
 use crate::cmd::run::RunArgs;
@@ -112,8 +112,6 @@ pub enum Command {
         after_help = "Job options are fio's; `zonal options` lists them."
     )]
     Sweep(SweepArgs),
-    /// Show the parameters and the performance of a device model, and check that they make sense
-    Device(DeviceArgs),
     /// Predict measured cells of a drive by a model, and print how far off it is
     Validate(ValidateArgs),
     /// Adjust a device profile to measurements of a drive
@@ -135,14 +133,10 @@ pub enum Command {
     View(ViewArgs),
     /// Find out what a loss of power may leave on a recorded device, and run checks on it
     Crash(CrashArgs),
-    /// Create a persistent image: a zoned device in a file
-    Create(CreateArgs),
-    /// Check the metadata of an image
-    Check(CheckArgs),
-    /// Show, convert, copy or resize an image
+    /// Create, check, show, convert, copy or resize an image: a zoned device in a file
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Explain device specs such as null:zones=4096,zone_size=256M
+    /// Explain device specs such as null:zones=4096,zone_size=256M, or show and check one
     Devices(DevicesArgs),
     /// Show what the configuration file says: names for devices, and defaults of options
     #[command(after_help = CONFIG_HELP)]
@@ -315,7 +309,7 @@ fn split_args<A: Args>(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
 fn in_full(command: &clap::Command, arg: OsString) -> OsString {
     let Some(text) = arg.to_str().and_then(|text| text.strip_prefix("--")) else { return arg };
     let (short, value) = text.split_at(text.find('=').unwrap_or(text.len()));
-    let is_own = |name: &str| command.get_arguments().any(|known| known.get_long() == Some(name));
+    let is_own = |name: &str| command.get_arguments().any(|known| is_called(known, name));
     let is_fios = || options::find(short).is_some() || options::instead_of(short).is_some();
     if short.is_empty() || short == "help" || is_own(short) || is_fios() {
         return arg;
@@ -330,6 +324,12 @@ fn in_full(command: &clap::Command, arg: OsString) -> OsString {
     }
 }
 
+/// Whether this is the long name of an option, or was.
+fn is_called(option: &Arg, name: &str) -> bool {
+    option.get_long() == Some(name)
+        || option.get_all_aliases().is_some_and(|before| before.contains(&name))
+}
+
 /// Whether the value of an option of `command` is the next argument; `None` for other arguments.
 fn takes_value(command: &clap::Command, arg: &OsStr) -> Option<bool> {
     let text = arg.to_str()?;
@@ -340,7 +340,7 @@ fn takes_value(command: &clap::Command, arg: &OsStr) -> Option<bool> {
         Some((name, value)) => (name, Some(value)),
         None => (text.strip_prefix("--")?, None),
     };
-    let known = command.get_arguments().find(|known| known.get_long() == Some(name))?;
+    let known = command.get_arguments().find(|known| is_called(known, name))?;
     let takes = known.get_action().takes_values() && !known.is_require_equals_set();
     Some(value.is_none() && takes)
 }
@@ -368,9 +368,9 @@ mod tests {
     #[test]
     fn job_options_are_split_from_own_options() {
         let args =
-            ["zonal", "run", "--name=a", "--clock", "virtual", "--bs", "4k", "--seed=3", "x"];
+            ["zonal", "run", "--name=a", "--record-all", "log", "--bs", "4k", "--seed=3", "x"];
         let (own, jobs) = split_args::<RunArgs>(args.iter().map(OsString::from).collect());
-        assert_eq!(own, ["zonal", "run", "--clock", "virtual", "--seed=3"]);
+        assert_eq!(own, ["zonal", "run", "--record-all", "log", "--seed=3"]);
         assert_eq!(jobs, ["--name=a", "--bs", "4k", "x"]);
     }
 }

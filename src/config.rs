@@ -31,6 +31,10 @@ use zonal_os::text_file;
 /// Names the file; none is read if it is empty.
 const VARIABLE: &str = "ZONAL_CONFIG";
 
+/// Commands by the names that they had, which scripts may go on to use.
+const FORMER: [(&str, &[&str]); 3] =
+    [("create", &["image", "create"]), ("check", &["image", "check"]), ("device", &["devices"])];
+
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
 /// The contents of a configuration file.
@@ -67,6 +71,7 @@ pub fn get() -> Option<&'static Config> {
 /// The file cannot be read, though it exists or was named, or something in it is wrong.
 pub fn apply(mut args: Vec<OsString>, definition: fn() -> Command) -> Result<Vec<OsString>> {
     let named = take_option(&mut args)?;
+    rename(&mut args);
     ensure!(take_option(&mut args)?.is_none(), "--config: found two files, expected one");
     let named = named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
     let must_exist = named.is_some();
@@ -104,11 +109,20 @@ fn take_option(args: &mut Vec<OsString>) -> Result<Option<PathBuf>> {
     Ok(Some(args.remove(1).into()))
 }
 
+/// Gives the command the name that it has now.
+fn rename(args: &mut Vec<OsString>) {
+    let former = |(name, _): &&(&str, _)| args.get(1).is_some_and(|arg| arg == name);
+    if let Some((_, now)) = FORMER.iter().find(former) {
+        args.splice(1..2, now.iter().map(OsString::from));
+    }
+}
+
 /// The arguments without the program's name and `--config FILE`: the words of the command come first.
 pub fn words() -> Vec<String> {
     let mut args: Vec<OsString> = env::args_os().collect();
     // Without a file, the command line has been refused.
     let _ = take_option(&mut args);
+    rename(&mut args);
     args.into_iter().skip(1).filter_map(|arg| arg.into_string().ok()).collect()
 }
 

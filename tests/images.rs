@@ -127,7 +127,7 @@ fn errors_name_the_image() {
     dir.create("a.img");
     std::fs::write(dir.path("text.img"), "not an image").expect("a file is written");
     for (args, expected) in [
-        (&["zone", "report", "no.img"][..], "no such file; `zonal create` makes one"),
+        (&["zone", "report", "no.img"][..], "no such file; `zonal image create` makes one"),
         (&["zone", "report", "text.img"], "image text.img: not an image: found neither copy"),
         (&["check", "text.img"], "image text.img: not an image: found neither copy"),
         (&["zone", "report", "a.img:latency=1ms"], "found option `latency=1ms`, expected latency="),

@@ -24,7 +24,10 @@ pub struct Options {
 }
 
 impl Options {
-    fn parse(self) -> Result<AdviseOptions> {
+    fn parse(mut self) -> Result<AdviseOptions> {
+        if self.schedulers.is_empty() {
+            self.schedulers = Scheduler::NAMES.iter().map(|&name| name.to_owned()).collect();
+        }
         let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
         let policy = |name: &String| name.parse().context("--zone-write");
         ensure!(

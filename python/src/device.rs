@@ -39,20 +39,6 @@ pub struct Zone {
     parked_ns: u64,
 }
 
-/// What libzbd calls a condition.
-fn condition_name(condition: ZoneCondition) -> &'static str {
-    match condition {
-        ZoneCondition::NotWritePointer => "not-write-pointer",
-        ZoneCondition::Empty => "empty",
-        ZoneCondition::ImplicitOpen => "open-implicit",
-        ZoneCondition::ExplicitOpen => "open-explicit",
-        ZoneCondition::Closed => "closed",
-        ZoneCondition::ReadOnly => "read-only",
-        ZoneCondition::Full => "full",
-        ZoneCondition::Offline => "offline",
-    }
-}
-
 impl Zone {
     fn of(number: u32, zone: &zonal_blk::Zone) -> Self {
         let bytes = |sector: Sector| sector.0 * SECTOR;
@@ -68,7 +54,7 @@ impl Zone {
                 ZoneKind::Conventional => "conventional",
                 ZoneKind::SequentialRequired => "seq-write-required",
             },
-            condition: condition_name(zone.cond),
+            condition: zone.cond.long(),
             writes: 0,
             appends: 0,
             merges: 0,

@@ -36,7 +36,7 @@ pub struct Options {
     io_cost: Option<String>,
     faults: Vec<String>,
     allow_unsupported: bool,
-    record_all: Option<PathBuf>,
+    record: Option<PathBuf>,
     trace: Option<PathBuf>,
     explain: bool,
     explain_html: Option<PathBuf>,
@@ -225,7 +225,7 @@ fn device_options(
         sched_opts: options.sched_opts.clone(),
         faults: options.faults.iter().map(rule).collect::<Result<_>>()?,
         seed: options.seed,
-        record: options.record_all.clone(),
+        record: options.record.clone(),
         real_time: clock == ClockKind::Real,
         notices,
         ..DeviceOptions::default()

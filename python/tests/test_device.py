@@ -19,7 +19,7 @@ def test_what_is_written_can_be_read(null: str) -> None:
         device.flush()
         assert device.read(0, 2 * len(data)) == data * 2
         zone = device.zone(0)
-        assert (zone.condition, zone.write_pointer) == ("open-implicit", 2 * len(data))
+        assert (zone.condition, zone.write_pointer) == ("implicit-open", 2 * len(data))
         assert zone.written == 2 * len(data)
         assert device.zone(1).condition == "empty"
 
@@ -41,7 +41,7 @@ def test_zones_are_managed(null: str) -> None:
         device.append(0, bytes(4096))
         device.manage("close", 0)
         conditions = [zone.condition for zone in device.zones(count=4)]
-        assert conditions == ["closed", "open-explicit", "full", "empty"]
+        assert conditions == ["closed", "explicit-open", "full", "empty"]
         device.manage("reset", 0, device.nr_zones)
         assert {zone.condition for zone in device.zones()} == {"empty"}
 

@@ -234,7 +234,7 @@ JOB = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", io_size="512k", iodep
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """A recording of a job."""
-    zonal.run(JOB, RECORDED, record_all=tmp_path / "run.log")
+    zonal.run(JOB, RECORDED, record=tmp_path / "run.log")
     return tmp_path / "run.log"
 
 

@@ -1,5 +1,5 @@
 //! `zonal advise`.
-use crate::args::{ZoneWriteArg, seconds};
+use crate::args::{seconds, zone_write};
 use crate::config;
 use crate::format::{Format, FormatArgs, Forms};
 use crate::interrupt::{exit_code, set_on_interrupt};
@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+use zonal_blk::ZoneWrite;
 use zonal_blk::sched::Scheduler;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, SystemEnvironment};
@@ -57,8 +58,8 @@ pub struct AdviseArgs {
     )]
     pub schedulers: Vec<String>,
     /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]
-    #[arg(long, value_enum, value_name = "POLICY,...", value_delimiter = ',')]
-    pub zone_write: Vec<ZoneWriteArg>,
+    #[arg(long, value_parser = zone_write(), value_name = "POLICY,...", value_delimiter = ',')]
+    pub zone_write: Vec<ZoneWrite>,
     /// The queue depths to try [default: that of the jobs, 1, 4, 16 and 64; for jobs on a file system
     /// only their own]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
@@ -149,7 +150,7 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
             "no device: give --device (see zonal devices), or --drives to compare kinds of drive",
         )?,
         schedulers: args.schedulers.iter().map(scheduler).collect::<Result<_>>()?,
-        zone_write: args.zone_write.iter().copied().map(Into::into).collect(),
+        zone_write: args.zone_write.clone(),
         depths: args.depths.clone(),
         seconds: args.time,
         goal: args.goal.into(),

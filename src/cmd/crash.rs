@@ -40,7 +40,7 @@ use zonal_os::output_file::{self, refuse_fifo};
     group = ArgGroup::new("image").args(["check", "oracle", "materialise", "diff"]),
 )]
 pub struct CrashArgs {
-    /// The log that `zonal run --record-all` or `zonal serve --record` wrote
+    /// The log that `--record` of `zonal run` or `zonal serve` wrote
     #[arg(value_name = "LOG", required = true)]
     pub log: Option<PathBuf>,
     #[command(subcommand)]

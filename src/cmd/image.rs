@@ -1,10 +1,9 @@
-//! `zonal create` and `zonal check`: images in files.
+//! `zonal image create` and `zonal image check`: images in files.
 mod check;
 mod describe;
 mod pack;
 mod tool;
 
-pub use check::{CheckArgs, check};
 pub use tool::{ImageCommand, run};
 
 use crate::config;
@@ -23,7 +22,7 @@ use zonal_device::image::{ImageError, Profile, Superblock};
 use zonal_lab::progress::StepProgress;
 use zonal_os::uuid;
 
-/// Options of `zonal create`.
+/// Options of `zonal image create`.
 #[derive(Args, Debug)]
 pub struct CreateArgs {
     /// The file to create; it must not exist
@@ -65,7 +64,7 @@ pub enum Switch {
 ///
 /// # Errors
 /// The profile is malformed, or the file cannot be created.
-pub fn create(args: &CreateArgs) -> Result<ExitCode> {
+fn create(args: &CreateArgs) -> Result<ExitCode> {
     let in_image = || of_image(&args.image);
     let checksums = args.checksums == Switch::On;
     let profile = profile(args)?;

@@ -1,4 +1,4 @@
-//! `zonal device`, `zonal devices` and `zonal options`: what the program knows about devices and
+//! `zonal devices` and `zonal options`: what the program knows about devices and
 //! options.
 use crate::args::seconds;
 use crate::config;
@@ -15,27 +15,58 @@ use zonal_lab::device_check::{self, CheckOptions};
 use zonal_lab::table::Table;
 use zonal_sim::CostModel;
 
-/// Options of `zonal device`.
+/// Options of `zonal devices`.
 #[derive(Args, Debug)]
-pub struct DeviceArgs {
-    /// The device: a spec (see `zonal devices`) or a TOML profile
+pub struct DevicesArgs {
+    /// Show this device instead, a spec or a TOML profile: its parameters, its performance, and
+    /// whether they make sense
     #[arg(value_name = "SPEC", value_parser = config::device)]
-    pub device: String,
-    /// Virtual time for each load, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
+    pub device: Option<String>,
+    /// Print the text of this profile instead: one to begin with
+    #[arg(long, value_name = "PROFILE", conflicts_with_all = ["device", "format", "json"])]
+    pub print: Option<String>,
+    /// Virtual time for each load of SPEC, in seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 20.0,
+        value_parser = seconds,
+        requires = "device"
+    )]
     pub time: f64,
     /// Virtual time that an I/O costs the thread that does it, in nanoseconds; or `published`, what
     /// it cost the machine of the published tables, by scheduler and length
-    #[arg(long, value_name = "NS|published", default_value = "1000")]
+    #[arg(long, value_name = "NS|published", default_value = "1000", requires = "device")]
     pub io_cost: CostModel,
     #[command(flatten)]
     pub format: FormatArgs,
 }
 
+/// Explains device specs, describes and checks a device, or prints a profile.
+pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
+    if let Some(name) = &args.print {
+        let text = zonal_backend::profile_text(name).context("--print")?;
+        stdout().write_all(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(device) = &args.device {
+        return checked(device, args);
+    }
+    let options = option_table();
+    Forms {
+        text: device_spec::help,
+        json: || pretty(&devices_json()),
+        csv: || options.csv(),
+        html: || Ok(page_of("Devices", &options)),
+    }
+    .print(args.format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Describes and checks a device.
-pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
+fn checked(device: &str, args: &DevicesArgs) -> Result<ExitCode> {
     let check = device_check::check(&CheckOptions {
-        device: args.device.clone(),
+        device: device.to_owned(),
         seconds: args.time,
         io_cost: args.io_cost,
     })?;
@@ -47,38 +78,6 @@ pub fn device(args: &DeviceArgs) -> Result<ExitCode> {
     }
     .print(args.format)?;
     Ok(if check.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Options of `zonal devices`.
-#[derive(Args, Debug)]
-pub struct DevicesArgs {
-    /// Print the text of this profile instead: one to begin with
-    #[arg(value_name = "PROFILE", conflicts_with_all = ["format", "json", "print"])]
-    pub profile: Option<String>,
-    /// The same as PROFILE
-    #[arg(long, value_name = "PROFILE", conflicts_with_all = ["format", "json"])]
-    pub print: Option<String>,
-    #[command(flatten)]
-    pub format: FormatArgs,
-}
-
-/// Explains device specs, or prints a profile.
-pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
-    if let Some(name) = args.profile.as_ref().or(args.print.as_ref()) {
-        let context = if args.print.is_some() { "--print" } else { "PROFILE" };
-        let text = zonal_backend::profile_text(name).context(context)?;
-        stdout().write_all(text.as_bytes())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let options = option_table();
-    Forms {
-        text: device_spec::help,
-        json: || pretty(&devices_json()),
-        csv: || options.csv(),
-        html: || Ok(page_of("Devices", &options)),
-    }
-    .print(args.format)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The options of all kinds of device.

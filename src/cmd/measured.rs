@@ -1,8 +1,9 @@
 //! Options of `zonal validate` and `zonal fit` about measurements.
-use crate::args::ZoneWriteArg;
+use crate::args::zone_write;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
+use zonal_blk::ZoneWrite;
 use zonal_device::device_spec::DeviceSpec;
 use zonal_lab::host_cost;
 use zonal_lab::measurements::{self, Assume, Cells, Kernel};
@@ -24,8 +25,8 @@ pub struct MeasuredArgs {
     #[arg(long, value_name = "NS")]
     pub io_cost: Option<CostModel>,
     /// How the host kept writes to a zone in order, where a report does not say it
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub zone_write: Option<ZoneWriteArg>,
+    #[arg(long, value_parser = zone_write(), value_name = "POLICY")]
+    pub zone_write: Option<ZoneWrite>,
     /// The host's I/O scheduler, where neither the jobs nor a report say it
     #[arg(long, value_name = "NAME")]
     pub scheduler: Option<String>,
@@ -42,7 +43,7 @@ impl MeasuredArgs {
     /// Reads the measurements, which are of a device of this kind.
     pub fn read(&self, spec: &DeviceSpec) -> Result<Cells> {
         let assume = Assume {
-            zone_write: self.zone_write.map(Into::into),
+            zone_write: self.zone_write,
             scheduler: self.scheduler.clone(),
             kernel: self.kernel,
             ..Assume::of(spec)

@@ -3,7 +3,7 @@ mod fio;
 mod shown;
 
 use super::traced::{self, TraceArgs};
-use crate::args::{ClockArg, Eta, ZoneWriteArg, address};
+use crate::args::{ClockArg, Eta, address, zone_write};
 use crate::config;
 use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{JobLine, notices, print_error, stdout};
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use zonal_backend::is_block_device;
-use zonal_blk::{Nanos, QueueOptions};
+use zonal_blk::{Nanos, QueueOptions, ZoneWrite};
 use zonal_device::inject::Rule;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, JobSet, SystemEnvironment};
@@ -66,8 +66,8 @@ pub struct RunArgs {
     pub seed: u64,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
     /// plug]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub zone_write: Option<ZoneWriteArg>,
+    #[arg(long, value_parser = zone_write(), value_name = "POLICY")]
+    pub zone_write: Option<ZoneWrite>,
     #[arg(
         long,
         value_name = "NAME",
@@ -121,8 +121,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "head_trace")]
     pub explain_html: Option<PathBuf>,
     /// Record everything that changes the device to this file, with its data, for `zonal crash`
-    #[arg(long, value_name = "LOG")]
-    pub record_all: Option<PathBuf>,
+    #[arg(long, alias = "record-all", value_name = "LOG")]
+    pub record: Option<PathBuf>,
     /// Show the devices as a page for a browser on this address while the jobs run, in real time; port
     /// 0 for any that is free. On an address that other machines reach, the page has a token in its
     /// URL
@@ -365,7 +365,7 @@ fn device_options(
         device: args.device.clone(),
         files: args.files,
         queue: QueueOptions {
-            zone_write: args.zone_write.map(Into::into),
+            zone_write: args.zone_write,
             merge: !args.nomerges,
             iostats: formats.iter().any(is_json)
                 || args.record_view.is_some()
@@ -379,7 +379,7 @@ fn device_options(
         sched_opts: args.sched_opt.clone(),
         faults: args.faults.clone(),
         seed: args.seed,
-        record: args.record_all.clone(),
+        record: args.record.clone(),
         real_time: clock == ClockKind::Real,
         allow_disks: args.allow_dev || consent(args, jobs, clock)?,
         notices: notices(),

@@ -1,6 +1,6 @@
 //! `zonal sweep`, by arguments or by a file.
 use super::reproduce::{prepare, write_plots};
-use crate::args::{ClockArg, ZoneWriteArg, seconds};
+use crate::args::{ClockArg, seconds, zone_write};
 use crate::config;
 use crate::format::{FormatArgs, Forms};
 use crate::interrupt::{exit_code, set_on_interrupt};
@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use zonal_blk::ZoneWrite;
 use zonal_lab::sweep::file::{self, SweepFile};
 use zonal_lab::sweep::{self, Axis, Search, SweepOptions};
 use zonal_sim::CostModel;
@@ -40,8 +41,8 @@ pub struct SweepArgs {
     pub scheduler: Option<String>,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
     /// plug]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub zone_write: Option<ZoneWriteArg>,
+    #[arg(long, value_parser = zone_write(), value_name = "POLICY")]
+    pub zone_write: Option<ZoneWrite>,
     /// How often each combination is measured, each time with the next seed [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
@@ -150,7 +151,7 @@ fn of_arguments(args: &SweepArgs) -> Result<SweepOptions> {
         axes: args.vary.iter().map(axis).collect::<Result<_>>()?,
         device: args.device.clone(),
         scheduler: args.scheduler.clone(),
-        zone_write: args.zone_write.map(Into::into),
+        zone_write: args.zone_write,
         seeds: args.seeds.unwrap_or(1),
         seed: args.seed.unwrap_or(0),
         seconds: args.time,

@@ -122,9 +122,8 @@ fn files_that_may_never_end_are_refused() {
         expect_error(dir.zonal(args), &format!("zonal: {message}\n"));
     }
     let kept = "--device=null:zones=8,zone_size=1M,memory=true";
-    let ran = dir.zonal(&["run", kept, "--record-all=fifo", "ok.fio"]);
-    let message =
-        format!("zonal: --record-all: fifo: cannot write the log: found a FIFO, {regular}\n");
+    let ran = dir.zonal(&["run", kept, "--record=fifo", "ok.fio"]);
+    let message = format!("zonal: --record: fifo: cannot write the log: found a FIFO, {regular}\n");
     assert_eq!((ran.code, ran.err), (2, message));
 }
 

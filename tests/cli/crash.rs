@@ -13,7 +13,7 @@ fn recorded() -> TestDir {
 
 fn record(dir: &TestDir, log: &str) -> RunOutput {
     let job = ["--name=w", "--rw=write", "--bs=8k", "--size=64k", "--fsync=4", "--zonemode=zbd"];
-    let args = ["run", "--clock", "virtual", "--device", DEVICE, "--record-all", log];
+    let args = ["run", "--clock", "virtual", "--device", DEVICE, "--record", log];
     dir.zonal(&[&args[..], &job].concat())
 }
 
@@ -77,7 +77,7 @@ fn state_becomes_an_image_that_is_intact_and_differs_where_it_says() {
     let diff = crash(&dir, &["--diff", "4", "4:z0=1"]);
     assert_eq!(
         (diff.code, diff.out.as_str()),
-        (1, "zone 0: Closed with 32 sectors and Closed with 8 sectors\n")
+        (1, "zone 0: closed with 32 sectors and closed with 8 sectors\n")
     );
     assert_eq!(crash(&dir, &["--diff", "4", "4"]).expect_ok(), "");
     let again = crash(&dir, &["--materialise", "4", "s.img"]);
@@ -134,7 +134,7 @@ fn device_that_had_data_needs_the_image_from_before() {
     };
     write(&["--size=64k"]);
     fs::copy(dir.path().join("d.img"), dir.path().join("base.img")).expect("a copy");
-    write(&["--size=64k", "--offset=64k", "--record-all", "w.zlog"]);
+    write(&["--size=64k", "--offset=64k", "--record", "w.zlog"]);
     let made = crash(&dir, &["--materialise", "2", "s.img"]);
     assert_eq!(made.code, 2);
     assert!(made.err.contains("--base: the device was not empty"), "{}", made.err);
@@ -246,7 +246,7 @@ fn recorded_disk() -> TestDir {
     let dir = TestDir::new();
     let disk = "null:zoned=false,memory=true,size=1M";
     let job = ["--name=w", "--rw=randwrite", "--bs=4k", "--size=64k", "--fsync=4", "--verify=md5"];
-    let args = ["run", "--clock", "virtual", "--device", disk, "--record-all", "w.zlog"];
+    let args = ["run", "--clock", "virtual", "--device", disk, "--record", "w.zlog"];
     dir.zonal(&[&args[..], &job, &["--do_verify=0"]].concat()).expect_ok();
     dir
 }
@@ -362,7 +362,7 @@ fn what_cannot_be_recorded_or_checked_is_refused() {
         assert_eq!(output.code, 2, "{args:?}: {output:?}");
         output.err
     };
-    let run = |device| ["run", "--name=w", "--rw=write", "--device", device, "--record-all", "x"];
+    let run = |device| ["run", "--name=w", "--rw=write", "--device", device, "--record", "x"];
     assert!(refused(&run("null:zones=4")).contains("found one that keeps no data"));
     // A log of before stays as it is until the jobs run.
     fs::write(dir.path().join("x"), "a log").expect("a file");
@@ -396,7 +396,7 @@ fn jobs_of_verified_writes(dir: TestDir) -> TestDir {
 fn a_job_judges_what_it_had_flushed() {
     let dir = jobs_of_verified_writes(TestDir::new());
     let record = ["run", "--clock", "virtual", "--device", DEVICE];
-    dir.zonal(&[&record[..], &["--record-all", "w.zlog", "w.fio"]].concat()).expect_ok();
+    dir.zonal(&[&record[..], &["--record", "w.zlog", "w.fio"]].concat()).expect_ok();
     let judge = ["--oracle", "fio-verify", "--job"];
     let good = crash(&dir, &[&judge[..], &["w.fio"]].concat()).expect_ok();
     assert!(good.ends_with(" states checked, 0 failed\n"), "{good}");
@@ -408,7 +408,7 @@ fn a_job_judges_what_it_had_flushed() {
         "{}",
         bad.out
     );
-    dir.zonal(&[&record[..], &["--record-all", "u.zlog", "unflushed.fio"]].concat()).expect_ok();
+    dir.zonal(&[&record[..], &["--record", "u.zlog", "unflushed.fio"]].concat()).expect_ok();
     for (log, job, told) in [
         ("u.zlog", "unflushed.fio", "found no state in which a write of job w was flushed"),
         ("w.zlog", "clones.fio", "--job clones.fio: job w: expected one clone that writes with"),

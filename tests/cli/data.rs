@@ -52,7 +52,7 @@ fn verification_errors_are_reported_as_by_fio_and_dumped() {
 fn writes_have_fua_with_sync_and_with_writefua() {
     for (option, fua) in [("--sync=1", 4), ("--writefua=1", 4), ("--writefua=0", 0)] {
         let dir = TestDir::new();
-        let job = ["--name=a", "--rw=write", "--number_ios=4", "--record-all=log", option];
+        let job = ["--name=a", "--rw=write", "--number_ios=4", "--record=log", option];
         dir.zonal(&[&["run", DEVICE][..], &job].concat()).expect_ok();
         let events = dir.zonal(&["crash", "log", "--events"]).expect_ok();
         assert_eq!(events.matches(" FUA\n").count(), fua, "{option}: {events}");

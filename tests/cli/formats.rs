@@ -31,8 +31,8 @@ fn documented(page: &str, title: &str) -> Vec<String> {
     let cells = rows.filter_map(|line| line.split(" | ").next());
     let fields = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned));
     let fields: Vec<String> = fields.collect();
-    match section.contains("What `zonal create` has, and:") {
-        true => [documented(page, "zonal create"), fields].concat(),
+    match section.contains("What `zonal image create` has, and:") {
+        true => [documented(page, "zonal image create"), fields].concat(),
         false => fields,
     }
 }
@@ -70,11 +70,11 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
         ("zonal zone report", vec!["zone", "report", "null:zones=4,conventional=1"]),
         ("zonal zone capacity", vec!["zone", "capacity", "null:zones=4"]),
         ("zonal zone reset", vec!["zone", "reset", "null:zones=4"]),
-        ("zonal check", vec!["check", "a.img"]),
+        ("zonal image check", vec!["image", "check", "a.img"]),
         ("zonal image info", vec!["image", "info", "a.img"]),
         ("zonal devices", vec!["devices"]),
         ("zonal options", vec!["options"]),
-        ("zonal device", vec!["device", "zns-1t", "--time=0.01"]),
+        ("zonal devices SPEC", vec!["devices", "zns-1t", "--time=0.01"]),
         ("zonal doctor", vec!["doctor"]),
         ("zonal config", vec!["--config", "z.toml", "config"]),
         ("zonal advise", [&advise[..], &JOB].concat()),
@@ -133,7 +133,7 @@ fn created_images_are_told_as_json() {
     let dir = with_files();
     let out = dir.zonal(&["create", "b.img", "--profile=null:zones=4,zone_size=1M", "--json"]);
     let value: Value = serde_json::from_str(&out.expect_ok()).expect("JSON");
-    check_fields("zonal create", &value);
+    check_fields("zonal image create", &value);
 }
 
 #[test]

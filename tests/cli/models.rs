@@ -1,4 +1,4 @@
-//! `zonal device`, `zonal fit`, `zonal validate` and `zonal advise`.
+//! `zonal devices`, `zonal fit`, `zonal validate` and `zonal advise`.
 use crate::support::{TestDir, zonal};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ fn profiles_of_drives_are_sound() {
         ("zns-1t", "0.3", "32 dies on 8 channels"),
         ("zn540", "0.3", "transfers and programs of a zone's dies"),
     ] {
-        let ran = zonal(&["device", device, "--time", time]);
+        let ran = zonal(&["devices", device, "--time", time]);
         assert!(ran.out.contains(shown), "{}{}", ran.out, ran.err);
         assert_eq!(ran.code, 0, "{}", ran.out);
         assert!(ran.out.contains("checks\n  ok "), "{}", ran.out);
@@ -21,11 +21,11 @@ fn profiles_of_drives_are_sound() {
 
 #[test]
 fn page_of_a_device_has_what_the_text_has() {
-    let args = ["device", "zns-1t", "--time", "0.1"];
+    let args = ["devices", "zns-1t", "--time", "0.1"];
     let text = zonal(&args).out;
     let page = zonal(&[&args[..], &["--format=html"]].concat()).expect_ok();
     assert!(page.contains("class=\"narrow\"") && page.ends_with("</html>\n"), "{page}");
-    assert!(page.contains("<code>zonal device zns-1t --time 0.1 "), "{page}");
+    assert!(page.contains("<code>zonal devices zns-1t --time 0.1 "), "{page}");
     let (_, checks) = text.split_once("checks\n").expect("checks");
     for check in checks.lines() {
         let (_, what) = check.trim().split_once("  ").expect("ok and what");
@@ -35,7 +35,7 @@ fn page_of_a_device_has_what_the_text_has() {
 
 #[test]
 fn contradictory_device_parameters_are_rejected() {
-    let ran = zonal(&["device", "smr-30t:seek_full=3ms"]);
+    let ran = zonal(&["devices", "smr-30t:seek_full=3ms"]);
     assert_eq!(ran.code, 2, "{}", ran.out);
     assert!(ran.err.starts_with("zonal: device smr-30t:seek_full=3ms: option `"), "{}", ran.err);
 }

@@ -134,7 +134,7 @@ fn fio_verify_finds_blocks_that_are_lost_or_in_another_place() {
     // Blocks as a job writes them to zone 1.
     let job = ["--name=w", "--rw=write", "--bs=8k", "--size=64k", "--io_size=32k", "--offset=64k"];
     let verify = ["--verify=crc32c", "--do_verify=0", "--zonemode=zbd", "--fsync=2"];
-    let record = ["run", "--clock", "virtual", "--device", DEVICE, "--record-all", "p.zlog"];
+    let record = ["run", "--clock", "virtual", "--device", DEVICE, "--record", "p.zlog"];
     dir.zonal(&[&record[..], &job, &verify].concat()).expect_ok();
     let args = ["--oracle", "fio-verify"];
     expect_passed(&dir, &args);

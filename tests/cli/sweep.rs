@@ -164,7 +164,7 @@ fn failed_write_says_where_it_went_and_which_rule_it_broke_in_both_clocks() {
         assert_eq!(ran.code, 1);
         let told = "first_failure: device=null:zones=8,zone_size=1M, op=Write, sector=8, sectors=8, \
                     status=I/O error, rule=a write must begin at the write pointer, zone=0, \
-                    zone_start=0, zone_condition=Empty, write_pointer=0";
+                    zone_start=0, zone_condition=empty, write_pointer=0";
         assert!(ran.out.contains(told), "{}", ran.out);
         let hint = "zonal: job a: a zone refused a write; zonemode=zbd places writes at the write \
                     pointers of zones\n";

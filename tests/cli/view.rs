@@ -51,7 +51,7 @@ fn a_file_that_is_no_recording_is_refused_with_its_line() {
 fn nobody_can_watch_virtual_time() {
     for option in ["--web=127.0.0.1:0", "--top"] {
         let dir = TestDir::new();
-        let run = ["run", DEVICE, "--clock=virtual", option, "--record-all=log", "--output=report"];
+        let run = ["run", DEVICE, "--clock=virtual", option, "--record=log", "--output=report"];
         let RunOutput { code, out, err } = dir.zonal(&[&run[..], &WRITES].concat());
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         let name = &option[..5];

@@ -74,9 +74,9 @@ fn others(command: &str, option: &str) -> Vec<&'static str> {
         "advise" => with_job(&["--time=0.001", "--seeds=1", "--depths=1", "--schedulers=none"]),
         "sweep" => with_job(&["--vary=iodepth=1", "--time=0.001"]),
         "zone report" | "zone capacity" | "zone open" | "zone close" | "zone finish"
-        | "zone reset" | "device" => vec![DEVICE],
-        "create" => vec!["new.img", "--profile=zns-1t"],
-        "check" | "image info" => vec!["disk.img"],
+        | "zone reset" => vec![DEVICE],
+        "image create" => vec!["new.img", "--profile=zns-1t"],
+        "image check" | "image info" => vec!["disk.img"],
         "image resize" => vec!["disk.img", "--zones=4"],
         "image convert" => vec!["disk.raw", "new.img"],
         "reproduce" => vec!["smr-seq-qd"],
@@ -95,6 +95,7 @@ fn others(command: &str, option: &str) -> Vec<&'static str> {
         "serve" => of_serve(option),
         "top" => vec!["s.sock"],
         "view" => vec!["run.view"],
+        "devices" if matches!(option, "time" | "io-cost") => vec![DEVICE],
         "devices" | "doctor" | "options" | "config" => vec![],
         _ => panic!("zonal {command}: say what makes the command right but for one option"),
     }
@@ -276,7 +277,7 @@ fn tried(dir: &TestDir, command: &[String], option: &Described) -> (usize, Vec<S
 #[test]
 fn each_option_names_itself_where_its_value_is_wrong() {
     let dir = TestDir::new().with("cells.csv", CELLS).with("disk.raw", "");
-    let run = ["run", "--record-all=run.log", "--record-view=run.view", "--clock=virtual"];
+    let run = ["run", "--record=run.log", "--record-view=run.view", "--clock=virtual"];
     dir.zonal(&[&run[..], &JOB].concat()).expect_ok();
     dir.zonal(&["create", "disk.img", "--profile=null:zones=4,zone_size=1M"]).expect_ok();
     dir.zonal(&["crash", "generate", "workloads"]).expect_ok();

@@ -150,22 +150,22 @@ fn failed_operation_exits_with_1_and_prints_its_status() {
         (
             &["open", "-o", "4096", SMALL][..],
             "zonal: zone 6 at sector 12288: too many open zones: at most 4 zones may be open \
-             (zone 6: Empty, write pointer 12288)\n",
+             (zone 6: empty, write pointer 12288)\n",
         ),
         (
             &["finish", SMALL],
             "zonal: zone 0 at sector 0: I/O error: a conventional zone has no conditions to change \
-             (zone 0: NotWritePointer)\n",
+             (zone 0: not-write-pointer)\n",
         ),
         (
             &["close", "-o", "4096", SMALL],
             "zonal: zone 2 at sector 4096: I/O error: only an open zone can be closed (zone 2: \
-             Empty, write pointer 4096)\n",
+             empty, write pointer 4096)\n",
         ),
         (
             &["report", "--after", "write 4104 8", SMALL],
             "zonal: --after: write 4104 8: I/O error: a write must begin at the write pointer (zone 2: \
-             Empty, write pointer 4096)\n",
+             empty, write pointer 4096)\n",
         ),
     ] {
         assert_eq!(zone(args), (1, String::new(), message.to_owned()), "{args:?}");

@@ -106,7 +106,7 @@ fn requests_and_zones_are_counted() {
     assert_eq!(stat["sectors_written"], 2048);
     assert_eq!(stat["failures"], 0);
     assert_eq!(server.metric("zonal_bytes_total{") as u64, 0, "nothing was read");
-    let open = "zonal_zones{device=\"null\",condition=\"ImplicitOpen\"}";
+    let open = "zonal_zones{device=\"null\",condition=\"implicit-open\"}";
     assert_eq!(server.metric(open) as u64, 1, "768 KiB of 1 MiB are in a full zone");
     assert_eq!(server.ask("plugs").as_array().map(Vec::len), Some(1));
     assert_eq!(server.ask("status")["devices"][0]["live_plugs"], 1);
@@ -227,11 +227,11 @@ fn zones_become_read_only_and_usable_again() {
         server.metric(&format!("zonal_zones{{device=\"null\",condition=\"{condition}\"}}"))
     };
     assert_eq!(server.ask("zone 2-3 read-only"), 2);
-    assert_eq!(zones("ReadOnly") as u64, 2);
+    assert_eq!(zones("read-only") as u64, 2);
     assert_eq!(server.ask("zone 3 mend"), 1);
-    assert_eq!(zones("ReadOnly") as u64, 1);
+    assert_eq!(zones("read-only") as u64, 1);
     fine(&job);
-    assert_eq!(zones("ImplicitOpen") as u64, 1);
+    assert_eq!(zones("implicit-open") as u64, 1);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn disk_that_loses_a_head_in_use_loses_the_zones_on_its_surface() {
     let zones = |condition| {
         server.metric(&format!("zonal_zones{{device=\"hdd\",condition=\"{condition}\"}}"))
     };
-    assert_eq!((zones("Offline") as u64, zones("ReadOnly") as u64), (4, 4));
+    assert_eq!((zones("offline") as u64, zones("read-only") as u64), (4, 4));
     for (zone, expected) in [(0, 0), (1, 1), (2, 0), (3, 1), (4, 0), (5, 1)] {
         assert_eq!(ran(&job(zone)).0, expected, "zone {zone}");
     }

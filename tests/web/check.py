@@ -23,7 +23,7 @@ return of(%d).querySelector('dd').textContent;
 CONDITIONS = """
 return [...document.querySelectorAll('.run table')[0].tBodies[0].rows].map((row) => [row.cells[0].textContent, Number(row.cells[1].textContent)]);
 """
-NAMES = {"-": "conventional", ".": "empty", "o": "implicitly open", "O": "explicitly open", "c": "closed",
+NAMES = {"-": "not-write-pointer", ".": "empty", "o": "implicit-open", "O": "explicit-open", "c": "closed",
          "#": "full", "r": "read-only", "x": "offline"}
 
 

@@ -54,7 +54,7 @@ impl fmt::Display for Failure {
         match found {
             None => write!(f, " (zone {zone})"),
             Some(Zone { start, wp, cond, .. }) => {
-                write!(f, " (zone {zone} from sector {start}, {cond:?}, write pointer {wp})")
+                write!(f, " (zone {zone} from sector {start}, {cond}, write pointer {wp})")
             }
         }
     }
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(
             failure.to_string(),
             "Write of 8 sectors at sector 150: I/O error: a write must begin at the write pointer \
-             (zone 1 from sector 100, ImplicitOpen, write pointer 140)"
+             (zone 1 from sector 100, implicit-open, write pointer 140)"
         );
     }
 

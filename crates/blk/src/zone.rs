@@ -1,5 +1,6 @@
 //! Zones as a device reports them: kind, condition, write pointer.
 use crate::units::Sector;
+use std::fmt;
 
 /// How many zones readers of a whole device ask for at a time, which bounds the memory for a report.
 pub const REPORT_BATCH: usize = 4096;
@@ -36,6 +37,41 @@ pub enum ZoneCondition {
 }
 
 impl ZoneCondition {
+    /// All conditions.
+    pub const ALL: [ZoneCondition; 8] = [
+        ZoneCondition::NotWritePointer,
+        ZoneCondition::Empty,
+        ZoneCondition::ImplicitOpen,
+        ZoneCondition::ExplicitOpen,
+        ZoneCondition::Closed,
+        ZoneCondition::Full,
+        ZoneCondition::ReadOnly,
+        ZoneCondition::Offline,
+    ];
+
+    /// The condition as every report names it: the states of ZBC-2.
+    pub const fn long(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The condition in the two letters of blkzone(8).
+    pub const fn short(self) -> &'static str {
+        self.names().1
+    }
+
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            ZoneCondition::NotWritePointer => ("not-write-pointer", "nw"),
+            ZoneCondition::Empty => ("empty", "em"),
+            ZoneCondition::ImplicitOpen => ("implicit-open", "oi"),
+            ZoneCondition::ExplicitOpen => ("explicit-open", "oe"),
+            ZoneCondition::Closed => ("closed", "cl"),
+            ZoneCondition::ReadOnly => ("read-only", "ro"),
+            ZoneCondition::Full => ("full", "fu"),
+            ZoneCondition::Offline => ("offline", "of"),
+        }
+    }
+
     /// Whether the zone holds one of the device's open resources.
     pub const fn is_open(self) -> bool {
         matches!(self, ZoneCondition::ImplicitOpen | ZoneCondition::ExplicitOpen)
@@ -44,6 +80,12 @@ impl ZoneCondition {
     /// Whether the zone holds one of the device's active resources.
     pub const fn is_active(self) -> bool {
         self.is_open() || matches!(self, ZoneCondition::Closed)
+    }
+}
+
+impl fmt::Display for ZoneCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.long())
     }
 }
 

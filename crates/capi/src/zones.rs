@@ -2,8 +2,9 @@
 use crate::device::{self, Device, ZONAL_DM_HOST_MANAGED, ZONAL_DM_NOT_ZONED, command};
 use crate::error::{Error, Result, guard};
 use libc::off_t;
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong};
 use std::ops::Range;
+use std::sync::LazyLock;
 use zonal_blk::{Op, Zone, ZoneCondition, ZoneKind, ZoneNo};
 
 /// A conventional zone.
@@ -296,24 +297,23 @@ pub extern "C" fn zonal_zones_operation(
 
 /// The name of a value: a long one, and a short one if `short`. Strings are static.
 fn named(
-    names: &[(c_uint, &'static [u8], &'static [u8])],
+    names: impl IntoIterator<Item = (c_uint, &'static CStr, &'static CStr)>,
     value: c_uint,
     short: bool,
 ) -> *const c_char {
-    let found = names.iter().find(|(known, ..)| *known == value);
-    let (long, brief) =
-        found.map_or((&b"????\0"[..], &b"??\0"[..]), |&(_, long, brief)| (long, brief));
-    if short { brief } else { long }.as_ptr().cast()
+    let found = names.into_iter().find(|(known, ..)| *known == value);
+    let (long, brief) = found.map_or((c"????", c"??"), |(_, long, brief)| (long, brief));
+    if short { brief } else { long }.as_ptr()
 }
 
 /// The name of a device model, such as `host-managed`, or short `hm`. Static.
 #[unsafe(no_mangle)]
 pub extern "C" fn zonal_device_model_str(model: c_uint, short: bool) -> *const c_char {
-    const NAMES: [(c_uint, &[u8], &[u8]); 2] = [
-        (ZONAL_DM_HOST_MANAGED, b"host-managed\0", b"hm\0"),
-        (ZONAL_DM_NOT_ZONED, b"not-zoned\0", b"nz\0"),
+    const NAMES: [(c_uint, &CStr, &CStr); 2] = [
+        (ZONAL_DM_HOST_MANAGED, c"host-managed", c"hm"),
+        (ZONAL_DM_NOT_ZONED, c"not-zoned", c"nz"),
     ];
-    named(&NAMES, model, short)
+    named(NAMES, model, short)
 }
 
 /// The name of a zone's type, such as `seq-write-required`, or short `swr`. Static.
@@ -325,15 +325,15 @@ pub unsafe extern "C" fn zonal_zone_type_str(
     zone: *const zonal_zone,
     short: bool,
 ) -> *const c_char {
-    const NAMES: [(c_uint, &[u8], &[u8]); 2] = [
-        (ZONAL_ZONE_TYPE_CNV, b"conventional\0", b"cnv\0"),
-        (ZONAL_ZONE_TYPE_SWR, b"seq-write-required\0", b"swr\0"),
+    const NAMES: [(c_uint, &CStr, &CStr); 2] = [
+        (ZONAL_ZONE_TYPE_CNV, c"conventional", c"cnv"),
+        (ZONAL_ZONE_TYPE_SWR, c"seq-write-required", c"swr"),
     ];
     // SAFETY: the caller's promise.
-    named(&NAMES, unsafe { zone.as_ref() }.map_or(c_uint::MAX, |zone| zone.r#type), short)
+    named(NAMES, unsafe { zone.as_ref() }.map_or(c_uint::MAX, |zone| zone.r#type), short)
 }
 
-/// The name of a zone's condition, such as `open-implicit`, or short `oi`. Static.
+/// The name of a zone's condition, such as `implicit-open`, or short `oi`. Static.
 ///
 /// # Safety
 /// `zone` is NULL or a zone.
@@ -342,16 +342,12 @@ pub unsafe extern "C" fn zonal_zone_cond_str(
     zone: *const zonal_zone,
     short: bool,
 ) -> *const c_char {
-    const NAMES: [(c_uint, &[u8], &[u8]); 8] = [
-        (ZONAL_ZONE_COND_NOT_WP, b"not-write-pointer\0", b"nw\0"),
-        (ZONAL_ZONE_COND_EMPTY, b"empty\0", b"em\0"),
-        (ZONAL_ZONE_COND_IMP_OPEN, b"open-implicit\0", b"oi\0"),
-        (ZONAL_ZONE_COND_EXP_OPEN, b"open-explicit\0", b"oe\0"),
-        (ZONAL_ZONE_COND_CLOSED, b"closed\0", b"cl\0"),
-        (ZONAL_ZONE_COND_READONLY, b"read-only\0", b"ro\0"),
-        (ZONAL_ZONE_COND_FULL, b"full\0", b"fu\0"),
-        (ZONAL_ZONE_COND_OFFLINE, b"offline\0", b"ol\0"),
-    ];
+    static NAMES: LazyLock<[(c_uint, [CString; 2]); 8]> = LazyLock::new(|| {
+        let name = |name| CString::new(name).expect("no name has a zero in it");
+        ZoneCondition::ALL.map(|cond| (cond as c_uint, [cond.long(), cond.short()].map(name)))
+    });
+    let names =
+        NAMES.iter().map(|(cond, [long, brief])| (*cond, long.as_c_str(), brief.as_c_str()));
     // SAFETY: the caller's promise.
-    named(&NAMES, unsafe { zone.as_ref() }.map_or(c_uint::MAX, |zone| zone.cond), short)
+    named(names, unsafe { zone.as_ref() }.map_or(c_uint::MAX, |zone| zone.cond), short)
 }

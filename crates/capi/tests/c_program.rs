@@ -87,7 +87,7 @@ const EXPECTED: &str = "\
 Zonal null: host-managed, 4 zones of 65536 bytes
 the second append landed at 69632
 zone 0: seq-write-required, full, start 0, wp 65536
-zone 1: seq-write-required, open-implicit, start 65536, wp 73728
+zone 1: seq-write-required, implicit-open, start 65536, wp 73728
 zone 2: seq-write-required, empty, start 131072, wp 131072
 zone 3: seq-write-required, empty, start 196608, wp 196608
 ";

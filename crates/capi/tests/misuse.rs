@@ -287,7 +287,7 @@ fn options_and_names_say_what_was_meant() {
     assert!(open_with("scheduler=mq-deadline,zone_write=qd1") > 0);
     fails(open_as(libc::O_RDWR, "/dev/none"), libc::ENOENT, "/dev/none");
     fails(open_as(libc::O_RDWR, "/dev/null"), libc::ENOTBLK, "a block device");
-    fails(open_as(libc::O_RDWR, "none.img"), libc::ENOENT, "zonal create");
+    fails(open_as(libc::O_RDWR, "none.img"), libc::ENOENT, "zonal image create");
     // SAFETY: all fields are numbers.
     let mut info: zonal_info = unsafe { std::mem::zeroed() };
     // SAFETY: a string and a `zonal_info`.

@@ -54,7 +54,7 @@ fn differences(
     for (number, (a, b)) in (0..).zip(zones_a.iter().zip(&zones_b)) {
         if (a.cond, a.wp) != (b.cond, b.wp) && a.kind == ZoneKind::SequentialRequired {
             let words =
-                |zone: &Zone| format!("{:?} with {} sectors", zone.cond, (zone.wp - zone.start).0);
+                |zone: &Zone| format!("{} with {} sectors", zone.cond, (zone.wp - zone.start).0);
             report(&format!("zone {number}: {} and {}", words(a), words(b)))?;
         }
         let (mut at, end) = (a.start, data_end(a).min(data_end(b)));

@@ -182,9 +182,9 @@ impl SyncChannel {
     fn why(&self) -> Option<String> {
         let failure = self.failure()?;
         let found = failure.found.map(|zone| match zone.kind {
-            ZoneKind::Conventional => format!(" (zone {}: {:?})", failure.zone, zone.cond),
+            ZoneKind::Conventional => format!(" (zone {}: {})", failure.zone, zone.cond),
             ZoneKind::SequentialRequired => {
-                format!(" (zone {}: {:?}, write pointer {})", failure.zone, zone.cond, zone.wp)
+                format!(" (zone {}: {}, write pointer {})", failure.zone, zone.cond, zone.wp)
             }
         });
         Some(failure.rule + &found.unwrap_or_default())

@@ -159,16 +159,12 @@ fn zones(channel: &SyncChannel) -> Result<Vec<Zone>> {
 fn readable_end(at: usize, zone: &Zone) -> Result<Sector> {
     Ok(match (zone.kind, zone.cond) {
         (_, ZoneCondition::ReadOnly | ZoneCondition::Offline) => {
-            bail!("zone {at} is {}, expected one that can be copied", condition(zone.cond))
+            bail!("zone {at} is {}, expected one that can be copied", zone.cond)
         }
         (ZoneKind::Conventional, _) => zone.start + zone.len,
         (_, ZoneCondition::Full) => zone.start + zone.capacity,
         _ => zone.wp,
     })
-}
-
-fn condition(cond: ZoneCondition) -> &'static str {
-    if cond == ZoneCondition::Offline { "offline" } else { "read-only" }
 }
 
 /// The parts from `start` to `end`: the first sector of each, and how many it has.

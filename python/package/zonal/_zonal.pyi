@@ -5,6 +5,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, final
 
+from zonal.analysis import ZoneWrite
 from zonal.progress import Raw
 
 __all__ = [
@@ -56,8 +57,8 @@ class Zone:
     ) -> Literal[
         "not-write-pointer",
         "empty",
-        "open-implicit",
-        "open-explicit",
+        "implicit-open",
+        "explicit-open",
         "closed",
         "read-only",
         "full",
@@ -84,7 +85,7 @@ class Server:
         name: str,
         *,
         scheduler: str | None = None,
-        zone_write: Literal["plug", "qd1", "lock", "off"] | None = None,
+        zone_write: ZoneWrite | None = None,
         seed: int = 0,
         nvme_tcp: str | None = None,
         vfio_user: str | PathLike[str] | None = None,
@@ -188,7 +189,7 @@ class Device:
         name: str,
         *,
         scheduler: str | None = None,
-        zone_write: Literal["plug", "qd1", "lock", "off"] | None = None,
+        zone_write: ZoneWrite | None = None,
         seed: int = 0,
     ) -> Self: ...
     @property

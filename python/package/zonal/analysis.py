@@ -332,7 +332,7 @@ def advise(
     jobs: Jobs,
     device: str,
     *,
-    schedulers: Sequence[str] = ("none", "mq-deadline", "bfq", "kyber"),
+    schedulers: Sequence[str] = (),
     zone_write: Sequence[ZoneWrite] = (),
     depths: Sequence[int] = (),
     time: float = 120.0,
@@ -351,7 +351,7 @@ def advise(
     'qd1'
 
     Each configuration runs for ``time`` virtual seconds with each of ``seeds`` seeds. ``kernel`` is the
-    version of Linux whose defaults the advice is compared with.
+    version of Linux whose defaults the advice is compared with. Without ``schedulers`` all are tried.
     """
     arguments = {
         "device": device,

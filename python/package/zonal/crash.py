@@ -84,14 +84,14 @@ def crash(
 ) -> CrashReport:
     """Checks each state that a loss of power may leave, as ``zonal crash`` does.
 
-    ``log`` is what ``run(..., record_all=log)`` or ``zonal serve --record`` wrote. ``check`` is a function that
+    ``log`` is what ``run(..., record=log)`` or ``zonal serve --record`` wrote. ``check`` is a function that
     gets the name of an image of the state, from several threads, or a command with ``{image}``; ``oracle``
     judges without one. ``timeout`` is in seconds, for each command.
 
     >>> import tempfile, zonal
     >>> log = os.path.join(tempfile.mkdtemp(), "run.log")
     >>> job = zonal.Job("w", rw="write", bs="64k", zonemode="zbd", io_size="256k")
-    >>> result = zonal.run(job, "null:zones=4,zone_size=1M,memory=true", record_all=log)
+    >>> result = zonal.run(job, "null:zones=4,zone_size=1M,memory=true", record=log)
     >>> def check(image):
     ...     with zonal.Device(image) as device:
     ...         assert device.zone(0).written % device.block_size == 0

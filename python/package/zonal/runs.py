@@ -25,7 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "merge": True,
     "faults": [],
     "allow_unsupported": False,
-    "record_all": None,
+    "record": None,
     "trace": None,
 }
 
@@ -51,7 +51,7 @@ def run(
     io_cost: int | str | None = None,
     faults: Sequence[str] = (),
     allow_unsupported: bool = False,
-    record_all: str | os.PathLike[str] | None = None,
+    record: str | os.PathLike[str] | None = None,
     trace: str | os.PathLike[str] | None = None,
     explain: bool = False,
     explain_html: str | os.PathLike[str] | None = None,
@@ -70,7 +70,7 @@ def run(
     ``scheduler``, ``sched_opts``, ``zone_write`` and ``merge`` configure the block layer, ``io_cost``
     is the virtual time in nanoseconds that an I/O costs its thread, ``faults`` are rules such as
     ``"fail=write,zone=3"``. With ``explain``, ``print`` of the result shows where the time of its I/Os went, and
-    ``to_dict()["zonal"]["explain"]`` has it. Files to write are ``record_all`` for :func:`zonal.crash`, ``trace`` for
+    ``to_dict()["zonal"]["explain"]`` has it. Files to write are ``record`` for :func:`zonal.crash`, ``trace`` for
     Perfetto, ``explain_html``, a page, ``head_trace``, what the heads of disks do as CSV, and ``record_view`` for
     ``zonal view``.
 
@@ -94,7 +94,7 @@ def run(
         io_cost=io_cost,
         faults=list(faults),
         allow_unsupported=allow_unsupported,
-        record_all=_path(record_all),
+        record=_path(record),
         trace=_path(trace),
         explain=explain,
         explain_html=_path(explain_html),

@@ -1,4 +1,4 @@
-//! `zonal check`.
+//! `zonal image check`.
 use super::{byte_bar, describe, of_image};
 use crate::format::{self, FormatArgs};
 use crate::terminal::notices;
@@ -13,7 +13,7 @@ use zonal_device::image::{Finding, Recovered, Superblock};
 use zonal_lab::progress::StepProgress;
 use zonal_os::uuid;
 
-/// Options of `zonal check`.
+/// Options of `zonal image check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// The image: a file

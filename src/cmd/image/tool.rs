@@ -1,5 +1,5 @@
 //! `zonal image`: what can be done with an image as a file.
-use super::{byte_bar, check, describe, of_image, pack};
+use super::{CreateArgs, byte_bar, check, create, describe, of_image, pack};
 use crate::format::{self, FormatArgs};
 use crate::terminal::{StepBar, notices, stdout};
 use anyhow::{Context, Result, bail, ensure};
@@ -23,6 +23,10 @@ use zonal_os::uuid;
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum ImageCommand {
+    /// Create a persistent image: a zoned device in a file
+    Create(CreateArgs),
+    /// Check the metadata of an image
+    Check(check::CheckArgs),
     /// Show an image: its device, its format, and the space that it takes
     Info(InfoArgs),
     /// Copy an image to the newest format, to a compressed file or to a raw file of its data, or back
@@ -92,6 +96,8 @@ pub struct ResizeArgs {
 /// A file cannot be used, or the result cannot have what the image holds.
 pub fn run(command: &ImageCommand) -> Result<ExitCode> {
     match command {
+        ImageCommand::Create(args) => return create(args),
+        ImageCommand::Check(args) => return check::check(args),
         ImageCommand::Info(args) => info(args)?,
         ImageCommand::Convert(args) => convert(args)?,
         ImageCommand::Snapshot(args) => snapshot(args)?,

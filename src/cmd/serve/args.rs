@@ -1,5 +1,5 @@
 //! `zonal serve`.
-use crate::args::{ZoneWriteArg, address, seconds, sectors};
+use crate::args::{address, seconds, sectors, zone_write};
 use crate::cmd::traced::TraceArgs;
 use crate::config;
 use anyhow::{Context, Result, bail, ensure};
@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing::Level;
+use zonal_blk::ZoneWrite;
 use zonal_device::part::Share;
 use zonal_nvme::auth::{Group, Hash};
 use zonal_nvme::controller::MAX_NAMESPACES;
@@ -40,8 +41,8 @@ pub struct ServeArgs {
     pub namespace: Vec<(u32, String)>,
     /// How writes to sequential zones are kept in order [default: qd1 for rotating devices, else
     /// plug]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub zone_write: Option<ZoneWriteArg>,
+    #[arg(long, value_parser = zone_write(), value_name = "POLICY")]
+    pub zone_write: Option<ZoneWrite>,
     #[arg(
         long,
         value_name = "NAME",

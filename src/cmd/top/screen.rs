@@ -2,8 +2,8 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
-use zonal_blk::IoHistograms;
 use zonal_blk::sched::Scheduler;
+use zonal_blk::{IoHistograms, ZoneWrite};
 use zonal_serve::control::{MAX_CELLS, MapRange, View};
 
 /// Rates that are remembered: more than a terminal has columns.
@@ -108,9 +108,6 @@ pub enum Action {
     /// A command for the server.
     Send(Vec<String>),
 }
-
-const SCHEDULERS: &[&str] = Scheduler::NAMES;
-const POLICIES: &[&str] = &["plug", "qd1", "lock", "off"];
 
 /// The state of the screen.
 #[derive(Default)]
@@ -229,8 +226,10 @@ impl Screen {
             KeyCode::Char('d') => self.next_device(),
             KeyCode::Char(' ') => self.frozen = !self.frozen,
             KeyCode::Char('p') => self.by_zone = !self.by_zone,
-            KeyCode::Char('s') => self.prompt = Some(Prompt::Choose("scheduler", SCHEDULERS)),
-            KeyCode::Char('w') => self.prompt = Some(Prompt::Choose("zone_write", POLICIES)),
+            KeyCode::Char('s') => self.prompt = Some(Prompt::Choose("scheduler", Scheduler::NAMES)),
+            KeyCode::Char('w') => {
+                self.prompt = Some(Prompt::Choose("zone_write", &ZoneWrite::NAMES))
+            }
             KeyCode::Char('f') => self.prompt = Some(Prompt::Fault(String::new())),
             KeyCode::Char('c') => self.prompt = Some(Prompt::Confirm(words(&["fault", "clear"]))),
             KeyCode::Char('+') => self.zoom(self.per_cell().div_ceil(2)),

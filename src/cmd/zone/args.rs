@@ -1,7 +1,9 @@
 //! `zonal zone`: the options of blkzone(8), util-linux 2.38.
 use crate::config;
 use crate::format::FormatArgs;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use zonal_blk::ZoneCondition;
 
 /// The commands.
 #[derive(Subcommand, Debug)]
@@ -55,8 +57,8 @@ pub struct ReportArgs {
     #[command(flatten)]
     pub range: RangeArgs,
     /// Show only zones that are this; with it, --count limits the zones shown
-    #[arg(long, value_enum)]
-    pub filter: Option<Filter>,
+    #[arg(long, value_parser = filter())]
+    pub filter: Option<ZoneCondition>,
 }
 
 /// Options of zone management.
@@ -72,18 +74,17 @@ pub struct ActionArgs {
     pub dry_run: bool,
 }
 
-/// Zones to report, by condition (NVMe ZNS 1.1, figure 34: zone receive action specific field).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Filter {
-    Empty,
-    ImplicitOpen,
-    ExplicitOpen,
-    Closed,
-    Full,
-    #[value(name = "read-only")]
-    ReadOnly,
-    Offline,
-    Conventional,
+/// Parses `--filter`: a condition, or `conventional`, which is [`ZoneCondition::NotWritePointer`].
+fn filter() -> impl TypedValueParser<Value = ZoneCondition> {
+    let all = ZoneCondition::ALL.map(|cond| (filter_name(cond), cond));
+    PossibleValuesParser::new(all.map(|(name, _)| name)).map(move |found| {
+        let named = all.into_iter().find(|&(name, _)| name == found);
+        named.expect("one of the possible values").1
+    })
+}
+
+fn filter_name(cond: ZoneCondition) -> &'static str {
+    if cond == ZoneCondition::NotWritePointer { "conventional" } else { cond.long() }
 }
 
 /// Suffixes of blkzone's numbers: each alone or with `iB` for powers of 1024, with `B` for those of

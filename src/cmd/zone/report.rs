@@ -1,5 +1,4 @@
 //! `zonal zone report` and `zonal zone capacity`, in the format of blkzone(8).
-use super::args::Filter;
 use super::range::Range;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ const ZONES_PER_REPORT: usize = 4096;
 pub fn report(
     queue: &Queue,
     range: Range,
-    filter: Option<Filter>,
+    filter: Option<ZoneCondition>,
     verbose: bool,
     out: &mut impl Write,
 ) -> Result<()> {
@@ -38,7 +37,7 @@ pub fn report(
     let (mut shown, mut found) = (0, 0_u64);
     for zone in zones(queue, Range { count: None, ..range }) {
         let zone = zone.context("zone report")?;
-        if filter.matches(&zone) {
+        if matches(filter, &zone) {
             found += 1;
             if shown < most {
                 shown += 1;
@@ -53,14 +52,14 @@ pub fn report(
 }
 
 /// The zones that [`report`] prints, as JSON. Sectors have 512 bytes.
-pub fn json(queue: &Queue, range: Range, filter: Option<Filter>) -> Result<Value> {
+pub fn json(queue: &Queue, range: Range, filter: Option<ZoneCondition>) -> Result<Value> {
     let (range, most) = match filter {
         Some(_) => (Range { count: None, ..range }, range.count),
         None => (range, None),
     };
     // An error is not left out.
     let is_shown = |zone: &Result<Zone, Status>| match (zone, filter) {
-        (Ok(zone), Some(filter)) => filter.matches(zone),
+        (Ok(zone), Some(filter)) => matches(filter, zone),
         _ => true,
     };
     let limits = queue.limits();
@@ -78,7 +77,7 @@ pub fn json(queue: &Queue, range: Range, filter: Option<Filter>) -> Result<Value
                 "capacity": capacity.0,
                 "write_pointer": is_sequential.then_some(wp.0),
                 "type": if is_sequential { "seq-write-required" } else { "conventional" },
-                "condition": long_name(cond),
+                "condition": cond.long(),
                 "reset_recommended": attributes.contains(ZoneAttributes::RESET_RECOMMENDED),
             }))
         })
@@ -97,18 +96,11 @@ fn zones(queue: &Queue, range: Range) -> ZoneReport<'_> {
     queue.zones(ZoneNo(start)..ZoneNo(end))
 }
 
-impl Filter {
-    fn matches(self, zone: &Zone) -> bool {
-        match self {
-            Filter::Empty => zone.cond == ZoneCondition::Empty,
-            Filter::ImplicitOpen => zone.cond == ZoneCondition::ImplicitOpen,
-            Filter::ExplicitOpen => zone.cond == ZoneCondition::ExplicitOpen,
-            Filter::Closed => zone.cond == ZoneCondition::Closed,
-            Filter::Full => zone.cond == ZoneCondition::Full,
-            Filter::ReadOnly => zone.cond == ZoneCondition::ReadOnly,
-            Filter::Offline => zone.cond == ZoneCondition::Offline,
-            Filter::Conventional => zone.kind == ZoneKind::Conventional,
-        }
+/// Whether a zone has this condition; of conventional zones, whether it is one in any condition.
+fn matches(filter: ZoneCondition, zone: &Zone) -> bool {
+    match filter {
+        ZoneCondition::NotWritePointer => zone.kind == ZoneKind::Conventional,
+        cond => zone.cond == cond,
     }
 }
 
@@ -122,7 +114,7 @@ impl fmt::Display for Line<'_> {
             ZoneKind::Conventional => (1, "CONVENTIONAL", 0),
             ZoneKind::SequentialRequired => (2, "SEQ_WRITE_REQUIRED", wp.0.wrapping_sub(start.0)),
         };
-        let (number, name) = (cond as u8, short_name(cond));
+        let (number, name) = (cond as u8, cond.short());
         let reset = u8::from(attributes.contains(ZoneAttributes::RESET_RECOMMENDED));
         // No device of Zonal has sequential-write-preferred zones.
         write!(
@@ -133,33 +125,6 @@ impl fmt::Display for Line<'_> {
             len = len.0,
             capacity = capacity.0,
         )
-    }
-}
-
-/// The condition in the words of the kernel's documentation.
-fn long_name(cond: ZoneCondition) -> &'static str {
-    match cond {
-        ZoneCondition::NotWritePointer => "not-write-pointer",
-        ZoneCondition::Empty => "empty",
-        ZoneCondition::ImplicitOpen => "implicit-open",
-        ZoneCondition::ExplicitOpen => "explicit-open",
-        ZoneCondition::Closed => "closed",
-        ZoneCondition::ReadOnly => "read-only",
-        ZoneCondition::Full => "full",
-        ZoneCondition::Offline => "offline",
-    }
-}
-
-fn short_name(cond: ZoneCondition) -> &'static str {
-    match cond {
-        ZoneCondition::NotWritePointer => "nw",
-        ZoneCondition::Empty => "em",
-        ZoneCondition::ImplicitOpen => "oi",
-        ZoneCondition::ExplicitOpen => "oe",
-        ZoneCondition::Closed => "cl",
-        ZoneCondition::ReadOnly => "ro",
-        ZoneCondition::Full => "fu",
-        ZoneCondition::Offline => "of",
     }
 }
 

@@ -168,7 +168,7 @@ waits_for_server() {
 image_killed() {
     local image=/var/tmp/killed.img disk=/dev/ublkb9 writers=() noted=0 writer
     mkdir -p /var/tmp
-    /job/zonal create "$image" --profile null:zones=45,zone_size=1M,lba=4096,max_open=4
+    /job/zonal image create "$image" --profile null:zones=45,zone_size=1M,lba=4096,max_open=4
     dd if=/dev/urandom of=/tmp/reference bs=4k count=$((256 + 45))
     : >/tmp/flushed
     touch /tmp/writing
@@ -183,14 +183,14 @@ image_killed() {
         kill_ublk 9
         until_true 20 waits_for_server 9
         noted=$(wc -l </tmp/flushed)
-        /job/zonal check "$image"
+        /job/zonal image check "$image"
         serve_ublk 9 "$image" --recover
     done
     until_true 60 flushed_more "$noted"
     rm /tmp/writing
     wait "${writers[@]}"
     stop_ublk 9
-    /job/zonal check "$image"
+    /job/zonal image check "$image"
     serve_ublk 9 "$image"
     zones_hold "$disk"
     stop_ublk 9

@@ -24,10 +24,10 @@ use zonal_os::uuid;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file does not exist.
-    #[error("there is no such file; `zonal create` makes one")]
+    #[error("there is no such file; `zonal image create` makes one")]
     Missing,
     /// The file exists already.
-    #[error("the file exists; `zonal create` makes new ones only")]
+    #[error("the file exists; `zonal image create` makes new ones only")]
     Exists,
     /// Another process has it.
     #[error("another process has the image open")]

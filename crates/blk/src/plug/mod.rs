@@ -67,8 +67,10 @@ pub enum ZoneWrite {
 /// No zone-write policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no policy is called `{name}`, expected plug, qd1, lock or off{}",
-    did_you_mean(name, ZoneWrite::ALL.map(ZoneWrite::name))
+    "no policy is called `{name}`, expected {} or {}{}",
+    ZoneWrite::NAMES[..3].join(", "),
+    ZoneWrite::NAMES[3],
+    did_you_mean(name, ZoneWrite::NAMES)
 )]
 pub struct UnknownZoneWrite {
     name: String,
@@ -84,7 +86,11 @@ impl FromStr for ZoneWrite {
 }
 
 impl ZoneWrite {
-    const ALL: [ZoneWrite; 4] = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
+    /// All policies.
+    pub const ALL: [ZoneWrite; 4] =
+        [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
+    /// Their names, in this order.
+    pub const NAMES: [&'static str; 4] = ["plug", "qd1", "lock", "off"];
 
     /// The default for a device: [`ZoneWrite::Qd1`] if it rotates, else [`ZoneWrite::Plug`] (A33).
     pub fn default_for(limits: &crate::Limits) -> Self {
@@ -93,11 +99,19 @@ impl ZoneWrite {
 
     /// The policy as options and reports name it.
     pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// The policy in a sentence, for the help of an option.
+    pub const fn help(self) -> &'static str {
         match self {
-            ZoneWrite::Plug => "plug",
-            ZoneWrite::Qd1 => "qd1",
-            ZoneWrite::Lock => "lock",
-            ZoneWrite::Off => "off",
+            ZoneWrite::Plug => "Zone write plugging: one write in flight per zone",
+            ZoneWrite::Qd1 => "One write to sequential zones in flight per device",
+            ZoneWrite::Lock => {
+                "Zone write locking, the policy before plugging: the scheduler mq-deadline holds \
+                 back the writes of a zone that has one in flight"
+            }
+            ZoneWrite::Off => "Nothing: the device fails writes that arrive out of order",
         }
     }
 

@@ -33,7 +33,7 @@ pub enum LogError {
     Io(#[from] io::Error),
     /// It is something else.
     #[error(
-        "found another kind of file, expected a log that `zonal run --record-all` or `zonal serve --record` wrote"
+        "found another kind of file, expected a log that `--record` of `zonal run` or `zonal serve` wrote"
     )]
     NotALog,
     /// It was written by a newer version.

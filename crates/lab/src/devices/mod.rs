@@ -95,7 +95,7 @@ impl Devices {
         let disks: u32 = uses.values().map(|needs| needs.disks.max(1)).sum();
         ensure!(
             device_options.record.is_none() || disks == 1,
-            "--record-all: found {disks} devices, expected one"
+            "--record: found {disks} devices, expected one"
         );
         let attach = |(name, needs): (String, DeviceUse<'_>)| {
             let disks = attach_by_name(device_options, &name, &needs)?;
@@ -154,7 +154,7 @@ impl Devices {
     /// The log cannot be created.
     pub fn start_recording(&self) -> Result<()> {
         let mut recordings = self.iter().filter_map(|stack| stack.recording.as_ref());
-        recordings.try_for_each(|recording| recording.start().context("--record-all"))
+        recordings.try_for_each(|recording| recording.start().context("--record"))
     }
 
     /// Ends the recording, if there is one: its log is whole then.
@@ -163,7 +163,7 @@ impl Devices {
     /// Part of the log could not be written.
     pub fn finish_recording(&self) -> Result<()> {
         let mut recordings = self.iter().filter_map(|stack| stack.recording.as_ref());
-        recordings.try_for_each(|recording| recording.finish().context("--record-all"))
+        recordings.try_for_each(|recording| recording.finish().context("--record"))
     }
 
     /// All devices, by name.
@@ -230,7 +230,7 @@ fn attach(
     }
     let attached = stack.attach(QueueOptions { iostats, ..queue });
     let attached = attached.map_err(|error| match error.is_of_recording() {
-        true => anyhow::Error::from(error).context("--record-all"),
+        true => anyhow::Error::from(error).context("--record"),
         false => error.into(),
     })?;
     attached.explain_failures(&Notices::default());

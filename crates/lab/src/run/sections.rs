@@ -209,7 +209,7 @@ fn first_failure(device: &Stack) -> Option<Value> {
         "rule": failure.rule,
         "zone": failure.zone.0,
         "zone_start": found.map(|zone| zone.start.0),
-        "zone_condition": found.map(|zone| format!("{:?}", zone.cond)),
+        "zone_condition": found.map(|zone| zone.cond.long()),
         "write_pointer": found.map(|zone| zone.wp.0),
     }))
 }

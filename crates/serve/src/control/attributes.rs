@@ -53,12 +53,7 @@ fn change(queue: &Queue, name: &str, value: &str) -> Result<Change, String> {
             Box::new(move |queue| queue.set_scheduler(scheduler))
         }
         "zone_write" => {
-            let policies = [ZoneWrite::Plug, ZoneWrite::Qd1, ZoneWrite::Lock, ZoneWrite::Off];
-            let policy = policies.into_iter().find(|policy| policy.name() == value);
-            let names = policies.iter().map(|policy| policy.name());
-            let policy = policy.ok_or_else(|| {
-                wrong("plug, qd1, lock or off") + &zonal_blk::did_you_mean(value, names)
-            })?;
+            let policy: ZoneWrite = value.parse().map_err(|error| format!("{name}: {error}"))?;
             Box::new(move |queue| queue.set_zone_write(policy))
         }
         "zoned_qd1_writes" => {

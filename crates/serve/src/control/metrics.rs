@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_device_that_waits_delays_one_page_and_no_other() {
         let (device, manager) = slow();
-        let zones = "zonal_zones{device=\"a\",condition=\"Empty\"} 4\n";
+        let zones = "zonal_zones{device=\"a\",condition=\"empty\"} 4\n";
         let answered = "zonal_device_answer_overdue_seconds{device=\"a\"} 0\n";
         let page = manager.metrics();
         assert!(page.contains(zones) && page.contains(answered), "{page}");

@@ -20,7 +20,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub(super) struct Answer {
     /// Zones by condition; empty if the device does not report them.
-    pub zones: BTreeMap<String, u32>,
+    pub zones: BTreeMap<&'static str, u32>,
     /// Its events.
     pub stats: DeviceStats,
     /// How often its model was late.
@@ -32,9 +32,9 @@ impl Answer {
         let mut report = Vec::new();
         // A report that fails has no zones.
         let _ = queue.report_zones(ZoneNo(0), queue.limits().nr_zones as usize, &mut report);
-        let mut zones: BTreeMap<String, u32> = BTreeMap::new();
+        let mut zones: BTreeMap<&'static str, u32> = BTreeMap::new();
         for zone in &report {
-            *zones.entry(format!("{:?}", zone.cond)).or_default() += 1;
+            *zones.entry(zone.cond.long()).or_default() += 1;
         }
         Answer { zones, stats: device.stats(), lateness: device.lateness() }
     }

@@ -109,14 +109,14 @@ impl Cell {
     /// The conditions of a cell with their names. Of several zones, the condition that comes first
     /// here counts.
     pub const CONDITIONS: [(char, &str); 9] = [
-        ('x', "offline"),
-        ('r', "read-only"),
-        ('O', "explicitly open"),
-        ('o', "implicitly open"),
-        ('c', "closed"),
+        ('x', ZoneCondition::Offline.long()),
+        ('r', ZoneCondition::ReadOnly.long()),
+        ('O', ZoneCondition::ExplicitOpen.long()),
+        ('o', ZoneCondition::ImplicitOpen.long()),
+        ('c', ZoneCondition::Closed.long()),
         ('+', "full and empty"),
-        ('#', "full"),
-        ('.', "empty"),
+        ('#', ZoneCondition::Full.long()),
+        ('.', ZoneCondition::Empty.long()),
         ('-', "conventional"),
     ];
 

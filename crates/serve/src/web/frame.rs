@@ -10,18 +10,6 @@ pub(super) const MAX_HEAD: usize = 256;
 /// Most plugs of a frame.
 pub(super) const MAX_PLUGS: usize = 8;
 
-/// Conditions, in the order of [`Frame::zones`].
-pub(super) const CONDITIONS: [(ZoneCondition, &str); 8] = [
-    (ZoneCondition::NotWritePointer, "conventional"),
-    (ZoneCondition::Empty, "empty"),
-    (ZoneCondition::ImplicitOpen, "implicitly open"),
-    (ZoneCondition::ExplicitOpen, "explicitly open"),
-    (ZoneCondition::Closed, "closed"),
-    (ZoneCondition::Full, "full"),
-    (ZoneCondition::ReadOnly, "read-only"),
-    (ZoneCondition::Offline, "offline"),
-];
-
 /// The properties of a device that do not change while it is watched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,8 +65,8 @@ pub struct Frame {
     pub waiting: u64,
     /// The plugs with the most waiting writes: zone and writes.
     pub plugs: Vec<(u32, u32)>,
-    /// Zones by condition.
-    pub zones: [u32; CONDITIONS.len()],
+    /// Zones by condition, in the order of [`ZoneCondition::ALL`].
+    pub zones: [u32; ZoneCondition::ALL.len()],
     /// The condition of each cell of the map: see [`Cell::CONDITIONS`](crate::control::Cell).
     pub conditions: String,
     /// How full each cell is: `#` for empty to `}` for full.

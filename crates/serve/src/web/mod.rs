@@ -21,13 +21,13 @@ pub use sampler::{SampleClock, Sampler, Watched};
 
 use crate::control::http::{Browsing, Handler, HttpServer, Limits, Page, Route};
 use crate::control::{DeviceManager, execute};
-use frame::CONDITIONS;
 use hub::Hub;
 use serde_json::{Value, json};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use zonal_blk::{IoHistograms, TIME_RANGES};
+use zonal_blk::sched::Scheduler;
+use zonal_blk::{IoHistograms, TIME_RANGES, ZoneCondition, ZoneWrite};
 
 /// Most cells of a device's map.
 pub const MAX_CELLS: u32 = recording::MAX_CELLS;
@@ -145,15 +145,16 @@ fn runs_of(recordings: Vec<Recording>) -> String {
 fn runs_json(live: bool, control: bool, runs: Vec<Value>) -> String {
     let ranges: Vec<u64> =
         (0..TIME_RANGES).map(|range| IoHistograms::range_start(range).0).collect();
-    let conditions = CONDITIONS.map(|(_, name)| name);
     let (version, cells) = (env!("CARGO_PKG_VERSION"), crate::control::Cell::CONDITIONS);
     json!({
         "version": version,
         "live": live,
         "control": control,
         "ranges": ranges,
-        "conditions": conditions,
+        "conditions": ZoneCondition::ALL.map(ZoneCondition::long),
         "cells": cells,
+        "schedulers": Scheduler::NAMES,
+        "policies": ZoneWrite::NAMES,
         "runs": runs,
     })
     .to_string()

@@ -1,6 +1,6 @@
 //! Frames of a device, by looking at it now and then. While somebody does, what the device does is
 //! counted; else nothing is added to the way of an I/O.
-use super::frame::{self, CONDITIONS, DeviceInfo, Event, Frame, Ios, MAX_HEAD, MAX_PLUGS};
+use super::frame::{self, DeviceInfo, Event, Frame, Ios, MAX_HEAD, MAX_PLUGS};
 use crate::control::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,7 @@ pub struct Sampler {
     /// The cells in the frame before: condition and fill.
     cells: Vec<(char, char)>,
     /// Zones by condition in the frame before.
-    counts: [u32; CONDITIONS.len()],
+    counts: [u32; ZoneCondition::ALL.len()],
     histograms: IoHistograms,
     stat: IoStat,
     /// Zones in whose plugs a write has waited for long.
@@ -86,7 +86,7 @@ impl Sampler {
             zones: Vec::new(),
             before: Vec::new(),
             cells: Vec::new(),
-            counts: [0; CONDITIONS.len()],
+            counts: [0; ZoneCondition::ALL.len()],
             histograms: IoHistograms::default(),
             stat: IoStat::default(),
             stalled: BTreeSet::new(),
@@ -178,7 +178,7 @@ impl Sampler {
         self.before = self.zones.iter().map(state).collect();
         let cells = self.zones.chunks(self.info.zones_per_cell as usize);
         self.cells = cells.map(cell).collect();
-        self.counts = [0; CONDITIONS.len()];
+        self.counts = [0; ZoneCondition::ALL.len()];
         self.before.iter().for_each(|&(cond, _)| self.counts[index(cond)] += 1);
     }
 
@@ -286,9 +286,9 @@ fn cell(zones: &[Zone]) -> (char, char) {
     (cell.condition(), filled(cell.filled()))
 }
 
-/// The index of a condition in [`CONDITIONS`].
+/// The index of a condition in [`ZoneCondition::ALL`].
 fn index(cond: ZoneCondition) -> usize {
-    CONDITIONS.iter().position(|&(known, _)| known == cond).expect("all conditions are known")
+    ZoneCondition::ALL.iter().position(|&known| known == cond).expect("all conditions are known")
 }
 
 /// A percentage as a letter.

@@ -4,7 +4,7 @@
 // ---- what is shown -----------------------------------------------------------------------------
 const KEPT = 900;                       // frames of a live device: three minutes
 const $ = (id) => document.getElementById(id);
-const state = { runs: [], live: false, control: false, paused: false, time: 0, span: 0, ranges: [], views: [], zones: 'active' };
+const state = { runs: [], live: false, control: false, paused: false, time: 0, span: 0, ranges: [], cells: new Map(), views: [], zones: 'active' };
 
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
@@ -430,7 +430,7 @@ const PLOTS = [
         c.g.strokeStyle = color('line'); c.g.beginPath(); c.g.moveTo(c.left - 3, y(time)); c.g.lineTo(c.left, y(time)); c.g.stroke();
       }
       timeAxis(c, window, color);
-      const lines = [{ name: 'median (p50)', color: 'text', key: 'p50' }, { name: '99th percentile (p99)', color: 'explicit', key: 'p99', dash: [4, 3] }];
+      const lines = [{ name: 'median (p50)', color: 'text', key: 'p50' }, { name: '99th percentile (p99)', color: 'explicit-open', key: 'p99', dash: [4, 3] }];
       lines.forEach((line, at) => {
         c.g.strokeStyle = color(line.color); c.g.setLineDash(line.dash || []); c.g.lineWidth = at ? 1.4 : 2.2; c.g.beginPath();
         let last = null;
@@ -470,7 +470,7 @@ const PLOTS = [
     wanted: (run) => run.frames.some((frame) => frame.levels.length || frame.d.busy.length),
     draw(plot, run) {
       const last = run.frames[run.frames.length - 1];
-      const styles = [['b'], ['c', [5, 3]], ['a', [2, 2]], ['d', [7, 2, 2, 2]], ['explicit', [3, 3]], ['soft']];
+      const styles = [['b'], ['c', [5, 3]], ['a', [2, 2]], ['d', [7, 2, 2, 2]], ['explicit-open', [3, 3]], ['soft']];
       const levels = last.levels.map(([name], at) => ({ name, value: (frame) => (frame.levels[at] ? frame.levels[at][1] / (frame.levels[at][2] || 1) * 100 : null) }));
       const busy = last.busy.map(([name], at) => ({ name, value: (frame) => (frame.d.busy[at] ? frame.d.busy[at][1] : null) }));
       const lines = [...levels, ...busy].slice(0, styles.length).map((line, at) => ({ ...line, name: line.name, color: styles[at][0], dash: styles[at][1] }));
@@ -484,10 +484,8 @@ const PLOTS = [
 ];
 
 // ---- the map of zones --------------------------------------------------------------------------
-const CELLS = {
-  '.': ['empty', 'empty'], o: ['implicit', 'implicitly open'], O: ['explicit', 'explicitly open'], c: ['closed', 'closed'],
-  '#': ['full', 'full'], '+': ['mixed', 'full and empty'], '-': ['conventional', 'conventional'], r: ['readonly', 'read-only'], x: ['offline', 'offline'],
-};
+const nameOf = (letter) => state.cells.get(letter) || 'conventional';
+const variable = (name) => name.replaceAll(' ', '-');
 const fillOf = (frame, cell) => (frame.filled.charCodeAt(cell) - 35) / 90;
 const mapShape = (view, cells) => {
   const width = Math.max(60, view.map.box.clientWidth);
@@ -499,7 +497,7 @@ const drawMap = (view, run, frame) => {
   const cells = frame.conditions.length, { size, columns, rows } = mapShape(view, cells), color = theme();
   const { g } = canvasOf(view.map, rows * size + 1);
   for (let cell = 0; cell < cells; cell += 1) {
-    const letter = frame.conditions[cell], [name] = CELLS[letter] || CELLS['-'];
+    const letter = frame.conditions[cell], name = variable(nameOf(letter));
     const x = (cell % columns) * size, y = Math.floor(cell / columns) * size, inner = size - 1;
     g.fillStyle = color('empty'); g.fillRect(x, y, inner, inner);
     g.fillStyle = color(name);
@@ -518,7 +516,7 @@ const sayCell = (view, run, frame) => {
   if (!view.selected) return;
   const per = run.info.zones_per_cell, first = view.cell * per, last = Math.min(first + per, run.info.zones) - 1;
   const zones = first === last ? `zone ${first}` : `zones ${first} to ${last}`;
-  view.say.textContent = `${zones}: ${CELLS[frame.conditions[view.cell]][1]}, ${percent(fillOf(frame, view.cell) * 100)} written`;
+  view.say.textContent = `${zones}: ${nameOf(frame.conditions[view.cell])}, ${percent(fillOf(frame, view.cell) * 100)} written`;
 };
 const select = (view, run, cell) => {
   const frame = frameAt(run, state.time);
@@ -545,10 +543,10 @@ const makeMap = (view, run) => {
     select(view, run, Math.floor(event.offsetY / size) * columns + Math.floor(event.offsetX / size));
   });
   const legend = make('ul', { class: 'legend' });
-  for (const [name, title] of Object.values(CELLS)) {
+  for (const name of state.cells.values()) {
     const swatch = make('i');
-    swatch.style.background = `var(--${name})`;
-    legend.append(make('li', {}, swatch, title));
+    swatch.style.background = `var(--${variable(name)})`;
+    legend.append(make('li', {}, swatch, name));
   }
   const table = make('tbody');
   view.conditions = table;
@@ -668,7 +666,7 @@ const makeControl = (number) => {
   };
   const rule = make('input', { size: 24, placeholder: 'fail=write,zone=3,count=2' });
   return make('details', {}, make('summary', { text: 'Change the device' }), make('div', { class: 'control' },
-    choice('Scheduler', 'scheduler', ['none', 'mq-deadline', 'bfq', 'kyber']), choice('Zone writes', 'zone_write', ['plug', 'qd1', 'lock', 'off']),
+    choice('Scheduler', 'scheduler', state.schedulers), choice('Zone writes', 'zone_write', state.policies),
     make('label', {}, 'Fault ', rule, ' ', make('button', { type: 'button', text: 'Add', onclick: () => send('fault', 'add', rule.value) })),
     make('button', { type: 'button', text: 'Clear faults', onclick: () => send('fault', 'clear') }), result));
 };
@@ -702,7 +700,8 @@ const play = () => {
   requestAnimationFrame(tick);
 };
 const setUp = (data) => {
-  Object.assign(state, { live: data.live, control: data.control, ranges: data.ranges, conditions: data.conditions });
+  const { live, control, ranges, conditions, schedulers, policies } = data;
+  Object.assign(state, { live, control, ranges, conditions, schedulers, policies, cells: new Map(data.cells) });
   const names = data.runs.map((run) => run.info.name).join(' and ');
   document.title = `${names} – Zonal`;
   $('title').textContent = `Zonal ${data.version}`;
