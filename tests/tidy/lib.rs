@@ -2,6 +2,7 @@
 //! bad text first and then on the whole workspace.
 #![cfg(test)]
 #![forbid(unsafe_code)]
+mod adding;
 mod check;
 mod ci;
 mod circles;
@@ -130,6 +131,21 @@ fn crates_are_where_architecture_md_shows_them_and_use_what_it_says() {
     for (path, text) in rust_files() {
         let found = crates::uses(&arrows, &path, &text).into_iter();
         faults.extend(found.map(|fault| format!("{path}:{}: {}", fault.line, fault.what)));
+    }
+    none(faults);
+}
+
+#[test]
+fn adding_md_has_all_steps() {
+    let (page, files) = (read("docs/adding.md"), rust_files());
+    let mut faults = adding::faults(&page, &file_names());
+    let schedulers = read("crates/blk/src/sched/scheduler.rs");
+    let kinds = read("crates/device/src/device_spec/kinds.rs");
+    for (title, names) in [
+        ("An I/O scheduler", adding::names(&schedulers, "\nschedulers! {", '"', "\" ")),
+        ("A drive model", adding::names(&kinds, "static KINDS", '&', "::KIND")),
+    ] {
+        faults.extend(adding::left_out(&page, title, &names, &files));
     }
     none(faults);
 }
