@@ -4,14 +4,14 @@ use crate::error::bad_input;
 use anyhow::{Context, Result};
 use pyo3::exceptions::{PyPermissionError, PyTimeoutError};
 use pyo3::prelude::*;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use zonal_backend::{Notices, OpenOptions, Stack};
 use zonal_blk::QueueOptions;
 use zonal_lab::devices::named_scheduler;
 use zonal_os::fork::OfProcess;
-use zonal_serve::{Running, ServeError};
+use zonal_serve::{ControlOptions, Running, ServeError, ServeOptions};
 
 /// How long a server may take to end, as in `zonal serve` by default.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -28,47 +28,12 @@ pub struct Server {
     running: OfProcess<Mutex<Option<Running>>>,
 }
 
-/// Where a device is offered.
-struct Exports {
-    nvme_tcp: Option<String>,
-    vfio_user: Option<PathBuf>,
-    vhost_user: Option<PathBuf>,
-    ctl: Option<PathBuf>,
-    metrics: Option<String>,
-    web: Option<String>,
-}
-
-fn address(option: &'static str, text: &str) -> Result<std::net::SocketAddr> {
-    text.parse().with_context(|| format!("{option}: found `{text}`, expected ADDRESS:PORT"))
-}
-
-fn start(name: &str, options: QueueOptions, seed: u64, exports: Exports) -> Result<Running> {
-    let Exports { nvme_tcp, vfio_user, vhost_user, ctl, metrics, web } = exports;
-    // There may be any number of clients.
-    let open = OpenOptions { seed, channels: usize::MAX, notices: Notices::default() };
-    let is_controlled = ctl.is_some() || metrics.is_some();
-    let queue = QueueOptions { iostats: is_controlled, watchable: web.is_some(), ..options };
-    let stack = Stack::open_with(name, &open)?.inject(seed, Vec::new()).attach(queue)?;
-    let mut server = zonal_serve::Server::new([stack]);
-    if let Some(text) = nvme_tcp {
-        server = server.nvme_tcp(address("nvme_tcp", &text)?);
-    }
-    if let Some(path) = vfio_user {
-        server = server.vfio_user(path);
-    }
-    if let Some(path) = vhost_user {
-        server = server.vhost_user(path);
-    }
-    if let Some(path) = ctl {
-        server = server.ctl(path);
-    }
-    if let Some(text) = metrics {
-        server = server.metrics(address("metrics", &text)?);
-    }
-    if let Some(text) = web {
-        server = server.web(address("web", &text)?);
-    }
-    Ok(server.start()?)
+fn address(option: &'static str, text: Option<String>) -> Result<Option<SocketAddr>> {
+    let parse = |text: String| {
+        let address: Result<SocketAddr, _> = text.parse();
+        address.with_context(|| format!("{option}: found `{text}`, expected ADDRESS:PORT"))
+    };
+    text.map(parse).transpose()
 }
 
 #[pymethods]
@@ -89,15 +54,27 @@ impl Server {
         metrics: Option<String>,
         web: Option<String>,
     ) -> PyResult<Self> {
-        let exports = Exports { nvme_tcp, vfio_user, vhost_user, ctl, metrics, web };
-        let running = py.detach(|| {
+        let running = py.detach(|| -> Result<Running> {
             let policy = zone_write.as_deref().map(str::parse).transpose();
-            let options = QueueOptions {
-                scheduler: named_scheduler(scheduler.as_deref(), &[])?,
-                zone_write: policy.context("--zone-write")?,
-                ..QueueOptions::default()
+            let options = ServeOptions {
+                seed,
+                queue: QueueOptions {
+                    scheduler: named_scheduler(scheduler.as_deref(), &[])?,
+                    zone_write: policy.context("--zone-write")?,
+                    ..QueueOptions::default()
+                },
+                nvme_tcp: address("nvme_tcp", nvme_tcp)?.into_iter().collect(),
+                vfio_user,
+                vhost_user: vhost_user.map(|path| (path, 1)),
+                control: ControlOptions {
+                    ctl,
+                    metrics: address("metrics", metrics)?,
+                    web: address("web", web)?,
+                    ..ControlOptions::default()
+                },
+                ..ServeOptions::default()
             };
-            start(name, options, seed, exports)
+            Ok(zonal_serve::Server::open(name, options)?.start()?)
         });
         let running = running.map_err(bad_input)?;
         Ok(Server {

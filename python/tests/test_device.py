@@ -1,8 +1,11 @@
 """Devices: zones, reading, writing, appending, images."""
 
+import json
 import multiprocessing
 import os
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +163,22 @@ def test_child_of_multiprocessing_is_told(null: str) -> None:
         child.start()
         child.join()
         assert child.exitcode == 0
+
+
+def test_served_device_answers_ctl(null: str, tmp_path: Path) -> None:
+    path = tmp_path / "ctl"
+    with zonal.Server(null, nvme_tcp="127.0.0.1:0", ctl=path), socket.socket(socket.AF_UNIX) as ctl:
+        ctl.connect(str(path))
+        replies = ctl.makefile()
+
+        def ask(*words: str) -> Any:
+            ctl.sendall(json.dumps({"device": 1, "command": words}).encode() + b"\n")
+            return json.loads(replies.readline())["ok"]
+
+        assert ask("get")["zone_write"] == "plug"
+        assert ask("stat")["writes"] == 0
+        ask("fault", "add", "fail=write")
+        assert ask("fault", "list")
 
 
 def test_served_device_is_that_of_a_host(null: str) -> None:

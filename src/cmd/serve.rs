@@ -14,14 +14,17 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use zonal_backend::{OpenOptions, Stack, StackError, Unattached};
+use zonal_backend::{Stack, StackError, Unattached};
 use zonal_blk::{Device, QueueOptions};
 use zonal_device::part::{PartDevice, Share};
 use zonal_lab::devices::named_scheduler;
 use zonal_lab::io_trace::IoTrace;
 use zonal_os::service::{self, State};
 use zonal_serve::control::log::Log;
-use zonal_serve::{NvmeOptions, ServeError, Server, UblkOptions, stopping};
+use zonal_serve::{
+    ControlOptions, NvmeOptions, ServeError, ServeOptions, Server, UblkOptions, ZonefsOptions,
+    stopping,
+};
 
 /// Exports devices until an interrupt, or until no export is left.
 ///
@@ -32,14 +35,16 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
     let stopper = stopping.stopper();
     let timeout = Duration::from_secs_f64(args.shutdown_timeout);
     end_on_interrupt(move || stopper.stop(), timeout, log.clone())?;
-    let (nsids, stacks) = stacks(args)?;
+    let mut options = options(args)?;
+    let devices = devices(args, &mut options)?;
+    let server = Server::new(devices, options).map_err(of_options)?.stopped_by(stopping);
     let kept_by_none = |stack: &&Stack| !stack.keeps_data;
-    let without_data: Vec<String> =
-        stacks.iter().filter(kept_by_none).map(|stack| stack.name.clone()).collect();
+    let without_data = server.stacks().iter().filter(kept_by_none);
+    let without_data: Vec<String> = without_data.map(|stack| stack.name.clone()).collect();
     // Before any client can come.
     let trace = args.trace.trace.is_some();
-    let trace = trace.then(|| IoTrace::start(stacks.iter(), args.trace.settings())).transpose()?;
-    let server = configured(Server::new(stacks).namespaces(nsids), args).stopped_by(stopping);
+    let start = || IoTrace::start(server.stacks().iter(), args.trace.settings());
+    let trace = trace.then(start).transpose()?;
     let running = server.start().map_err(of_options)?;
     // An error of the start is not hidden among warnings about what would be served.
     for name in without_data {
@@ -67,16 +72,16 @@ fn tell_manager(state: State) {
     }
 }
 
-/// The devices, with the numbers of their namespaces.
-fn stacks(args: &ServeArgs) -> Result<(Vec<u32>, Vec<Stack>)> {
+/// The devices, whose numbers as namespaces become options.
+fn devices(args: &ServeArgs, options: &mut ServeOptions) -> Result<Vec<Stack<Unattached>>> {
     if let Some((device, shares)) = args.shares()? {
-        return divide(device, shares, args);
+        return divide(device, shares, args, options);
     }
     let (nsids, names): (Vec<_>, Vec<_>) = args.numbered_devices()?.into_iter().unzip();
     let count = names.len();
     ensure!(args.record.is_none() || count == 1, "--record: found {count} devices, expected one");
-    let stacks = names.iter().map(|name| attach(wrapped(open(name, args)?, args), args));
-    Ok((nsids, stacks.collect::<Result<_>>()?))
+    options.namespaces = nsids;
+    names.iter().map(|name| Ok(wrapped(options.open(name)?, args))).collect()
 }
 
 /// The parts of a device.
@@ -84,24 +89,20 @@ fn divide(
     name: &str,
     shares: BTreeMap<u32, Share>,
     args: &ServeArgs,
-) -> Result<(Vec<u32>, Vec<Stack>)> {
-    let whole = wrapped(open(name, args)?, args).wrap().map_err(of_wrapper)?;
+    options: &mut ServeOptions,
+) -> Result<Vec<Stack<Unattached>>> {
+    let whole = wrapped(options.open(name)?, args).wrap().map_err(of_wrapper)?;
     let (nsids, shares): (Vec<_>, Vec<_>) = shares.into_iter().unzip();
     let parts = PartDevice::divide(&whole.model, &shares).map_err(|(number, error)| {
         Error::from(error).context(format!("--namespace {}: part of {name}", nsids[number]))
     })?;
     let stack = |(nsid, part): (&u32, Arc<PartDevice>)| {
         let size = part.limits().capacity.to_bytes();
-        attach(whole.part(&format!("{name}@{nsid}"), size, part), args)
+        whole.part(&format!("{name}@{nsid}"), size, part)
     };
-    let stacks = nsids.iter().zip(parts).map(stack).collect::<Result<_>>()?;
-    Ok((nsids, stacks))
-}
-
-fn open(name: &str, args: &ServeArgs) -> Result<Stack<Unattached>> {
-    // There may be any number of clients.
-    let open = OpenOptions { seed: args.seed, channels: usize::MAX, notices: notices() };
-    Ok(Stack::open_with(name, &open)?)
+    let stacks = nsids.iter().zip(parts).map(stack).collect();
+    options.namespaces = nsids;
+    Ok(stacks)
 }
 
 /// A device that is recorded and has a write cache if the options say so.
@@ -124,54 +125,29 @@ fn of_wrapper(error: StackError) -> Error {
     }
 }
 
-/// Attaches a device as the options say.
-fn attach(mut stack: Stack<Unattached>, args: &ServeArgs) -> Result<Stack> {
-    let queue = QueueOptions {
-        zone_write: args.zone_write.map(Into::into),
-        scheduler: named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
-        merge: !args.nomerges,
-        iostats: args.control.ctl.is_some() || args.control.metrics.is_some(),
-        watchable: args.control.web.is_some(),
-        ..QueueOptions::default()
-    };
-    if args.control.is_managed() {
-        stack = stack.inject(args.seed, Vec::new());
-    }
-    let attached = stack.attach(queue).map_err(of_wrapper)?;
-    attached.explain_failures(&notices());
-    Ok(attached)
-}
-
-/// The server with the exports that the options say.
-fn configured(server: Server, args: &ServeArgs) -> Server {
-    let mut server = args.nvme_tcp.addresses.iter().copied().fold(server, Server::nvme_tcp);
-    server = server.nvme(nvme_options(args));
-    if let Some(path) = &args.vfio_user.socket {
-        server = server.vfio_user(path);
-    }
-    if let Some(path) = &args.vhost_user.socket {
-        server = server.vhost_user_queues(path, args.vhost_user.queues);
-    }
-    if let Some(dir) = &args.fuse.dir {
-        server = server.zonefs_with(dir, args.fuse.options.clone(), args.fuse.threads);
-    }
-    if let Some(id) = args.ublk.id {
-        let args::UblkArgs { queues, depth, recover, copies, .. } = args.ublk;
-        server = server.ublk_with(UblkOptions { id, queues, depth, recover, copies });
-    }
-    if let Some(path) = &args.control.ctl {
-        server = server.ctl(path);
-    }
-    if let Some(group) = args.control.ctl_group {
-        server = server.ctl_group(group);
-    }
-    if let Some(address) = args.control.metrics {
-        server = server.metrics(address);
-    }
-    if let Some(address) = args.control.web {
-        server = server.web(address);
-    }
-    if args.control.web_control { server.web_control() } else { server }
+/// How devices are served, but for their numbers.
+fn options(args: &ServeArgs) -> Result<ServeOptions> {
+    let args::ControlArgs { ctl, ctl_group, metrics, web, web_control, .. } = args.control.clone();
+    let args::UblkArgs { id, queues, depth, recover, copies, .. } = args.ublk;
+    let args::FuseArgs { dir, options: list, threads, .. } = args.fuse.clone();
+    Ok(ServeOptions {
+        seed: args.seed,
+        queue: QueueOptions {
+            zone_write: args.zone_write,
+            scheduler: named_scheduler(args.scheduler.as_deref(), &args.sched_opt)?,
+            merge: !args.nomerges,
+            ..QueueOptions::default()
+        },
+        notices: notices(),
+        nvme_tcp: args.nvme_tcp.addresses.clone(),
+        nvme: nvme_options(args),
+        vfio_user: args.vfio_user.socket.clone(),
+        vhost_user: args.vhost_user.socket.clone().map(|path| (path, args.vhost_user.queues)),
+        zonefs: dir.map(|dir| ZonefsOptions { dir, list, threads }),
+        ublk: id.map(|id| UblkOptions { id, queues, depth, recover, copies }),
+        control: ControlOptions { ctl, ctl_group, metrics, web, web_control },
+        ..ServeOptions::default()
+    })
 }
 
 fn nvme_options(args: &ServeArgs) -> NvmeOptions {
@@ -200,6 +176,7 @@ fn of_options(error: ServeError) -> Error {
             let value = value.map_or_else(String::new, |value| format!(" {value}"));
             anyhow!(source).context(format!("--{option}{value}"))
         }
+        ServeError::Stack(error) => of_wrapper(error),
         ServeError::Recording(_) => Error::from(error).context("--record"),
         error => error.into(),
     }

@@ -64,9 +64,10 @@ impl From<image::OpenError> for Error {
 
 impl From<ServeError> for Error {
     fn from(error: ServeError) -> Self {
-        let errno = match &error {
+        let errno = match error {
+            ServeError::Stack(error) => return error.into(),
             ServeError::Busy(_) => Some(libc::ETIMEDOUT),
-            error => of_system(error),
+            ref error => of_system(error),
         };
         Error::new(errno.unwrap_or(libc::EINVAL), chain(&error))
     }

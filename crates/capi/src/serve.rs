@@ -5,9 +5,7 @@ use crate::handles::Handles;
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use zonal_backend::{OpenOptions, Stack};
-use zonal_blk::QueueOptions;
-use zonal_serve::{Running, Server, Stopper};
+use zonal_serve::{Running, ServeOptions, Server, Stopper, UblkOptions, ZonefsOptions};
 
 /// A device that is being served.
 struct ServedDevice {
@@ -29,42 +27,37 @@ impl ServedDevice {
 const EXPORTS: [&str; 6] = ["nvme_tcp", "vfio_user", "vhost_user", "ublk", "zonefs", "ctl"];
 
 /// `NAME=VALUE,…`: where the device is offered.
-fn exports(server: Server, text: &str) -> Result<Server> {
-    let mut server = server;
+fn exports(text: &str) -> Result<ServeOptions> {
+    let mut options = ServeOptions::default();
     for export in text.split(',').filter(|export| !export.is_empty()) {
         let wrong = |form: &str| {
             let name = export.split('=').next().unwrap_or_default();
             let hint = zonal_blk::did_you_mean(name, EXPORTS);
             Error::invalid(format_args!("export `{export}`: expected {form}{hint}"))
         };
-        server = match export.split_once('=') {
+        let ublk = |id| Some(UblkOptions { id, ..UblkOptions::default() });
+        match export.split_once('=') {
             Some(("nvme_tcp", address)) => {
-                server.nvme_tcp(address.parse().map_err(|_| wrong("nvme_tcp=ADDRESS:PORT"))?)
+                let address = address.parse().map_err(|_| wrong("nvme_tcp=ADDRESS:PORT"))?;
+                options.nvme_tcp.push(address);
             }
-            Some(("vfio_user", path)) => server.vfio_user(path),
-            Some(("vhost_user", path)) => server.vhost_user(path),
+            Some(("vfio_user", path)) => options.vfio_user = Some(path.into()),
+            Some(("vhost_user", path)) => options.vhost_user = Some((path.into(), 1)),
             Some(("ublk", id)) => {
-                server.ublk(Some(id.parse().map_err(|_| wrong("ublk or ublk=NUMBER"))?))
+                options.ublk = ublk(Some(id.parse().map_err(|_| wrong("ublk or ublk=NUMBER"))?));
             }
-            None if export == "ublk" => server.ublk(None),
-            Some(("zonefs", directory)) => server.zonefs(directory),
-            Some(("ctl", path)) => server.ctl(path),
+            None if export == "ublk" => options.ublk = ublk(None),
+            Some(("zonefs", directory)) => options.zonefs = Some(ZonefsOptions::new(directory)),
+            Some(("ctl", path)) => options.control.ctl = Some(path.into()),
             _ => return Err(wrong(&format!("one of {}", EXPORTS.join(", ")))),
-        };
+        }
     }
-    Ok(server)
+    Ok(options)
 }
 
 fn serve(name: &str, options: &str, text: &str) -> Result<c_int> {
-    let is_controlled = text.split(',').any(|export| export.starts_with("ctl="));
-    // There may be any number of clients.
-    let open = OpenOptions { channels: usize::MAX, ..OpenOptions::default() };
-    let queue = QueueOptions { iostats: is_controlled, ..queue_options(options)? };
-    let mut stack = Stack::open_with(name, &open)?;
-    if is_controlled {
-        stack = stack.inject(0, Vec::new());
-    }
-    let running = exports(Server::new([stack.attach(queue)?]), text)?.start()?;
+    let options = ServeOptions { queue: queue_options(options)?, ..exports(text)? };
+    let running = Server::open(name, options)?.start()?;
     SERVERS.add(ServedDevice {
         locations: running.locations(),
         stopper: running.stopper(),

@@ -19,5 +19,6 @@ pub mod web;
 #[cfg(feature = "http")]
 pub use server::watched;
 pub use server::{
-    NvmeOptions, Running, ServeError, Server, Stopper, Stopping, UblkOptions, managed, stopping,
+    ControlOptions, NvmeOptions, Running, ServeError, ServeOptions, Server, Stopper, Stopping,
+    UblkOptions, ZonefsOptions, managed, stopping,
 };

@@ -299,7 +299,7 @@ pub struct VhostUserArgs {
 }
 
 /// Options for monitoring and control.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Monitoring and control")]
 pub struct ControlArgs {
     /// Make a socket here for `zonal ctl`, which monitors and controls the devices
@@ -320,15 +320,8 @@ pub struct ControlArgs {
     pub web_control: bool,
 }
 
-impl ControlArgs {
-    /// Whether commands for the devices may come. A page that only shows them sends none.
-    pub fn is_managed(&self) -> bool {
-        self.ctl.is_some() || self.metrics.is_some() || self.web_control
-    }
-}
-
 /// Options of the export as files.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Zones as files")]
 pub struct FuseArgs {
     /// Mount the zones as files on this directory, as zonefs does (needs the feature `fuse`)

@@ -14,7 +14,7 @@ use zonal_device::power::PowerDevice;
 use zonal_nvme::controller::PutMark;
 
 /// How devices are watched and changed.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ControlOptions {
     /// The control socket.
     pub ctl: Option<PathBuf>,
@@ -29,6 +29,16 @@ pub struct ControlOptions {
     /// The page changes devices.
     #[cfg(feature = "http")]
     pub web_control: bool,
+}
+
+/// What watching and changing devices needs of them.
+pub struct Needs {
+    /// What the device does is counted.
+    pub iostats: bool,
+    /// It can be counted while somebody looks at the page.
+    pub watchable: bool,
+    /// Faults can be injected: so is each device that can be changed, or has metrics.
+    pub inject: bool,
 }
 
 impl Export for ControlServer {
@@ -107,6 +117,17 @@ pub fn managed(stack: &Stack) -> Option<ManagedDevice> {
 }
 
 impl ControlOptions {
+    /// What of the devices all of this needs.
+    pub fn needs(&self) -> Needs {
+        #[cfg(feature = "http")]
+        let (metrics, watchable, control) =
+            (self.metrics.is_some(), self.web.is_some(), self.web_control);
+        #[cfg(not(feature = "http"))]
+        let (metrics, watchable, control) = (false, false, false);
+        let iostats = self.ctl.is_some() || metrics;
+        Needs { iostats, watchable, inject: iostats || control }
+    }
+
     /// Starts what is wanted.
     ///
     /// # Errors

@@ -3,7 +3,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io;
 use std::time::Duration;
-use zonal_backend::{ProfileError, RecordingError};
+use zonal_backend::{ProfileError, RecordingError, StackError};
 
 /// Why devices are not served, or no longer.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum ServeError {
         /// The error.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// A device cannot be opened or attached.
+    #[error(transparent)]
+    Stack(#[from] StackError),
     /// A device is unsuitable.
     #[error("device {name}")]
     Device {

@@ -13,12 +13,10 @@
 //! last one has ended by itself; I/O in flight then completes.
 //!
 //! ```
-//! use zonal_backend::Stack;
-//! use zonal_blk::QueueOptions;
-//! use zonal_serve::Server;
+//! use zonal_serve::{ServeOptions, Server};
 //!
-//! let stack = Stack::open("null:zones=4,zone_size=1M,memory=true")?.attach(QueueOptions::default())?;
-//! let running = Server::new([stack]).nvme_tcp("127.0.0.1:0".parse()?).start()?;
+//! let options = ServeOptions { nvme_tcp: vec!["127.0.0.1:0".parse()?], ..ServeOptions::default() };
+//! let running = Server::open("null:zones=4,zone_size=1M,memory=true", options)?.start()?;
 //! assert!(running.locations()[0].starts_with("nvme-tcp://127.0.0.1:"));
 //! running.stop()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,167 +35,53 @@ mod vhost_user;
 #[cfg(feature = "fuse")]
 mod zonefs;
 
-pub use control::managed;
 #[cfg(feature = "http")]
 pub use control::watched;
+pub use control::{ControlOptions, managed};
 pub use error::ServeError;
-pub use options::NvmeOptions;
+pub use options::{NvmeOptions, ServeOptions, ZonefsOptions};
 pub use running::{Running, Stopper, Stopping, stopping};
 pub use ublk::UblkOptions;
 
 use distinct::distinct;
 use error::{expected, of_option};
 use running::{Event, Export};
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use zonal_backend::{Stack, UnnamedLog};
+use zonal_backend::{Stack, Unattached, UnnamedLog};
 use zonal_nvme::controller::{MAX_NAMESPACES, PutMark};
 use zonal_os::RealClock;
 
 /// Devices, and how they are to be served.
 pub struct Server {
     stacks: Vec<Stack>,
-    /// The numbers of the devices as namespaces, ascending.
-    nsids: Vec<u32>,
-    addresses: Vec<SocketAddr>,
-    nvme: NvmeOptions,
-    vfio_user: Option<PathBuf>,
-    vhost_user: Option<(PathBuf, u16)>,
-    ublk: Option<UblkOptions>,
-    zonefs: Option<ZonefsOptions>,
-    control: control::ControlOptions,
+    options: ServeOptions,
     stopping: Stopping,
 }
 
-/// How zones are offered as files.
-struct ZonefsOptions {
-    dir: PathBuf,
-    #[cfg_attr(not(feature = "fuse"), allow(dead_code))]
-    list: Option<String>,
-    #[cfg_attr(not(feature = "fuse"), allow(dead_code))]
-    threads: u16,
-}
-
 impl Server {
-    /// A server of these devices, which have the numbers from 1 on as namespaces.
-    pub fn new(stacks: impl IntoIterator<Item = Stack>) -> Self {
-        Server {
-            stacks: stacks.into_iter().collect(),
-            nsids: Vec::new(),
-            addresses: Vec::new(),
-            nvme: NvmeOptions::default(),
-            vfio_user: None,
-            vhost_user: None,
-            ublk: None,
-            zonefs: None,
-            control: control::ControlOptions::default(),
-            stopping: stopping(),
-        }
+    /// Opens a device to be served.
+    ///
+    /// # Errors
+    /// It cannot be opened or attached.
+    pub fn open(name: &str, options: ServeOptions) -> Result<Self, ServeError> {
+        Self::new([options.open(name)?], options)
     }
 
-    /// The numbers of the devices as namespaces, ascending, from 1 to [`MAX_NAMESPACES`].
-    #[must_use]
-    pub fn namespaces(self, nsids: Vec<u32>) -> Self {
-        Server { nsids, ..self }
+    /// Attaches devices to be served.
+    ///
+    /// # Errors
+    /// One of them cannot be attached.
+    pub fn new(
+        devices: impl IntoIterator<Item = Stack<Unattached>>,
+        options: ServeOptions,
+    ) -> Result<Self, ServeError> {
+        let stacks = devices.into_iter().map(|device| options.attach(device));
+        let stacks = stacks.collect::<Result<_, _>>()?;
+        Ok(Server { stacks, options, stopping: stopping() })
     }
 
-    /// Serves them over NVMe/TCP on this address, at any free port if it has port 0. With several calls
-    /// each address is a path to the same subsystem.
-    #[must_use]
-    pub fn nvme_tcp(mut self, address: SocketAddr) -> Self {
-        self.addresses.push(address);
-        self
-    }
-
-    /// How the subsystem is served, over NVMe/TCP or to a virtual machine; its serial number is also that
-    /// of a virtio device.
-    #[must_use]
-    pub fn nvme(self, nvme: NvmeOptions) -> Self {
-        Server { nvme, ..self }
-    }
-
-    /// Serves them to a virtual machine as an NVMe controller, by a socket at this path.
-    #[must_use]
-    pub fn vfio_user(self, path: impl Into<PathBuf>) -> Self {
-        Server { vfio_user: Some(path.into()), ..self }
-    }
-
-    /// Serves the device to a virtual machine as a virtio block device with one queue, by a socket at
-    /// this path.
-    #[must_use]
-    pub fn vhost_user(self, path: impl Into<PathBuf>) -> Self {
-        self.vhost_user_queues(path, 1)
-    }
-
-    /// The same with this many queues, from 1 to 256.
-    #[must_use]
-    pub fn vhost_user_queues(self, path: impl Into<PathBuf>, queues: u16) -> Self {
-        Server { vhost_user: Some((path.into(), queues)), ..self }
-    }
-
-    /// Serves the device as a block device of this machine with this number, or one that is free.
-    #[must_use]
-    pub fn ublk(self, id: Option<u32>) -> Self {
-        self.ublk_with(UblkOptions { id, ..UblkOptions::default() })
-    }
-
-    /// The same with more options.
-    #[must_use]
-    pub fn ublk_with(self, options: UblkOptions) -> Self {
-        Server { ublk: Some(options), ..self }
-    }
-
-    /// Mounts the zones as files on this directory.
-    #[must_use]
-    pub fn zonefs(self, dir: impl Into<PathBuf>) -> Self {
-        self.zonefs_with(dir, None, 4)
-    }
-
-    /// The same with zonefs' mount options, separated by commas, and a number of threads that do I/O.
-    #[must_use]
-    pub fn zonefs_with(self, dir: impl Into<PathBuf>, list: Option<String>, threads: u16) -> Self {
-        Server { zonefs: Some(ZonefsOptions { dir: dir.into(), list, threads }), ..self }
-    }
-
-    /// Makes a control socket at this path. Of the devices it knows those whose faults can be injected
-    /// ([`Stack::inject`](zonal_backend::Stack::inject)), and their queues count I/Os
-    /// ([`iostats`](zonal_blk::QueueOptions::iostats)).
-    #[must_use]
-    pub fn ctl(mut self, path: impl Into<PathBuf>) -> Self {
-        self.control.ctl = Some(path.into());
-        self
-    }
-
-    /// Lets the members of a group use the control socket, by the number of the group.
-    #[must_use]
-    pub fn ctl_group(mut self, group: u32) -> Self {
-        self.control.ctl_group = Some(group);
-        self
-    }
-
-    /// Answers `GET /metrics` on this address, for Prometheus. Of which devices: as [`Server::ctl`].
-    #[cfg(feature = "http")]
-    #[must_use]
-    pub fn metrics(mut self, address: SocketAddr) -> Self {
-        self.control.metrics = Some(address);
-        self
-    }
-
-    /// Shows the devices as a page on this address. Their queues are
-    /// [watchable](zonal_blk::QueueOptions::watchable).
-    #[cfg(feature = "http")]
-    #[must_use]
-    pub fn web(mut self, address: SocketAddr) -> Self {
-        self.control.web = Some(address);
-        self
-    }
-
-    /// Lets the page change devices that [`Server::ctl`] could.
-    #[cfg(feature = "http")]
-    #[must_use]
-    pub fn web_control(mut self) -> Self {
-        self.control.web_control = true;
-        self
+    /// The devices.
+    pub fn stacks(&self) -> &[Stack] {
+        &self.stacks
     }
 
     /// Has the server stop when a stopper that was made before it says so.
@@ -219,7 +103,7 @@ impl Server {
         let logs: Vec<UnnamedLog> = started.collect::<Result<_, _>>()?;
         let (exports, marks) = self.exports()?;
         let served = exports.len();
-        let controls = self.control.start(&self.stacks, marks, &exports)?;
+        let controls = self.options.control.start(&self.stacks, marks, &exports)?;
         // Nothing can refuse the server any more.
         logs.into_iter().try_for_each(UnnamedLog::keep)?;
         let exports = exports.into_iter().chain(controls).collect();
@@ -241,7 +125,7 @@ impl Server {
         if found == 0 || found > most as usize {
             return Err(expected("devices", format!("found {found}, expected 1 to {most}")));
         }
-        let nsids = &self.nsids;
+        let ServeOptions { namespaces: nsids, nvme_tcp, .. } = &self.options;
         if !nsids.is_empty() && nsids.len() != found {
             let text = format!("found {} for {found} devices", nsids.len());
             return Err(expected("namespace", text));
@@ -251,9 +135,9 @@ impl Server {
             let text = format!("found {nsids:?}, expected ascending numbers from 1 to {most}");
             return Err(expected("namespace", text));
         }
-        let by_socket = self.vfio_user.is_some() || self.vhost_user.is_some();
-        let here = self.ublk.is_some() || self.zonefs.is_some();
-        if self.addresses.is_empty() && !by_socket && !here {
+        let ServeOptions { vfio_user, vhost_user, ublk, zonefs, .. } = &self.options;
+        let by_socket = vfio_user.is_some() || vhost_user.is_some();
+        if nvme_tcp.is_empty() && !by_socket && ublk.is_none() && zonefs.is_none() {
             return Err(expected("exports", "found none, expected one or more".to_owned()));
         }
         Ok(())
@@ -270,32 +154,33 @@ impl Server {
     /// Starts the exports. Returns also what takes the marks of each device.
     #[allow(clippy::type_complexity, reason = "two lists that the caller takes apart")]
     fn exports(&self) -> Result<(Vec<Box<dyn Export>>, Vec<Option<PutMark>>), ServeError> {
+        let ServeOptions { nvme, nvme_tcp, namespaces, .. } = &self.options;
         let marks: Vec<_> = self.stacks.iter().map(control::put_mark).collect();
         let mut exports: Vec<Box<dyn Export>> = Vec::new();
         // All exports of a device need the same time.
         let clock = RealClock::start();
-        let tcp = !self.addresses.is_empty();
-        if tcp || self.vfio_user.is_some() {
-            let subsystem = subsystem::of(&self.stacks, &self.nsids, &self.nvme, &marks)?;
+        let tcp = !nvme_tcp.is_empty();
+        if tcp || self.options.vfio_user.is_some() {
+            let subsystem = subsystem::of(&self.stacks, namespaces, nvme, &marks)?;
             if tcp {
-                let target = nvme_tcp::start(&self.addresses, &self.nvme, &subsystem, &clock)?;
+                let target = nvme_tcp::start(nvme_tcp, nvme, &subsystem, &clock)?;
                 exports.push(Box::new(target));
             } else {
                 subsystem.make_private();
             }
-            if let Some(path) = &self.vfio_user {
-                let server = vfio_user::start(path, &self.nvme, &subsystem, &clock)?;
+            if let Some(path) = &self.options.vfio_user {
+                let server = vfio_user::start(path, nvme, &subsystem, &clock)?;
                 exports.push(Box::new(server));
             }
         }
-        if let Some((path, queues)) = &self.vhost_user {
+        if let Some((path, queues)) = &self.options.vhost_user {
             let device = self.only("vhost-user")?;
-            exports.push(Box::new(vhost_user::start(path, *queues, &self.nvme, device, &clock)?));
+            exports.push(Box::new(vhost_user::start(path, *queues, nvme, device, &clock)?));
         }
-        if let Some(options) = &self.zonefs {
+        if let Some(options) = &self.options.zonefs {
             exports.push(self.mount(options, &clock)?);
         }
-        if let Some(options) = &self.ublk {
+        if let Some(options) = &self.options.ublk {
             let device = self.only("ublk")?;
             let events = self.stopping.sender();
             exports.push(Box::new(ublk::start(options, device, &clock, events)?));

@@ -1,6 +1,7 @@
 //! The export of zones as files.
 use super::error::of_device;
-use super::{Event, Export, ServeError, ZonefsOptions, of_option};
+use super::options::ZonefsOptions;
+use super::{Event, Export, ServeError, of_option};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
