@@ -86,7 +86,7 @@ configure() {
 
 # create USER IMAGE
 create() {
-    as "$1" zonal create "$2" --profile null --zones 16 --zone-size 1M
+    as "$1" zonal image create "$2" --profile null --zones 16 --zone-size 1M
 }
 
 # process_of UNIT
