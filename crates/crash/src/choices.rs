@@ -3,7 +3,8 @@
 use crate::drive::{Drive, Effect, InFlight};
 use crate::outcome::Outcome;
 use crate::state::{Append, State, WriteFate, ZoneFate};
-use zonal_blk::Op;
+use std::collections::BTreeSet;
+use zonal_blk::{BioFlags, Op, ZoneNo};
 
 /// Torn writes of more units than this are sampled.
 const ALL_TORN: u64 = 8;
@@ -62,6 +63,8 @@ impl Choice {
 struct ZoneFlight<'a> {
     /// Blocks of writes, one after the other, from the end of the completed ones on.
     chain: Vec<u64>,
+    /// Where the writes end that have not completed, in blocks from the start of the zone.
+    ends: Vec<u64>,
     appends: Vec<(u64, &'a InFlight)>,
     reset: bool,
     finish: bool,
@@ -72,12 +75,15 @@ impl Drive {
         let mut flight = ZoneFlight::default();
         let mut writes = Vec::new();
         for (&id, other) in &self.in_flight {
+            let here = self.zone_of(other.command.sector) == Some(zone);
+            if here && let Some(position) = other.position() {
+                let end = position.0 + u64::from(other.command.nr_sectors);
+                flight.ends.push(end / self.lba_sectors - self.zone_start(zone));
+            }
             if other.outcome == Outcome::Failed || other.executed {
                 continue;
             }
-            let op = other.command.op;
-            let here = self.zone_of(other.command.sector) == Some(zone);
-            match op {
+            match other.command.op {
                 Op::ZoneResetAll => flight.reset = true,
                 Op::ZoneReset if here => flight.reset = true,
                 Op::ZoneFinish if here => flight.finish = true,
@@ -159,17 +165,23 @@ impl Drive {
         // Of many places where the data may end, other ones at each event.
         let stride = ((last - model.durable) / unit / MAX_ENDS + 1) * unit;
         let first = (model.durable + self.events() % (stride / unit) * unit).next_multiple_of(unit);
-        let ends = (first..last).step_by(usize::try_from(stride).unwrap_or(usize::MAX));
-        let ends = [model.durable].into_iter().chain(ends).chain([last]);
-        let mut fates: Vec<ZoneFate> = ends.filter(|&at| at != end).map(kept).collect();
-        fates.dedup();
-        for appends in orders(&flight.appends, self.lba_sectors) {
+        let torn = (first..last).step_by(usize::try_from(stride).unwrap_or(usize::MAX));
+        let mut ends: BTreeSet<u64> = [model.durable, last].into_iter().chain(torn).collect();
+        if stride == unit {
+            // Between two writes nothing is torn.
+            let written = self.cache.unflushed_ends(ZoneNo(zone)).map(|at| at.0 / self.lba_sectors);
+            let written = written.chain(flight.ends.iter().copied());
+            ends.extend(written.filter(|at| (model.durable..last).contains(at)));
+        }
+        ends.remove(&end);
+        let mut fates: Vec<ZoneFate> = ends.into_iter().map(kept).collect();
+        for appends in orders(&flight.appends, end, unit, self.lba_sectors) {
             fates.push(ZoneFate::Data { kept: end, appends });
         }
         if flight.reset && (end > 0 || model.finished) {
             fates.push(ZoneFate::Reset);
         }
-        if flight.finish && !model.finished {
+        if flight.finish && !model.finished && end < model.capacity {
             fates.push(ZoneFate::Full);
         }
         fates
@@ -218,7 +230,48 @@ impl Drive {
         if known < state.writes.len() {
             return Err("a write of it is neither unflushed nor in flight then".to_owned());
         }
+        if !self.keeps_preflushed(state) {
+            return Err(
+                "a command with PREFLUSH was executed, and what it flushed is lost".to_owned()
+            );
+        }
         Ok(effects)
+    }
+
+    /// Whether a state has all that was flushed before commands in flight that it has.
+    fn keeps_preflushed(&self, state: &State) -> bool {
+        let flushing = self.in_flight.iter().filter(|(id, other)| {
+            other.command.flags.contains(BioFlags::PREFLUSH)
+                && other.outcome != Outcome::Failed
+                && self.is_executed(**id, other, state)
+        });
+        let Some(point) = flushing.map(|(_, other)| other.point).max() else { return true };
+        let zones = state.zones.iter().all(|(&zone, fate)| match fate {
+            ZoneFate::Data { kept, .. } => {
+                kept * self.lba_sectors >= self.cache.durable_after(ZoneNo(zone), point).0
+            }
+            ZoneFate::Reset | ZoneFate::Full => true,
+        });
+        let mut covered = self.cache.unordered().filter(|part| point.covers(part.number));
+        zones && covered.all(|part| !state.writes.contains_key(&self.written[&part.number].id))
+    }
+
+    /// Whether a state has a command in flight, or a part of it.
+    fn is_executed(&self, id: u64, other: &InFlight, state: &State) -> bool {
+        let Some(zone) = self.zone_of(other.command.sector) else { return false };
+        let fate = state.zones.get(&zone);
+        match (other.command.op, fate) {
+            (Op::ZoneResetAll, _) => state.zones.values().any(|fate| *fate == ZoneFate::Reset),
+            (Op::ZoneReset, _) => fate == Some(&ZoneFate::Reset),
+            (Op::ZoneFinish, _) => fate == Some(&ZoneFate::Full),
+            (Op::ZoneAppend, Some(ZoneFate::Data { appends, .. })) => {
+                appends.iter().any(|append| append.id == id)
+            }
+            (Op::Write | Op::WriteZeroes, Some(ZoneFate::Data { kept, .. })) => {
+                *kept > self.offset(other.command.sector)
+            }
+            _ => state.writes.get(&id).is_some_and(|fate| *fate != WriteFate::None),
+        }
     }
 
     fn zone_effects(
@@ -335,21 +388,26 @@ impl WriteFate {
     }
 }
 
-/// The ways in which a write of `len` blocks may be torn in two.
-fn torn(len: u64, unit: u64) -> impl Iterator<Item = WriteFate> {
-    let units = len.div_ceil(unit);
-    let places: Vec<u64> = match units {
-        0 | 1 => Vec::new(),
-        2..=ALL_TORN => (1..units).collect(),
-        _ => vec![1, units / 2, units - 1],
-    };
-    places.into_iter().flat_map(move |place| {
-        [WriteFate::First(place * unit), WriteFate::Last(len - place * unit)]
-    })
+/// Where `len` blocks from `at` on may be torn in two: distances from `at`.
+fn tears(at: u64, len: u64, unit: u64) -> Vec<u64> {
+    let first = (at + 1).next_multiple_of(unit);
+    let places = (at + len).saturating_sub(first).div_ceil(unit);
+    let place = |number: u64| first + number * unit - at;
+    match places {
+        0..ALL_TORN => (0..places).map(place).collect(),
+        _ => [0, (places - 1) / 2, places - 1].map(place).to_vec(),
+    }
 }
 
-/// Orders in which some of the appends in flight may have landed; the last one also torn.
-fn orders(appends: &[(u64, &InFlight)], lba_sectors: u64) -> Vec<Vec<Append>> {
+/// The ways in which a write of `len` blocks may be torn in two.
+fn torn(len: u64, unit: u64) -> impl Iterator<Item = WriteFate> {
+    let tears = tears(0, len, unit).into_iter();
+    tears.flat_map(move |place| [WriteFate::First(place), WriteFate::Last(len - place)])
+}
+
+/// Orders in which some of the appends in flight may have landed, from block `end` of the zone on; the
+/// last one also torn.
+fn orders(appends: &[(u64, &InFlight)], end: u64, unit: u64, lba_sectors: u64) -> Vec<Vec<Append>> {
     let whole = |&(id, _): &(u64, &InFlight)| Append { id, blocks: None };
     let mut orders: Vec<Vec<Append>> = appends.iter().map(|append| vec![whole(append)]).collect();
     let mut from = 0;
@@ -365,14 +423,18 @@ fn orders(appends: &[(u64, &InFlight)], lba_sectors: u64) -> Vec<Vec<Append>> {
         orders.push(appends.iter().map(whole).collect());
         orders.push(appends.iter().rev().map(whole).collect());
     }
-    let tear = |order: &Vec<Append>| {
-        let (last, before) = order.split_last()?;
-        let (_, append) = appends.iter().find(|(id, _)| *id == last.id)?;
-        let half = u64::from(append.command.nr_sectors) / lba_sectors / 2;
-        let torn = Append { blocks: Some(half), ..*last };
-        (half > 0).then(|| before.iter().copied().chain([torn]).collect())
+    let len = |append: &Append| {
+        let found = appends.iter().find(|(id, _)| *id == append.id);
+        found.map_or(0, |(_, found)| u64::from(found.command.nr_sectors) / lba_sectors)
     };
-    let torn: Vec<Vec<Append>> = orders.iter().filter_map(tear).collect();
+    let tear = |order: &Vec<Append>| -> Vec<Vec<Append>> {
+        let Some((last, before)) = order.split_last() else { return Vec::new() };
+        let at = end + before.iter().map(len).sum::<u64>();
+        let torn = |blocks| Append { blocks: Some(blocks), ..*last };
+        let tears = tears(at, len(last), unit).into_iter();
+        tears.map(|blocks| before.iter().copied().chain([torn(blocks)]).collect()).collect()
+    };
+    let torn: Vec<Vec<Append>> = orders.iter().flat_map(tear).collect();
     orders.extend(torn);
     orders
 }

@@ -84,7 +84,7 @@ pub(crate) struct InFlight {
     pub outcome: Outcome,
     /// It must have been executed, since a write after it has completed.
     pub executed: bool,
-    point: FlushPoint,
+    pub point: FlushPoint,
 }
 
 impl ZoneModel {
@@ -186,19 +186,17 @@ impl Drive {
         match step {
             ReplayStep::Mark(_) => self.marks += 1,
             ReplayStep::Started(id, command, outcome) => {
-                if !matches!(command.op, Op::ZoneOpen | Op::ZoneClose) {
-                    let (command, mut outcome) = (command.clone(), *outcome);
-                    let landed = match outcome {
-                        Outcome::Done(landed) => landed,
-                        _ => command.sector,
-                    };
-                    if !self.is_sound(&command, landed) {
-                        outcome = Outcome::Failed;
-                    }
-                    let point = self.cache.flush_point();
-                    let started = InFlight { command, outcome, executed: false, point };
-                    self.in_flight.insert(*id, started);
+                let (command, mut outcome) = (command.clone(), *outcome);
+                let landed = match outcome {
+                    Outcome::Done(landed) => landed,
+                    _ => command.sector,
+                };
+                if !self.is_sound(&command, landed) {
+                    outcome = Outcome::Failed;
                 }
+                let point = self.cache.flush_point();
+                let started = InFlight { command, outcome, executed: false, point };
+                self.in_flight.insert(*id, started);
             }
             ReplayStep::Ended(id, outcome) => {
                 if let Some(ended) = self.in_flight.remove(id)
@@ -273,6 +271,7 @@ impl Drive {
     ) {
         let at = self.offset(landed);
         let model = &mut self.zones[zone as usize];
+        let mut preflushed = None;
         if at > model.end() {
             // What is in between is in flight, and was executed.
             let (start, lba_sectors) = (landed.0 - at * self.lba_sectors, self.lba_sectors);
@@ -283,6 +282,9 @@ impl Drive {
                     continue;
                 };
                 other.executed = true;
+                if other.command.flags.contains(BioFlags::PREFLUSH) {
+                    preflushed = preflushed.max(Some(other.point));
+                }
                 let at = (first.0 - start) / lba_sectors;
                 model.place(at, other.command.block_numbers());
             }
@@ -291,6 +293,9 @@ impl Drive {
         self.dirty.insert(zone);
         let (fua, nr_sectors) = (command.flags.contains(BioFlags::FUA), command.nr_sectors);
         self.cache.wrote(ZoneNo(zone), landed, nr_sectors.into(), fua);
+        if let Some(point) = preflushed {
+            self.change_cache(settled, |cache| cache.flushed(point));
+        }
         if fua {
             self.settle_zone(zone, settled);
         }
@@ -377,7 +382,7 @@ impl Drive {
         self.cache.moved(ZoneNo(zone), Sector(end * self.lba_sectors));
         self.settle_zone(zone, settled);
         let model = &mut self.zones[zone as usize];
-        if !model.finished && model.sequential {
+        if !model.finished && model.sequential && end < model.capacity {
             model.finished = true;
             let hash = mix(FULL | u64::from(zone));
             model.hash = model.hash.wrapping_add(hash);

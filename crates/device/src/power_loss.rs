@@ -1,7 +1,8 @@
 //! The data that a drive must keep when the power fails, and the data that it may lose. The fault simulator and the
 //! crash lab both go by these rules.
 //!
-//! - A flush makes the writes durable that had completed when it began, a FUA write itself.
+//! - A flush makes the writes durable that had completed when it began, a FUA write itself. A command
+//!   with PREFLUSH is executed after such a flush.
 //! - A sequential zone keeps a prefix of its data that has at least the durable part; its write
 //!   pointer is at the end of that. Zones are independent of one another.
 //! - Elsewhere each unflushed write is kept or lost, all or some of its blocks, independently of
@@ -47,8 +48,15 @@ pub struct UnflushedWrite {
 }
 
 /// The moment at which a flush began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlushPoint(u64);
+
+impl FlushPoint {
+    /// Whether a flush that began then covers a write of this number.
+    pub fn covers(self, write: u64) -> bool {
+        write < self.0
+    }
+}
 
 impl WriteCache {
     /// The cache of a device with these zones, all of whose data are durable.
@@ -127,12 +135,12 @@ impl WriteCache {
     /// A flush that began at `point` was executed.
     pub fn flushed(&mut self, point: FlushPoint) {
         for zone in &mut self.zones {
-            while let Some((_, end)) = zone.unflushed.pop_front_if(|write| write.0 < point.0) {
+            while let Some((_, end)) = zone.unflushed.pop_front_if(|write| point.covers(write.0)) {
                 zone.durable = end.max(zone.durable);
             }
         }
-        self.unordered.retain(|write| write.number >= point.0);
-        while let Some((_, size)) = self.sizes.pop_front_if(|write| write.0 < point.0) {
+        self.unordered.retain(|write| !point.covers(write.number));
+        while let Some((_, size)) = self.sizes.pop_front_if(|write| point.covers(write.0)) {
             self.held -= size;
         }
     }
@@ -169,6 +177,19 @@ impl WriteCache {
     /// The durable part of a sequential zone, in sectors from its start.
     pub fn durable(&self, zone: ZoneNo) -> Sector {
         Sector(self.zones[zone.index()].durable)
+    }
+
+    /// The part of a sequential zone that is durable after a flush that began at `point`, in sectors
+    /// from its start.
+    pub fn durable_after(&self, zone: ZoneNo, point: FlushPoint) -> Sector {
+        let zone = &self.zones[zone.index()];
+        let covered = zone.unflushed.iter().take_while(|write| point.covers(write.0));
+        Sector(covered.map(|&(_, end)| end).fold(zone.durable, u64::max))
+    }
+
+    /// Where the unflushed writes of a sequential zone end, in sectors from its start, oldest first.
+    pub fn unflushed_ends(&self, zone: ZoneNo) -> impl Iterator<Item = Sector> {
+        self.zones[zone.index()].unflushed.iter().map(|&(_, end)| Sector(end))
     }
 
     /// Where the data of a sequential zone end, from its start.
