@@ -1,6 +1,8 @@
 //! A PCIe function as a guest finds it, on one thread.
 #[path = "pcie/guest.rs"]
 mod guest;
+#[path = "pcie/pointers.rs"]
+mod pointers;
 
 use guest::{ADMIN_ENTRIES, DATA, Guest, LIST, command, read, write};
 use zonal_blk::Nanos;

@@ -11,4 +11,5 @@ mod sequence;
 mod stages;
 mod status;
 mod support;
+mod table;
 mod zones;

@@ -62,6 +62,37 @@ struct Wire {
     session: Session<Anybody>,
     piece: usize,
     error: Option<SessionError>,
+    damage: Option<Damage>,
+}
+
+/// Damage of a byte in transit.
+struct Damage {
+    by_host: bool,
+    /// PDUs with data that are left intact before the one that is damaged.
+    after: usize,
+    /// The last byte of its data, and not the first.
+    last: bool,
+}
+
+impl Damage {
+    /// Damages the PDU, if it is among those sent. Returns whether it was.
+    fn apply(&mut self, mut sent: &mut [u8]) -> bool {
+        while let Some(length) = sent.get(4..8) {
+            let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+            let (pdu, rest) = sent.split_at_mut(length);
+            // PDO; a digest of four bytes ends the PDU.
+            match (usize::from(pdu[3]), self.after) {
+                (0, _) => {}
+                (start, 0) => {
+                    pdu[if self.last { length - 5 } else { start }] ^= 0x10;
+                    return true;
+                }
+                _ => self.after -= 1,
+            }
+            sent = rest;
+        }
+        false
+    }
 }
 
 impl Wire {
@@ -71,6 +102,7 @@ impl Wire {
             session: Session::new(NOW, session_config(tcp), Anybody(Arc::clone(subsystem))),
             piece,
             error: None,
+            damage: None,
         }
     }
 
@@ -78,7 +110,8 @@ impl Wire {
     fn run(&mut self) -> Vec<HostEvent> {
         let mut events = Vec::new();
         loop {
-            let sent = self.host.take_unsent();
+            let mut sent = self.host.take_unsent();
+            self.damage.take_if(|damage| damage.by_host && damage.apply(&mut sent));
             for (at, mut piece) in sent.chunks(self.piece).enumerate() {
                 if at % 2 == 0
                     && let Some(data) = self.session.data_buffer()
@@ -94,7 +127,8 @@ impl Wire {
                 self.session.poll(NOW).map_err(|error| self.error = Some(error)),
                 Ok(false) | Err(())
             ) {}
-            let answered = self.session.take_unsent();
+            let mut answered = self.session.take_unsent();
+            self.damage.take_if(|damage| !damage.by_host && damage.apply(&mut answered));
             for (at, mut piece) in answered.chunks(self.piece).enumerate() {
                 if at % 2 == 0
                     && let Some(data) = self.host.data_buffer()
@@ -197,6 +231,40 @@ proptest! {
         let max_data = max_data / 4 * 4;
         let target = TargetConfig { alignment: cpda, max_data, ..TargetConfig::default() };
         connect_and_use(host, target, piece);
+    }
+}
+
+#[test]
+fn damage_in_any_part_of_a_transfer_is_told_and_changes_nothing() {
+    const PARTS: u32 = 5;
+    let written: Vec<u8> = (0..PARTS * 4096).map(|at| (at % 251) as u8).collect();
+    let host =
+        HostConfig { digests: Digests { header: true, data: true }, ..HostConfig::default() };
+    let target = TargetConfig { max_data: 4096, ..TargetConfig::default() };
+    for (by_host, last) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (part, piece) in (0..PARTS as usize).flat_map(|part| [(part, 1 << 16), (part, 1000)]) {
+            let base = Host::new(&null());
+            let mut io = Wire::new(&base.subsystem, host, target, piece);
+            io.run();
+            let connect = connect_data(base.admin.cntlid(), NQN);
+            io.send(connect_command(1, 127, 0), connect.as_bytes(), 0);
+            if by_host {
+                io.damage = Some(Damage { by_host, after: part, last });
+                let status = io.send(rw(IoOpcode::WRITE, 0, PARTS), &written, 0).0.status();
+                assert_eq!(status.code(), NvmeStatus::TRANSPORT, "part {part}");
+                assert!(io.damage.is_none());
+                let read = io.send(rw(IoOpcode::READ, 0, PARTS), &[], PARTS * 4096).1;
+                assert!(read.bytes == vec![0; written.len()], "part {part}: it was written");
+            }
+            assert!(io.send(rw(IoOpcode::WRITE, 0, PARTS), &written, 0).0.status().is_success());
+            io.damage = (!by_host).then_some(Damage { by_host, after: part, last });
+            let (cqe, read) = io.send(rw(IoOpcode::READ, 0, PARTS), &[], PARTS * 4096);
+            assert!(io.damage.is_none() && cqe.status().is_success());
+            assert_eq!(read.damaged, !by_host, "part {part}");
+            assert_eq!(read.bytes == written, by_host, "part {part}");
+            let (_, read) = io.send(rw(IoOpcode::READ, 0, PARTS), &[], PARTS * 4096);
+            assert!(!read.damaged && read.bytes == written, "the next one is whole");
+        }
     }
 }
 
