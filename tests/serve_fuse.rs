@@ -247,6 +247,22 @@ fn fuse_has_the_threads_that_it_was_given_and_128_requests_in_the_background() {
 }
 
 #[test]
+fn synchronous_writes_survive_a_loss_of_power() {
+    let place = tempfile::tempdir().expect("a directory");
+    let ctl = place.path().join("ctl").display().to_string();
+    let server = Server::start(MIXED, &["--ctl", &ctl, "--write-cache", "1M"]);
+    // By a flush of the whole device.
+    server.fine("printf 1 | dd of=cnv/0 oflag=dsync conv=notrunc");
+    for (file, flags) in [("seq/0", "direct,dsync"), ("seq/1", "direct"), ("seq/2", "direct,sync")]
+    {
+        server.fine(&format!("dd if=/dev/zero of={file} bs=4K count=2 oflag={flags} conv=notrunc"));
+    }
+    assert!(zonal(&["ctl", &ctl, "power-cut"]).status().expect("it starts").success());
+    assert_eq!(["seq/0", "seq/1", "seq/2"].map(|file| server.size(file)), [8192, 0, 8192]);
+    assert_eq!(server.fine("dd if=cnv/0 bs=4K count=1 iflag=direct status=none | head -c 1"), "1");
+}
+
+#[test]
 fn server_ends_when_somebody_unmounts_it() {
     let mut server = Server::start(SMALL, &[]);
     server.fine("cd /; umount \"$0\"");

@@ -18,11 +18,11 @@ pub const ZONE: u64 = 1 << 20;
 /// The device's block size.
 pub const BLOCK: u64 = 4096;
 /// The open mode that sequential files need.
-pub const DIRECT: OpenMode = OpenMode { direct: true, append: false };
+pub const DIRECT: OpenMode = OpenMode { direct: true, append: false, sync: false };
 /// The same, to append.
-pub const APPEND: OpenMode = OpenMode { direct: true, append: true };
+pub const APPEND: OpenMode = OpenMode { direct: true, append: true, sync: false };
 /// Through the page cache.
-pub const BUFFERED: OpenMode = OpenMode { direct: false, append: false };
+pub const BUFFERED: OpenMode = OpenMode { direct: false, append: false, sync: false };
 /// Zones before the first sequential one.
 pub const CONVENTIONAL: u32 = 2;
 

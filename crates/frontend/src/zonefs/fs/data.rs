@@ -16,6 +16,9 @@ pub struct OpenMode {
     pub direct: bool,
     /// `O_APPEND`.
     pub append: bool,
+    /// `O_DSYNC`: writes are durable when they return. The kernel syncs conventional files itself after a
+    /// write, and leaves it to the server where the page cache is not used.
+    pub sync: bool,
 }
 
 /// A read of the blocks that cover the requested bytes.

@@ -58,8 +58,14 @@ fn errno(error: Errno) -> fuser::Errno {
 }
 
 fn open_mode(OpenFlags(flags): OpenFlags) -> OpenMode {
+    // `O_SYNC` has this bit, too; `OFlags::DSYNC` is `O_SYNC`.
+    let sync = flags & libc::O_DSYNC != 0;
     let flags = OFlags::from_bits_retain(flags.cast_unsigned());
-    OpenMode { direct: flags.contains(OFlags::DIRECT), append: flags.contains(OFlags::APPEND) }
+    OpenMode {
+        direct: flags.contains(OFlags::DIRECT),
+        append: flags.contains(OFlags::APPEND),
+        sync,
+    }
 }
 
 fn writes(flags: OpenFlags) -> bool {

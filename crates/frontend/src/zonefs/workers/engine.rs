@@ -7,7 +7,7 @@ use crate::zonefs::fs::{OpenMode, ReadPlan, WritePlan, ZoneFs, errno};
 use crate::zonefs::tree::FileNo;
 use std::sync::Arc;
 use zonal_blk::{
-    Bio, Buf, BufPool, Channel, Completion, Nanos, Op, ReadBufs, Sector, Slab, Status,
+    Bio, BioFlags, Buf, BufPool, Channel, Completion, Nanos, Op, ReadBufs, Sector, Slab, Status,
 };
 
 /// Bytes of the buffers that a worker keeps for later operations.
@@ -145,7 +145,8 @@ impl Engine {
             return self.defer(now, file, ExclusiveOp::PartialWrite { plan, data }, on_done);
         }
         let data = if plan.len < data.len() { Buf::from(&data[..plan.len]) } else { data };
-        let bio = Bio::write(self.fs.start(file) + Sector(plan.offset >> 9), data, 0);
+        let mut bio = Bio::write(self.fs.start(file) + Sector(plan.offset >> 9), data, 0);
+        bio.flags = if open_mode.sync { BioFlags::FUA } else { BioFlags::NONE };
         self.submit(now, bio, InFlight { file, step: IoStep::Write(plan), on_done });
     }
 
