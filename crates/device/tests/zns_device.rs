@@ -262,6 +262,12 @@ fn reset_that_erases_later_takes_a_base_the_data_and_the_program_of_an_open_zone
     rig.time(of_zone(Op::ZoneFinish, 0));
     let finished = rig.time(of_zone(Op::ZoneReset, 0));
     assert_eq!(finished, 2_000 + 50_000 + data, "padding costs nothing");
+
+    let mut rig = Rig::new(&ZnsConfig { reset_program: 50_000, ..config });
+    rig.time(write(0, 0, 136));
+    rig.settle();
+    let half = 100_000;
+    assert_eq!(rig.time(of_zone(Op::ZoneReset, 0)), 2_000 + 50_000 + data + half);
 }
 
 #[test]
@@ -282,15 +288,18 @@ fn commands_overlap_in_their_latency() {
 
 #[test]
 fn one_write_in_four_takes_longer_and_the_mean_is_the_latency() {
-    let mut rig = Rig::new(&ZnsConfig { latency: Nanos(80_000), ..small() });
-    let mut ways = Vec::new();
-    for at in 0..150 {
-        ways.push(rig.time(write(0, at * 8, 8)) - 10_000 - 2 * 4096);
-        rig.settle();
+    for (write_spread, less, more) in [(12_500, 70_000, 110_000), (50_000, 40_000, 200_000)] {
+        let latency = Nanos(80_000);
+        let mut rig = Rig::new(&ZnsConfig { latency, write_spread, ..small() });
+        let mut ways = Vec::new();
+        for at in 0..150 {
+            ways.push(rig.time(write(0, at * 8, 8)) - 10_000 - 2 * 4096);
+            rig.settle();
+        }
+        let long = ways.iter().filter(|way| **way == more).count();
+        let short = ways.iter().filter(|way| **way == less).count();
+        assert!(long + short == ways.len() && (20..60).contains(&long), "{long} of {ways:?}");
     }
-    let long = ways.iter().filter(|way| **way == 110_000).count();
-    let short = ways.iter().filter(|way| **way == 70_000).count();
-    assert!(long + short == ways.len() && (20..60).contains(&long), "{long} of {}", ways.len());
 }
 
 #[test]
@@ -317,7 +326,7 @@ fn appends_to_one_zone_follow_one_another_with_what_they_take_longer() {
 }
 
 /// A drive of eight zones that can all be written and whose buffer is full of the first one's data.
-fn full() -> Rig {
+fn full(drawn_from: Bytes) -> Rig {
     let (max_open, max_active, buffer) = (8, 8, Bytes(768 << 10));
     let program = Nanos(20_000_000);
     let mut rig = Rig::new(&ZnsConfig {
@@ -325,6 +334,7 @@ fn full() -> Rig {
         max_active,
         buffer,
         program,
+        drawn_from,
         zone_rate: Bytes(0),
         ..small()
     });
@@ -337,21 +347,25 @@ fn full() -> Rig {
 
 #[test]
 fn writes_that_wait_for_space_have_it_in_random_order() {
-    let mut rig = full();
-    for zone in 1..8 {
-        rig.submit(write(zone, 0, 128));
-    }
-    rig.run();
-    let order: Vec<u64> = rig.ends.iter().map(|(_, _, c)| c.sector.0 / ZONE).collect();
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    assert_eq!(sorted, [1, 2, 3, 4, 5, 6, 7]);
-    assert_ne!(order, sorted, "not the order of arrival");
+    let order = |drawn_from| {
+        let mut rig = full(drawn_from);
+        for zone in 1..8 {
+            rig.submit(write(zone, 0, 128));
+        }
+        rig.run();
+        rig.ends.iter().map(|(_, _, c)| c.sector.0 / ZONE).collect::<Vec<u64>>()
+    };
+    let arrival = [1, 2, 3, 4, 5, 6, 7];
+    let mut drawn = order(Bytes(256 << 10));
+    assert_ne!(drawn, arrival, "not the order of arrival");
+    drawn.sort_unstable();
+    assert_eq!(drawn, arrival);
+    assert_eq!(order(Bytes(0)), arrival);
 }
 
 #[test]
 fn long_write_that_is_next_to_have_space_is_not_overtaken_by_short_ones() {
-    let mut rig = full();
+    let mut rig = full(Bytes(256 << 10));
     // Each unit that is programmed has space for one more of the short ones.
     rig.submit(write(1, 0, 512));
     for zone in 2..4 {

@@ -30,12 +30,8 @@ type PageNo = (ZoneNo, u64);
 /// An operation of a die. For a drive without zones a superblock stands in the place of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DieOp {
-    /// Program a unit of a zone, of which `bytes` are in the write buffer; the rest is padding. `mark` is
-    /// the drive's: it comes back with the operation. `steps` of it are left, see [`Nand::program_steps`]:
-    /// it comes back for each after which the buffer has more room or a read may follow, with the bytes that
-    /// have left the buffer, and with 1 for the last.
-    /// One that `yields` does not begin while a [`DieOp::Drain`] is pending.
-    Program { zone: ZoneNo, bytes: u64, mark: u32, steps: u32, yields: bool },
+    /// Program a unit of a zone.
+    Program(Program),
     /// Program units of padding, one at a time.
     Pad { command: CommandId, units: u64 },
     /// Program a unit for the drive itself: a copy of a partial unit, or its log.
@@ -52,11 +48,26 @@ pub(crate) enum DieOp {
     Drain { command: CommandId },
 }
 
+/// A program of a unit. It comes back for each step after which the buffer has more room or a read may
+/// follow, with the bytes that have left the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) zone: ZoneNo,
+    /// Those in the write buffer; the rest is padding.
+    pub(crate) bytes: u64,
+    /// The drive's own.
+    pub(crate) mark: u32,
+    /// Those that are left, 1 for the last; see [`Nand::program_steps`].
+    pub(crate) steps: u32,
+    /// It does not begin while a [`DieOp::Drain`] is pending.
+    pub(crate) yields: bool,
+}
+
 impl DieOp {
     /// The activity of its last step.
     fn activity(self) -> FlashActivity {
         match self {
-            DieOp::Program { .. } => FlashActivity::Program,
+            DieOp::Program(_) => FlashActivity::Program,
             DieOp::Pad { .. } => FlashActivity::Pad,
             DieOp::Save => FlashActivity::Save,
             DieOp::Erase { .. } | DieOp::Clean { .. } => FlashActivity::Erase,
@@ -72,13 +83,13 @@ impl DieOp {
             | DieOp::Read { command, .. }
             | DieOp::Barrier { command }
             | DieOp::Drain { command } => Some(command),
-            DieOp::Program { .. } | DieOp::Save | DieOp::Clean { .. } => None,
+            DieOp::Program(_) | DieOp::Save | DieOp::Clean { .. } => None,
         }
     }
 
     fn zone(self) -> Option<ZoneNo> {
         match self {
-            DieOp::Program { zone, .. } | DieOp::Read { zone, .. } => Some(zone),
+            DieOp::Program(Program { zone, .. }) | DieOp::Read { zone, .. } => Some(zone),
             _ => None,
         }
     }
@@ -237,7 +248,13 @@ impl Flash {
     }
 
     /// Queues an operation on a die.
-    pub(crate) fn add(&mut self, now: Nanos, die: u32, op: DieOp, events: &mut EventQueue) {
+    pub(crate) fn add<E: Copy>(
+        &mut self,
+        now: Nanos,
+        die: u32,
+        op: DieOp,
+        events: &mut EventQueue<E>,
+    ) {
         let d = &mut self.dies[die as usize];
         if let DieOp::Read { .. } = op {
             d.reads.push_back(op);
@@ -314,11 +331,11 @@ impl Flash {
         let mut yielding = 0;
         for (at, op) in others.iter().enumerate() {
             let may = match op {
-                DieOp::Program { yields: true, .. } if self.drains => {
+                DieOp::Program(Program { yields: true, .. }) if self.drains => {
                     yielding += 1;
                     false
                 }
-                DieOp::Program { .. } | DieOp::Save => !self.holds,
+                DieOp::Program(_) | DieOp::Save => !self.holds,
                 DieOp::Pad { .. } => !self.holds && self.pads.may_begin(),
                 // The operations queued before it come first.
                 DieOp::Barrier { .. } => return (at == 0).then_some(at),
@@ -335,7 +352,7 @@ impl Flash {
     /// Whether it is a program of which some pages are on the die, and others are not.
     fn is_moving(&self, op: DieOp) -> bool {
         let (some, all) = (self.cell_pages, self.program_steps);
-        matches!(op, DieOp::Program { steps, .. } if steps > some && steps < all)
+        matches!(op, DieOp::Program(Program { steps, .. }) if steps > some && steps < all)
     }
 
     /// How long a die senses pages, those of all planes together. Of a cell with one page, none is slow.
@@ -350,7 +367,12 @@ impl Flash {
 
     /// Begins the next operation of a die that is free. Returns a [`DieOp::Barrier`] or
     /// [`DieOp::Drain`] that it reaches.
-    pub(crate) fn begin(&mut self, now: Nanos, die: u32, events: &mut EventQueue) -> Option<DieOp> {
+    pub(crate) fn begin<E: Copy>(
+        &mut self,
+        now: Nanos,
+        die: u32,
+        events: &mut EventQueue<E>,
+    ) -> Option<DieOp> {
         if self.dies[die as usize].state.is_some() {
             return None;
         }
@@ -391,7 +413,7 @@ impl Flash {
             DieOp::Erase { blocks, .. } | DieOp::Clean { blocks } => {
                 now + Nanos(self.erase.0.saturating_mul(blocks))
             }
-            DieOp::Program { steps, .. } if self.program_steps > 1 => {
+            DieOp::Program(Program { steps, .. }) if self.program_steps > 1 => {
                 if steps == self.program_steps {
                     self.pads.programs();
                 }
@@ -414,7 +436,14 @@ impl Flash {
     }
 
     /// Begins the next step of a program of which `steps` are left.
-    fn begin_step(&mut self, now: Nanos, die: u32, op: DieOp, steps: u32, events: &mut EventQueue) {
+    fn begin_step<E: Copy>(
+        &mut self,
+        now: Nanos,
+        die: u32,
+        op: DieOp,
+        steps: u32,
+        events: &mut EventQueue<E>,
+    ) {
         let nr_channels = self.channels.len();
         let bus = &mut self.channels[die as usize % nr_channels];
         let d = &mut self.dies[die as usize];
@@ -437,12 +466,12 @@ impl Flash {
     }
 
     /// Finishes a step of a die. Returns the operation that is done with it, if any.
-    pub(crate) fn step(
+    pub(crate) fn step<E: Copy>(
         &mut self,
         now: Nanos,
         die: u32,
         round: u32,
-        events: &mut EventQueue,
+        events: &mut EventQueue<E>,
     ) -> Option<DieOp> {
         let nr_channels = self.channels.len();
         let d = &mut self.dies[die as usize];
@@ -467,13 +496,15 @@ impl Flash {
                 d.others.push_back(DieOp::Pad { command, units: units - 1 });
                 None
             }
-            DieState::Last(DieOp::Program { zone, bytes, mark, steps, .. }) if steps > 1 => {
+            DieState::Last(DieOp::Program(program)) if program.steps > 1 => {
+                let Program { bytes, steps, .. } = program;
                 let transfers = steps.saturating_sub(self.cell_pages);
                 let part = bytes / u64::from(transfers.max(1));
-                let (rest, left) = (bytes - part, steps - 1);
+                let left = steps - 1;
                 // It has begun.
-                let yields = false;
-                let next = DieOp::Program { zone, bytes: rest, mark, steps: left, yields };
+                let program = Program { yields: false, ..program };
+                let next = Program { bytes: bytes - part, steps: left, ..program };
+                let next = DieOp::Program(next);
                 if d.reads.is_empty() && !self.holds && self.pads.dies == 0 {
                     self.begin_step(now, die, next, left, events);
                     if part == 0 {
@@ -482,7 +513,7 @@ impl Flash {
                 } else {
                     d.others.push_front(next);
                 }
-                Some(DieOp::Program { zone, bytes: part, mark, steps, yields })
+                Some(DieOp::Program(Program { bytes: part, ..program }))
             }
             DieState::Last(op) => {
                 self.pads.dies -= u32::from(matches!(op, DieOp::Pad { .. }));
@@ -510,8 +541,8 @@ impl Die {
     /// What a barrier waits for does not wait for a drain: the drain may be behind the barrier.
     fn never_yield(&mut self) {
         for op in &mut self.others {
-            if let DieOp::Program { yields, .. } = op {
-                *yields = false;
+            if let DieOp::Program(program) = op {
+                program.yields = false;
             }
         }
     }
@@ -529,13 +560,13 @@ impl Die {
         in_registers
     }
 
-    fn set(
+    fn set<E: Copy>(
         &mut self,
         die: u32,
         state: DieState,
         from: Nanos,
         until: Nanos,
-        events: &mut EventQueue,
+        events: &mut EventQueue<E>,
     ) {
         self.state = Some(state);
         self.since = from;
@@ -556,13 +587,13 @@ impl Die {
     }
 
     /// Suspends a program or an erase in favour of a read. Returns its step.
-    fn interrupt(
+    fn interrupt<E: Copy>(
         &mut self,
         now: Nanos,
         die: u32,
         suspend: Suspend,
         most_reads: u32,
-        events: &mut EventQueue,
+        events: &mut EventQueue<E>,
     ) -> Option<DieStep> {
         let done = now.0.saturating_sub(self.since.0);
         let begun = if suspend.step.0 == 0 { 0 } else { done % suspend.step.0 };
@@ -614,8 +645,8 @@ mod tests {
         })
     }
 
-    const PROGRAM: DieOp =
-        DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 1, yields: false };
+    const UNIT: Program = Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 1, yields: false };
+    const PROGRAM: DieOp = DieOp::Program(UNIT);
 
     fn read(nr: u32) -> DieOp {
         let page = nr.into();
@@ -624,7 +655,7 @@ mod tests {
 
     /// Queues operations at their times; returns when each was done, and on which die.
     fn run(mut flash: Flash, ops: &[(u64, u32, DieOp)]) -> Vec<(u64, u32, &'static str)> {
-        let mut events = EventQueue::default();
+        let mut events = EventQueue::<()>::default();
         let mut ends = Vec::new();
         let mut ops = ops.iter().peekable();
         loop {
@@ -640,8 +671,8 @@ mod tests {
                     let (at, event) = events.pop(next).expect("it is next");
                     let Event::Die { die, round } = event else { panic!("only dies") };
                     let name = match flash.step(at, die, round, &mut events) {
-                        Some(DieOp::Program { bytes: 32, .. }) => Some("32 bytes"),
-                        Some(DieOp::Program { .. }) => Some("program"),
+                        Some(DieOp::Program(Program { bytes: 32, .. })) => Some("32 bytes"),
+                        Some(DieOp::Program(_)) => Some("program"),
                         Some(DieOp::Erase { .. }) => Some("erase"),
                         Some(DieOp::Read { .. }) => Some("read"),
                         Some(_) => Some("other"),
@@ -716,7 +747,7 @@ mod tests {
     fn steps_follow_one_another_and_are_suspended_ones_in_parts() {
         let mut flash = flash(true);
         flash.steps = Some(Vec::new());
-        let mut events = EventQueue::default();
+        let mut events = EventQueue::<()>::default();
         flash.add(Nanos(0), 0, PROGRAM, &mut events);
         flash.begin(Nanos(0), 0, &mut events);
         flash.add(Nanos(100), 0, read(0), &mut events);
@@ -739,8 +770,7 @@ mod tests {
     {
         let mut flash = flash(false);
         flash.program_steps = 4;
-        let program =
-            DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 4, yields: false };
+        let program = DieOp::Program(Program { steps: 4, ..UNIT });
         let ends = run(flash, &[(0, 0, program), (2, 0, read(0)), (100, 0, read(1))]);
         let transfers = [(32, 0, "32 bytes"), (64, 0, "32 bytes")];
         let reads = [(92, 0, "read"), (142, 0, "program"), (170, 0, "read")];
@@ -751,9 +781,9 @@ mod tests {
     /// and when the barrier, if there is one behind the programs.
     fn drained(yield_to_it: [bool; 3], barrier: bool) -> (u64, Option<u64>) {
         let mut flash = flash(false);
-        let mut events = EventQueue::default();
+        let mut events = EventQueue::<()>::default();
         for yields in yield_to_it {
-            let program = DieOp::Program { zone: ZoneNo(0), bytes: 64, mark: 0, steps: 1, yields };
+            let program = DieOp::Program(Program { yields, ..UNIT });
             flash.add(Nanos(0), 0, program, &mut events);
         }
         flash.begin(Nanos(0), 0, &mut events);
@@ -817,7 +847,7 @@ mod tests {
     #[test]
     fn padding_has_the_share_of_one_zone_while_writes_wait() {
         let mut flash = flash(false);
-        let mut events = EventQueue::default();
+        let mut events = EventQueue::<()>::default();
         let pad = DieOp::Pad { command: CommandId(0), units: 9 };
         for op in [pad, PROGRAM, PROGRAM] {
             flash.add(Nanos(0), 0, op, &mut events);

@@ -6,39 +6,43 @@ use zonal_blk::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandId(pub(crate) u32);
 
-/// An event.
+/// An event; `E` is one of the media's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum Event<E> {
     /// The controller is free again.
     Controller,
     /// The flash operations of a command begin.
     Begin(CommandId),
     /// A command completes.
     Complete(CommandId),
-    /// An append is executed, but for the latency.
-    Appended(CommandId),
-    /// A reset has released the blocks of its zones.
-    Released(CommandId),
-    /// Programs may begin again after resets.
-    HoldEnds,
+    Media(E),
     /// A die finishes its step, unless that was interrupted since: the die is at another round then.
-    Die { die: u32, round: u32 },
+    Die {
+        die: u32,
+        round: u32,
+    },
 }
 
 /// Pending events.
-#[derive(Debug, Default)]
-pub(crate) struct EventQueue {
+#[derive(Debug)]
+pub(crate) struct EventQueue<E> {
     /// Comes before those in `pending`, if there is one: with one command at a time its events come and
     /// go here.
-    first: Option<(Nanos, Event)>,
+    first: Option<(Nanos, Event<E>)>,
     /// The next one is the last. They are few, at most one a die and command: to move them takes less than
     /// an order with fewer moves.
-    pending: Vec<(Nanos, Event)>,
+    pending: Vec<(Nanos, Event<E>)>,
 }
 
-impl EventQueue {
+impl<E> Default for EventQueue<E> {
+    fn default() -> Self {
+        EventQueue { first: None, pending: Vec::new() }
+    }
+}
+
+impl<E: Copy> EventQueue<E> {
     #[inline]
-    pub(crate) fn add(&mut self, at: Nanos, event: Event) {
+    pub(crate) fn add(&mut self, at: Nanos, event: Event<E>) {
         match self.next() {
             Some(first) if first <= at => self.insert(at, event),
             _ => {
@@ -49,7 +53,7 @@ impl EventQueue {
         }
     }
 
-    fn insert(&mut self, at: Nanos, event: Event) {
+    fn insert(&mut self, at: Nanos, event: Event<E>) {
         let place = self.pending.partition_point(|(other, _)| *other > at);
         self.pending.insert(place, (at, event));
     }
@@ -62,7 +66,7 @@ impl EventQueue {
 
     /// The next event, if there is only one.
     #[inline]
-    pub(crate) fn only(&self) -> Option<(Nanos, Event)> {
+    pub(crate) fn only(&self) -> Option<(Nanos, Event<E>)> {
         match &self.first {
             Some(first) if self.pending.is_empty() => Some(*first),
             None if self.pending.len() == 1 => self.pending.last().copied(),
@@ -72,7 +76,7 @@ impl EventQueue {
 
     /// Removes the next event if it is due by `now`.
     #[inline]
-    pub(crate) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event)> {
+    pub(crate) fn pop(&mut self, now: Nanos) -> Option<(Nanos, Event<E>)> {
         if self.next()? > now {
             return None;
         }
@@ -90,7 +94,7 @@ mod tests {
         fn events_come_in_the_order_of_their_times_then_in_that_of_their_addition(
             steps in prop::collection::vec((0..30_u64, any::<bool>()), 0..200),
         ) {
-            let (mut queue, mut all) = (EventQueue::default(), Vec::new());
+            let (mut queue, mut all) = (EventQueue::<()>::default(), Vec::new());
             for (number, (at, adds)) in (0..).zip(steps) {
                 if adds {
                     let event = Event::Die { die: number, round: 0 };

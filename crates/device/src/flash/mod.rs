@@ -1,15 +1,20 @@
-//! NAND flash, the same for drives with zones and for drives with a translation layer: dies that read,
-//! program and erase, their channels, and the queue of a drive's events, ordered by time.
+//! What drives with zones and drives with a translation layer have in common: the controller, the NAND below
+//! it (dies that read, program and erase, and their channels), the queue of a drive's events, ordered by
+//! time, and the options of all that. What is between controller and dies is the drive's [`Media`].
 mod dies;
+mod drive;
 mod event_queue;
+mod options;
 mod port;
 mod slots;
 mod stream;
 mod trace;
 
 use crate::control::{Estimate, EstimatedLoad};
-pub(crate) use dies::{CODEWORD, DieOp, DieStep, Flash, Suspend};
+pub(crate) use dies::{CODEWORD, DieOp, DieStep, Flash, Program, Suspend};
+pub(crate) use drive::{Command, Drive, Media, Setup, draw};
 pub(crate) use event_queue::{CommandId, Event, EventQueue};
+pub(crate) use options::{MAX_DIES, MAX_IO, MAX_TIME, MIN_RATE, flash_options, validate_rate};
 pub(crate) use port::{Controller, Port, Queues};
 pub(crate) use slots::{Slot, Slots};
 pub(crate) use stream::{Stream, Streams};

@@ -4,19 +4,11 @@ use super::map::{ENTRIES, FlashMap};
 use super::page::PAGE;
 use super::prefill::Prefill;
 use super::translation::{Isolation, Policy, Shape, ShapeError};
-use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
-use crate::flash::{Nand, Streams, Suspend};
-use crate::quantity::{format_percent, format_rate, format_size};
+use crate::config::{ConfigError, Rules, check_ranges, rule};
+use crate::flash::{MAX_IO, MAX_TIME, flash_options, validate_rate};
+use crate::quantity::{format_percent, format_size};
 use zonal_blk::{Bytes, Limits, Nanos, PlacementId, PlacementLayout};
 
-/// Longest command.
-const MAX_IO: Bytes = Bytes(64 << 20);
-/// Most dies.
-const MAX_DIES: u64 = 1 << 16;
-/// Longest time of a command or a flash operation, in nanoseconds.
-const MAX_TIME: u64 = 10_000_000_000;
-/// Lowest rate in bytes per second.
-const MIN_RATE: u64 = 1_000_000;
 /// Most over-provisioning, in thousandths of a percent.
 const MAX_OVERPROVISION: u64 = 1_000_000;
 /// Most placement identifiers: a bio's write stream is one of them or 0.
@@ -24,7 +16,7 @@ const MAX_STREAMS: u64 = 255;
 /// 100 %, in the unit of `overprovision`.
 const WHOLE: u64 = 100_000;
 
-device_options! {
+flash_options! {
     "ssd": SsdDevice, profiles [], without zones;
 
     /// The configuration of an ordinary flash drive. The flash is that of `zns`.
@@ -48,63 +40,16 @@ device_options! {
         Any fdp_groups: u32 = Count("1") in 1..=64, "reclaim groups, each with dies of its own";
         Any prefill: Prefill = Fill("empty"), "what has been written before the first command";
         Any seed: u64 = Count("0"), "seed of what has been written";
-        Any lba: u32 = Size("4096"), "logical block size, 512 or 4096";
-        Any queues: u16 = Count("32") in 1..=u64::MAX, "hardware queues on offer";
-        Any depth: u16 = Count("1023") in 1..=u64::MAX, "commands in flight on one hardware queue";
-        Any max_io: Bytes = Size("1M"), "longest command";
         Any write_time: Nanos = Time("2us") in 0..=MAX_TIME,
             "controller, for a write before its data are moved";
-        Any read_time: Nanos = Time("2us") in 0..=MAX_TIME, "controller, for a read";
         Any manage_time: Nanos = Time("2us") in 0..=MAX_TIME, "controller, for any other command";
-        /// Until the controller works on a command, and until the host sees the completion.
-        Any latency: Nanos = Time("0") in 0..=MAX_TIME,
-            "of each command besides controller, data and flash; commands overlap in it";
-        Any link_rate: Bytes = Rate("2517MB/s") in MIN_RATE..=u64::MAX,
-            "from the host to the drive";
-        Any read_link_rate: Bytes = Rate("0"), "from the drive to the host; 0 for link_rate";
-        Any send_time: Nanos = Time("0") in 0..=MAX_TIME,
-            "link to the host, for a read besides its data";
-        Any reads: u32 = Count("0"), "reads that the drive works on at once; 0 for no limit";
         Any buffer: Bytes = Size("32M"), "write buffer; it outlives a loss of power";
-        Any channels: u32 = Count("8"), "buses between controller and dies";
-        Any dies: u32 = Count("32") in 1..=MAX_DIES, "dies, spread evenly over the channels";
         Any superblock_dies: u32 = Count("0"),
             "dies that a superblock has a block of; 0 for all";
-        Any planes: u32 = Count("2") in 1..=16, "planes of a die that work together";
-        Any page: Bytes = Size("16K"), "page of a plane";
-        Any cell_pages: u32 = Count("3") in 1..=16,
-            "pages of a plane that one program writes: bits of a cell";
-        Any block: Bytes = Size("18M"), "erase block of a plane";
-        Any channel_rate: Bytes = Rate("1258MB/s") in MIN_RATE..=u64::MAX, "on a channel";
-        Any page_read: Nanos = Time("65us") in 0..=MAX_TIME, "sensing a page, in all planes";
-        Any page_spread: u32 = Count("0") in 0..=1000,
-            "what the slowest page of a cell takes longer to sense, in percent";
-        Any transfer_time: Nanos = Time("0") in 0..=MAX_TIME,
-            "channel, for each transfer from a die besides its data";
-        Any cache_read: bool = Flag("false"),
-            "whether a die senses the next page of a read while it sends one";
-        Any read_ahead: bool = Flag("false"),
-            "whether the drive reads ahead of a sequential stream";
-        Any program: Nanos = Time("1200us") in 1..=MAX_TIME,
-            "programming a unit: planes * cell_pages * page";
-        Any program_spread: u32 = Count("0") in 0..=100,
-            "by how many percent, at most, a program takes more or less";
-        Any erase: Nanos = Time("3500us") in 0..=MAX_TIME, "erasing a block, in all planes";
-        Any suspend: bool = Flag("false"), "whether reads interrupt a program or an erase";
-        Any suspend_time: Nanos = Time("20us") in 0..=MAX_TIME, "what an interruption costs";
-        Any suspend_step: Nanos = Time("0") in 0..=MAX_TIME,
-            "an interruption is possible each time that this much is done; 0 for any";
-        Any reads_in_a_row: u32 = Count("8") in 1..=65535,
-            "reads that may go before a program or an erase";
     }
 }
 
 impl SsdConfig {
-    /// The unit that a die programs: a page of each bit of a cell, in all planes.
-    pub fn unit(&self) -> Bytes {
-        self.nand().unit()
-    }
-
     /// The dies that have a block of a superblock.
     pub fn dies_of_superblock(&self) -> u32 {
         if self.superblock_dies == 0 { self.dies } else { self.superblock_dies }
@@ -116,38 +61,9 @@ impl SsdConfig {
         Bytes(self.block.0.saturating_mul(planes))
     }
 
-    /// The rate of the link to the host.
-    pub(super) fn host_link_rate(&self) -> Bytes {
-        if self.read_link_rate.0 == 0 { self.link_rate } else { self.read_link_rate }
-    }
-
-    /// The flash.
-    pub(super) fn nand(&self) -> Nand {
-        Nand {
-            dies: self.dies,
-            channels: self.channels,
-            planes: self.planes,
-            page: self.page,
-            cell_pages: self.cell_pages,
-            channel_rate: self.channel_rate,
-            page_read: self.page_read,
-            page_spread: self.page_spread,
-            transfer_time: self.transfer_time,
-            cache_read: self.cache_read,
-            program: self.program,
-            page_programs: false,
-            program_spread: self.program_spread,
-            erase: self.erase,
-            suspend: self
-                .suspend
-                .then_some(Suspend { cost: self.suspend_time, step: self.suspend_step }),
-            reads_in_a_row: self.reads_in_a_row,
-        }
-    }
-
-    /// The streams of reads. The drive has no zones, so it is treated as a single one.
-    pub(super) fn streams(&self) -> Streams {
-        Streams::new(&self.nand(), self.dies, self.reads, self.read_ahead.then_some(1))
+    /// The translation layer places whole units.
+    fn programs_pages(&self) -> bool {
+        false
     }
 
     /// Bytes per second that the drive takes in long writes, without collection, and what limits it.
@@ -300,10 +216,7 @@ impl SsdConfig {
         rules.commands(self.max_io, MAX_IO)?;
         let size_ok = self.size.0 > 0 && self.size.0.is_multiple_of(PAGE.into());
         rule("size", size_ok, format_size(self.size.0), || "a non-zero multiple of 4K".to_owned())?;
-        let rate_ok = self.read_link_rate.0 == 0 || self.read_link_rate.0 >= MIN_RATE;
-        rule("read_link_rate", rate_ok, format_rate(self.read_link_rate.0), || {
-            format!("0, or at least {}", format_rate(MIN_RATE))
-        })?;
+        validate_rate("read_link_rate", self.read_link_rate)?;
         self.validate_flash()?;
         let map_ok = self.map_cache.0.is_multiple_of(PAGE.into());
         rule("map_cache", map_ok, format_size(self.map_cache.0), || {
@@ -319,9 +232,6 @@ impl SsdConfig {
 
     fn validate_flash(&self) -> Result<(), ConfigError> {
         let divides = |parts: u32| parts > 0 && self.dies.is_multiple_of(parts);
-        rule("channels", divides(self.channels), self.channels, || {
-            format!("a divisor of dies={}, so that each channel has as many", self.dies)
-        })?;
         rule("superblock_dies", divides(self.dies_of_superblock()), self.superblock_dies, || {
             format!("0, or a divisor of dies={}", self.dies)
         })?;
@@ -331,11 +241,7 @@ impl SsdConfig {
         rule("page", page_ok, format_size(self.page.0), || {
             "a non-zero multiple of 4K, up to 1MiB".to_owned()
         })?;
-        let cells = Bytes(u64::from(self.cell_pages) * self.page.0);
-        let block_ok = self.block.0 > 0 && self.block.0.is_multiple_of(cells.0);
-        rule("block", block_ok, format_size(self.block.0), || {
-            format!("a non-zero multiple of cell_pages * page = {}", format_size(cells.0))
-        })
+        self.nand().validate(self.block)
     }
 
     fn validate_placement(&self) -> Result<(), ConfigError> {

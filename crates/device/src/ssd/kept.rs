@@ -91,18 +91,18 @@ impl Drive {
     /// What an image keeps.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        Saved::put(&self.translation, &self.before(), &mut bytes);
-        if let Some(map) = &self.map {
+        Saved::put(&self.media.translation, &self.before(), &mut bytes);
+        if let Some(map) = &self.media.map {
             Saved::put(&map.layer, &map.before(), &mut bytes);
         }
-        self.placement_events.save_settings(&mut bytes);
+        self.media.placement_events.save_settings(&mut bytes);
         bytes
     }
 
     /// The state that was saved.
     fn state_of(&self, mut saved: Input<'_>) -> Option<State> {
-        let data = Saved::take(self.translation.shape(), &mut saved)?;
-        let map = match &self.map {
+        let data = Saved::take(self.media.translation.shape(), &mut saved)?;
+        let map = match &self.media.map {
             None => None,
             Some(map) => Some(Saved::take(map.layer.shape(), &mut saved)?),
         };
@@ -112,9 +112,9 @@ impl Drive {
     }
 
     fn record(&mut self) {
-        self.placement_events.note_settings();
-        self.translation.record();
-        if let Some(map) = &mut self.map {
+        self.media.placement_events.note_settings();
+        self.media.translation.record();
+        if let Some(map) = &mut self.media.map {
             map.layer.record();
         }
     }
@@ -125,8 +125,8 @@ impl KeptState for SsdDevice {
         let most = |layer: &Translation| COUNTS + Translation::saved_bytes(layer.shape());
         self.port.with(|drive| {
             let settings = Events::most_bytes(drive.handles());
-            let map = drive.map.as_ref().map_or(0, |map| most(&map.layer));
-            most(&drive.translation) + map + settings
+            let map = drive.media.map.as_ref().map_or(0, |map| most(&map.layer));
+            most(&drive.media.translation) + map + settings
         })
     }
 
@@ -145,7 +145,7 @@ impl KeptState for SsdDevice {
             let settled = state.settle();
             let State { data, map, settings, .. } = state;
             drive.resume((data.layer, data.before), map.map(|map| (map.layer, map.before)));
-            drive.placement_events.resume(&settings);
+            drive.media.placement_events.resume(&settings);
             drive.record();
             Some(settled || !changes.is_empty())
         })
@@ -153,11 +153,11 @@ impl KeptState for SsdDevice {
 
     fn take_changes(&self, to: &mut Vec<u8>) {
         self.port.with(|drive| {
-            Saved::put_changes(&drive.translation.take_steps(), DATA, to);
-            if let Some(map) = &mut drive.map {
+            Saved::put_changes(&drive.media.translation.take_steps(), DATA, to);
+            if let Some(map) = &mut drive.media.map {
                 Saved::put_changes(&map.layer.take_steps(), MAP, to);
             }
-            for setting in drive.placement_events.take_settings() {
+            for setting in drive.media.placement_events.take_settings() {
                 let mut change = [0; STEP_BYTES];
                 change[PART] = EVENTS;
                 change[STEP_BYTES - 4..].copy_from_slice(&setting.to_number().to_le_bytes());
@@ -169,11 +169,11 @@ impl KeptState for SsdDevice {
     fn save(&self) -> Vec<u8> {
         self.port.with(|drive| {
             // The changes so far are a part of it.
-            drive.translation.take_steps();
-            if let Some(map) = &mut drive.map {
+            drive.media.translation.take_steps();
+            if let Some(map) = &mut drive.media.map {
                 map.layer.take_steps();
             }
-            drive.placement_events.take_settings();
+            drive.media.placement_events.take_settings();
             drive.to_bytes()
         })
     }

@@ -5,7 +5,7 @@
 //! page cannot come into memory. A superblock that was collected is erased when the translation pages of
 //! what was moved are changed; the pace of the collection counts them as pages that are moved.
 use super::collector::{Emptied, LOADS};
-use super::drive::Drive;
+use super::drive::{Drive, Translated};
 use super::map::{ENTRIES, FlashMap, Found, Room, Source, Waiting};
 use super::page::pages_of;
 use super::translation::{Copied, Page};
@@ -22,22 +22,24 @@ enum Asked {
     Full,
 }
 
-impl Drive {
-    /// The map, of a drive that has a part of it in memory.
-    fn flash_map(&mut self) -> &mut FlashMap {
-        self.map.as_mut().expect("the drive has a part of its map in memory")
-    }
-
+impl Translated {
     /// Whether the host waits for translation pages.
     pub(super) fn map_is_behind(&self) -> bool {
         self.map.as_ref().is_some_and(|map| map.is_behind())
+    }
+}
+
+impl Drive {
+    /// The map, of a drive that has a part of it in memory.
+    fn flash_map(&mut self) -> &mut FlashMap {
+        self.media.map.as_mut().expect("the drive has a part of its map in memory")
     }
 
     /// Looks up the pages of a read, but for those that wait in the buffer to be programmed. Returns
     /// whether all their translation pages are in memory; if not, the read goes on when they are.
     #[cold]
     pub(super) fn look_up(&mut self, id: CommandId) -> bool {
-        let pages = pages_of(&self.command(id).request);
+        let pages = pages_of(self.command(id).request());
         let mut waits = 0;
         for page in pages.start / ENTRIES..pages.end.div_ceil(ENTRIES) {
             let first = (page * ENTRIES).max(pages.start);
@@ -60,7 +62,10 @@ impl Drive {
     }
 
     fn is_in_buffer(&self, page: Page) -> bool {
-        self.translation.find(page).is_some_and(|place| !self.units.is_programmed(place))
+        self.media
+            .translation
+            .find(page)
+            .is_some_and(|place| !self.media.units.is_programmed(place))
     }
 
     /// A translation page of a read is in memory.
@@ -69,7 +74,7 @@ impl Drive {
         let command = self.command(id);
         command.pending_ops -= 1;
         if command.pending_ops == 0 {
-            self.read(id);
+            self.read_pages(id);
         }
     }
 
@@ -95,7 +100,8 @@ impl Drive {
             Room::Changed(old) if self.can_write_back() => self.write_back(old),
             Room::Changed(_) | Room::None => return Asked::Full,
         }
-        let place = self.flash_map().find(page).filter(|&place| self.units.is_programmed(place));
+        let place =
+            self.flash_map().find(page).filter(|&place| self.media.units.is_programmed(place));
         self.flash_map().begin(page, changes, source, place.is_some());
         let Some(place) = place else { return Asked::Ready };
         self.read_flash(CommandId(LOADS | page), place, place.slot, 1);
@@ -105,12 +111,12 @@ impl Drive {
     /// Whether a translation page that has changed can be written: there is a place for it on the flash,
     /// and in the collection's part of the buffer until then.
     fn can_write_back(&mut self) -> bool {
-        self.collector.pages < self.collector.room && self.flash_map().can_write()
+        self.media.collector.pages < self.media.collector.room && self.flash_map().can_write()
     }
 
     fn write_back(&mut self, page: u32) {
         let place = self.flash_map().write(page);
-        self.collector.pages += 1;
+        self.media.collector.pages += 1;
         self.arrived(place, 1, true);
         self.collect_map();
     }
@@ -160,15 +166,15 @@ impl Drive {
     /// the host waits or nothing else is moved.
     fn update_moved(&mut self) {
         while let Some(page) = self.flash_map().next_update() {
-            let paced = self.translation.collecting().is_some() && !self.is_urgent();
-            if paced && !self.collector.pace.owes(self.layout.unit) {
+            let paced = self.media.translation.collecting().is_some() && !self.is_urgent();
+            if paced && !self.media.collector.pace.owes(self.media.layout.unit) {
                 return;
             }
             if self.ask(page, Source::Collection, true) == Asked::Full {
                 return;
             }
             self.flash_map().count(1);
-            self.collector.pace.moved();
+            self.media.collector.pace.moved();
             if let Some(superblock) = self.flash_map().updated() {
                 self.erase_if_read(superblock);
             }
@@ -183,17 +189,18 @@ impl Drive {
                 let wants = map.layer.wants_collection(false);
                 let victim = if wants { map.layer.begin_collection() } else { None };
                 let Some(superblock) = victim.map(|victim| map.number(victim)) else { return };
-                self.collector.emptied.push(Emptied::new(superblock));
+                self.media.collector.emptied.push(Emptied::new(superblock));
             }
             let map = self.flash_map();
             let superblock = map.layer.collecting().expect("it was begun");
             let superblock = map.number(superblock);
             loop {
-                let has_room = self.collector.pages + self.layout.unit <= self.collector.room;
+                let has_room = self.media.collector.pages + self.media.layout.unit
+                    <= self.media.collector.room;
                 if !has_room {
                     return;
                 }
-                if !self.copy_pages::<true>(self.layout.unit) {
+                if !self.copy_pages::<true>(self.media.layout.unit) {
                     break;
                 }
             }

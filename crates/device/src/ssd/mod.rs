@@ -5,7 +5,7 @@
 //! ```text
 //!  queue --\
 //!  queue ---+--> drive         the controller fetches commands, one at a time
-//!  queue --/       |
+//!  queue --/       |            (`flash::Drive`; below it `drive`, its media)
 //!                units         data in the buffer, gathered into units that can be programmed
 //!                  |           (layout: which unit is on which die)
 //!             translation      where each page is, and which superblock is collected next
@@ -87,7 +87,7 @@ impl SsdDevice {
     ) -> Result<Self, ConfigError> {
         let translation = Translation::new(config.shape()?).expect("the shape was checked");
         let storage = Arc::new(storage);
-        let port = Port::new(Drive::new(config, translation, Arc::clone(&storage)));
+        let port = Port::new(drive::drive(config, translation, Arc::clone(&storage)));
         let placement =
             config.placement().map(|layout| Placement { layout, port: Arc::clone(&port) });
         Ok(SsdDevice { config: config.clone(), limits, storage, port, placement })
@@ -199,9 +199,7 @@ impl DeviceControl for SsdDevice {
     }
 
     fn estimates(&self) -> Vec<Estimate> {
-        let config = &self.config;
-        let controller = config.read_time + config.latency + config.send_time;
-        config.nand().estimates(config.sequential_rate(), controller, config.host_link_rate())
+        self.config.estimates()
     }
 
     fn kept(&self) -> Option<&dyn KeptState> {

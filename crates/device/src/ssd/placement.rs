@@ -39,18 +39,18 @@ impl DataPlacement for Placement {
     fn invalid_id(&self, now: Nanos, handle: u16, named: u16) {
         let (kind, moved) = (PlacementEventType::InvalidId, Sector(0));
         let event = PlacementEvent { kind, handle, at: now, id: None, named: Some(named), moved };
-        self.port.with(|drive| drive.placement_events.add(event));
+        self.port.with(|drive| drive.media.placement_events.add(event));
     }
 
     fn records(&self, handle: u16, kind: PlacementEventType) -> bool {
-        self.port.with(|drive| drive.placement_events.records(handle, kind))
+        self.port.with(|drive| drive.media.placement_events.records(handle, kind))
     }
 
     fn record(&self, handle: u16, kind: PlacementEventType, on: bool) {
-        self.port.with(|drive| drive.placement_events.record(handle, kind, on));
+        self.port.with(|drive| drive.media.placement_events.record(handle, kind, on));
     }
 
     fn events(&self) -> Vec<PlacementEvent> {
-        self.port.with(|drive| drive.placement_events.all())
+        self.port.with(|drive| drive.media.placement_events.all())
     }
 }

@@ -1,8 +1,8 @@
 //! The configuration of a ZNS drive, its validation and the limits that follow from it. Parameters
 //! that contradict each other are refused.
 use super::ZnsDevice;
-use crate::config::{ConfigError, Rules, check_ranges, device_options, rule};
-use crate::flash::{Nand, Suspend};
+use crate::config::{ConfigError, Rules, check_ranges, rule};
+use crate::flash::{MAX_IO, MAX_TIME, MIN_RATE, flash_options, validate_rate};
 use crate::quantity::{format_rate, format_size, format_time};
 use crate::zns_options::{ZrwaOptions, validate_extension, validate_zrwa};
 use crate::zones::ZoneLayout;
@@ -10,16 +10,8 @@ use zonal_blk::{Bytes, Limits, Nanos};
 
 /// Most zones of a drive.
 const MAX_ZONES: u64 = 1 << 20;
-/// Longest command.
-const MAX_IO: Bytes = Bytes(64 << 20);
-/// Most dies.
-const MAX_DIES: u64 = 1 << 16;
-/// Longest time of a command or a flash operation, in nanoseconds.
-const MAX_TIME: u64 = 10_000_000_000;
-/// Lowest rate in bytes per second: the longest command takes a minute at it.
-const MIN_RATE: u64 = 1_000_000;
 
-device_options! {
+flash_options! {
     "zns": ZnsDevice, profiles ["zns-1t", "zn540"], scopes ["", ""];
 
     /// The configuration of a ZNS drive. The defaults are those of the profile `zns-1t`;
@@ -33,32 +25,23 @@ device_options! {
         Any max_active: u32 = Count("14"),
             "zones that may be open or closed at once; 0 for no limit";
         Any append_max: Bytes = Size("1M"), "longest zone append; 0 to have it emulated";
-        Any lba: u32 = Size("4096"), "logical block size, 512 or 4096";
-        Any queues: u16 = Count("32") in 1..=u64::MAX, "hardware queues on offer";
-        Any depth: u16 = Count("1023") in 1..=u64::MAX, "commands in flight on one hardware queue";
-        Any max_io: Bytes = Size("1M"), "longest command";
         Any write_time: Nanos = Time("17us") in 0..=MAX_TIME,
             "controller, for a write before its data are moved";
         Any unit_time: Nanos = Time("0") in 0..=MAX_TIME,
             "the same for a write of whole write_units";
         Any append_time: Nanos = Time("17us") in 0..=MAX_TIME,
             "controller, for a zone append before its data are moved";
-        Any read_time: Nanos = Time("2us") in 0..=MAX_TIME, "controller, for a read";
         Any manage_time: Nanos = Time("17us") in 0..=MAX_TIME, "controller, for any other command";
         Any zone_switch: Nanos = Time("4700ns") in 0..=MAX_TIME,
             "what a write takes longer if the one before had another zone";
-        /// From the fetch of a command until the controller works on it, and from the end of that until
-        /// the host sees the completion.
-        Any latency: Nanos = Time("0") in 0..=MAX_TIME,
-            "of each command besides controller, data and flash; commands overlap in it";
+        /// Which ones is random. The fourth takes three times as much more, so that the mean is `latency`.
+        Any write_spread: u32 = Percent("12.5%") in 0..=100_000,
+            "part of the latency that three writes in four take less";
+        /// Writes that find no space, and appends to a zone whose time does not hold the controller.
+        Any drawn_from: Bytes = Size("256K"),
+            "writes that wait, of the first of which a random one is next; 0: in order";
         Any partial_time: Nanos = Time("0") in 0..=MAX_TIME,
             "with lba=512: a write, for each page and each 4K that it writes in part";
-        Any link_rate: Bytes = Rate("2517MB/s") in MIN_RATE..=u64::MAX,
-            "from the host to the drive";
-        Any read_link_rate: Bytes = Rate("0"), "from the drive to the host; 0 for link_rate";
-        Any send_time: Nanos = Time("0") in 0..=MAX_TIME,
-            "link to the host, for a read besides its data";
-        Any reads: u32 = Count("0"), "reads that the drive works on at once; 0 for no limit";
         Any zone_rate: Bytes = Rate("1117MB/s"),
             "what one zone takes into the write buffer; 0 for no limit of its own";
         Any buffer: Bytes = Size("32M"), "write buffer";
@@ -67,52 +50,25 @@ device_options! {
             "groups of dies that each free buffer space in order; 0 for any order";
         Any power_safe: bool = Flag("true"),
             "whether the buffer outlives a loss of power: flushes cost nothing";
-        Any channels: u32 = Count("8"), "buses between controller and dies";
-        Any dies: u32 = Count("32") in 1..=MAX_DIES, "dies, spread evenly over the channels";
         Any zone_dies: u32 = Count("32"),
             "dies that a zone is striped over, a unit on each, in changing order";
-        Any planes: u32 = Count("2") in 1..=16, "planes of a die that work together";
-        Any page: Bytes = Size("16K"), "page of a plane";
         Any write_unit: Bytes = Size("0"),
             "what the controller maps as a whole; 0 for no such unit, and a page with lba=512";
-        Any cell_pages: u32 = Count("3") in 1..=16,
-            "pages of a plane that one program writes: bits of a cell";
-        Any block: Bytes = Size("18M"), "erase block of a plane";
-        Any channel_rate: Bytes = Rate("1258MB/s") in MIN_RATE..=u64::MAX, "on a channel";
-        Any page_read: Nanos = Time("65us") in 0..=MAX_TIME, "sensing a page, in all planes";
-        Any page_spread: u32 = Count("0") in 0..=1000,
-            "what the slowest page of a cell takes longer to sense, in percent";
-        Any transfer_time: Nanos = Time("0") in 0..=MAX_TIME,
-            "channel, for each transfer from a die besides its data";
-        Any cache_read: bool = Flag("false"),
-            "whether a die senses the next page of a read while it sends one";
-        Any read_ahead: bool = Flag("false"),
-            "whether the drive reads ahead of a sequential stream";
         /// Without `send_time`, for reads shorter than a page of all planes, and beside other streams of
         /// a page at least; 0 for `read_link_rate`.
         Any stream_rate: Bytes = Rate("0"),
             "to the host, of short reads that continue a stream and were not read ahead";
-        Any program: Nanos = Time("1200us") in 0..=MAX_TIME,
-            "programming a unit: planes * cell_pages * page";
         /// The pages go over the channel one after another; the space of each in the buffer is free then.
         Any page_programs: bool = Flag("false"),
             "whether a die takes and programs the pages of a cell one after another";
-        Any program_spread: u32 = Count("0") in 0..=100,
-            "by how many percent, at most, a program takes more or less";
         /// Of its map and its journal. Padding does not count.
         Any log_interval: Bytes = Size("0"),
             "data after which the drive programs a unit on each die for itself; 0: never";
-        Any erase: Nanos = Time("3500us") in 0..=MAX_TIME, "erasing a block, in all planes";
-        Any suspend: bool = Flag("false"), "whether reads interrupt a program or an erase";
-        Any suspend_time: Nanos = Time("20us") in 0..=MAX_TIME, "what an interruption costs";
-        Any suspend_step: Nanos = Time("0") in 0..=MAX_TIME,
-            "an interruption is possible each time that this much is done; 0 for any";
-        /// It then runs to its end, but padding and erases after a reset only for a `suspend_step`.
-        Any reads_in_a_row: u32 = Count("8") in 1..=65535,
-            "reads that may go before a program or an erase";
         Any reset_time: Nanos = Time("0") in 0..=MAX_TIME,
             "a reset, besides the data; 0 to erase the zone's blocks immediately";
         Any reset_rate: Bytes = Rate("0"), "data that a reset releases, with reset_time";
+        Any reset_program: u32 = Percent("125%") in 0..=1_000_000,
+            "part of a program that a reset of a partly written zone takes, with reset_time";
         /// Resets are executed one after another then, once what other zones have queued is programmed.
         Any reset_hold: u32 = Count("0") in 0..=100,
             "part of a reset in which no program begins, in percent, with reset_time";
@@ -134,43 +90,20 @@ device_options! {
 }
 
 impl ZnsConfig {
+    /// Whether the pages of a cell are programmed one after another.
+    fn programs_pages(&self) -> bool {
+        self.page_programs
+    }
+
     /// The unit that the controller maps as a whole.
     pub(super) fn write_unit(&self) -> Bytes {
         if self.write_unit.0 == 0 { self.page } else { self.write_unit }
     }
 
-    /// The rate of the link to the host.
-    pub(super) fn host_link_rate(&self) -> Bytes {
-        if self.read_link_rate.0 == 0 { self.link_rate } else { self.read_link_rate }
-    }
-
-    /// The unit that a die programs: a page of each bit of a cell, in all planes.
-    pub fn unit(&self) -> Bytes {
-        self.nand().unit()
-    }
-
-    /// The flash.
-    pub(crate) fn nand(&self) -> Nand {
-        Nand {
-            dies: self.dies,
-            channels: self.channels,
-            planes: self.planes,
-            page: self.page,
-            cell_pages: self.cell_pages,
-            channel_rate: self.channel_rate,
-            page_read: self.page_read,
-            page_spread: self.page_spread,
-            transfer_time: self.transfer_time,
-            cache_read: self.cache_read,
-            program: self.program,
-            page_programs: self.page_programs,
-            program_spread: self.program_spread,
-            erase: self.erase,
-            suspend: self
-                .suspend
-                .then_some(Suspend { cost: self.suspend_time, step: self.suspend_step }),
-            reads_in_a_row: self.reads_in_a_row,
-        }
+    /// The time that a reset waits for the programs of a zone that could take more data.
+    pub(super) fn time_to_close(&self) -> Nanos {
+        let time = u128::from(self.program.0) * u128::from(self.reset_program) / 100_000;
+        Nanos(u64::try_from(time).expect("at most ten programs"))
     }
 
     /// The limit on active zones, or the number of zones without one.
@@ -247,28 +180,18 @@ impl ZnsConfig {
         rules.append(self.append_max, self.max_io)
     }
 
-    /// Rates that may be 0, and else have the least that all have.
     fn validate_rates(&self) -> Result<(), ConfigError> {
-        let or_none = |rate: Bytes| rate.0 == 0 || rate.0 >= MIN_RATE;
+        validate_rate("read_link_rate", self.read_link_rate)?;
+        validate_rate("stream_rate", self.stream_rate)?;
+        validate_rate("zone_rate", self.zone_rate)?;
         let reset_ok = self.reset_time.0 == 0 || self.reset_rate.0 >= MIN_RATE;
-        for (option, rate, holds) in [
-            ("read_link_rate", self.read_link_rate, or_none(self.read_link_rate)),
-            ("stream_rate", self.stream_rate, or_none(self.stream_rate)),
-            ("zone_rate", self.zone_rate, or_none(self.zone_rate)),
-            ("reset_rate", self.reset_rate, reset_ok),
-        ] {
-            let least = || format!("at least {}", format_rate(MIN_RATE));
-            rule(option, holds, format_rate(rate.0), least)?;
-        }
-        Ok(())
+        rule("reset_rate", reset_ok, format_rate(self.reset_rate.0), || {
+            format!("at least {}", format_rate(MIN_RATE))
+        })
     }
 
     fn validate_flash(&self, rules: Rules) -> Result<(), ConfigError> {
         let size = |bytes: Bytes| format_size(bytes.0);
-        let channels_ok = self.channels > 0 && self.dies.is_multiple_of(self.channels);
-        rule("channels", channels_ok, self.channels, || {
-            format!("a divisor of dies={}, so that each channel has as many", self.dies)
-        })?;
         let zone_dies_ok = self.zone_dies > 0 && self.dies.is_multiple_of(self.zone_dies);
         rule("zone_dies", zone_dies_ok, self.zone_dies, || {
             format!("a divisor of dies={}, so that stripes do not overlap in part", self.dies)
@@ -279,11 +202,7 @@ impl ZnsConfig {
         rule("write_unit", unit_ok, size(self.write_unit), || {
             format!("{}, at most page={}", rules.lbas(), size(self.page))
         })?;
-        let cells = Bytes(u64::from(self.cell_pages) * self.page.0);
-        let block_ok = self.block.0 > 0 && self.block.0.is_multiple_of(cells.0);
-        rule("block", block_ok, size(self.block), || {
-            format!("a non-zero multiple of cell_pages * page = {}", size(cells))
-        })?;
+        self.nand().validate(self.block)?;
         let log = Bytes(u64::from(self.dies) * self.unit().0);
         let log_ok = self.log_interval.0 == 0 || self.log_interval >= log;
         rule("log_interval", log_ok, size(self.log_interval), || {
@@ -292,7 +211,6 @@ impl ZnsConfig {
                 size(log)
             )
         })?;
-        rule("program", self.program.0 > 0, "0ns", || "a time above 0".to_owned())?;
         let needed = self.program_rate(self.zone_dies);
         rule("zone_rate", self.zone_rate <= needed, format_rate(self.zone_rate.0), || {
             format!(

@@ -5,7 +5,7 @@
 //! ```text
 //!  queue --\
 //!  queue ---+--> drive      the controller fetches commands, one at a time
-//!  queue --/       |
+//!  queue --/       |         (`flash::Drive`; below it `drive`, its media)
 //!                medium     zones, write pointers, data: what a command does
 //!                  |
 //!                buffer     data of writes, gathered into units that can be programmed
@@ -93,7 +93,7 @@ impl ZnsDevice {
 
     fn with_storage(config: &ZnsConfig, limits: Limits, storage: ModelStorage) -> Self {
         let medium = Arc::new(Medium::new(config, storage));
-        let port = Port::new(Drive::new(config, Arc::clone(&medium)));
+        let port = Port::new(drive::drive(config, Arc::clone(&medium)));
         ZnsDevice { config: config.clone(), limits, medium, port }
     }
 
@@ -217,9 +217,7 @@ impl DeviceControl for ZnsDevice {
     }
 
     fn estimates(&self) -> Vec<Estimate> {
-        let config = &self.config;
-        let controller = config.read_time + config.latency + config.send_time;
-        config.nand().estimates(config.sequential_rate(), controller, config.host_link_rate())
+        self.config.estimates()
     }
 
     fn medium(&self) -> Option<&dyn MediumAccess> {
