@@ -37,6 +37,10 @@ pub enum AddNamespaceError {
     NsidInUse(u32),
 }
 
+/// Controllers begin in another block of identifiers after each loss of power; how many of them there are.
+const CNTLID_BLOCK: u16 = 256;
+const CNTLID_BLOCKS: u64 = 255;
+
 /// An NVM subsystem.
 pub struct Subsystem {
     config: SubsystemConfig,
@@ -229,6 +233,16 @@ impl Subsystem {
         let Some(namespace) = state.namespaces.get(&nsid) else { return };
         namespace.look_at_all();
         self.changed(&state, nsid);
+    }
+
+    /// The drive was switched on `cycles` times before this one, not shut down as often, and has lost its power. After
+    /// a loss its controllers have other identifiers, so that a host that was connected sees that it is not where
+    /// it was. To be called before hosts connect.
+    pub fn set_power_history(&self, cycles: u64, unsafe_shutdowns: u64, losses: u64) {
+        self.totals.power_losses.store(cycles, Ordering::Relaxed);
+        self.totals.unsafe_shutdowns.store(unsafe_shutdowns, Ordering::Relaxed);
+        let block = u16::try_from(losses % CNTLID_BLOCKS).expect("few blocks");
+        self.state().last_cntlid = block * CNTLID_BLOCK;
     }
 
     /// Counts a loss of power of the device of a namespace. It is an unsafe shutdown if a controller is

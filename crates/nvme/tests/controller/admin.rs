@@ -578,6 +578,22 @@ fn smart_log_counts_hours_and_losses_of_power() {
 }
 
 #[test]
+fn controllers_have_other_identifiers_after_each_loss_of_power_and_the_same_after_a_kill() {
+    let host = Host::new(&null());
+    let after = |history: (u64, u64, u64)| {
+        host.subsystem.set_power_history(history.0, history.1, history.2);
+        let mut next = Host::of(Arc::clone(&host.subsystem));
+        let log: SmartLog = next.log(LogId::SMART, 0, 0, 512, 0).fine().structure();
+        (log.power_cycles.get(), log.unsafe_shutdowns.get(), next.admin.cntlid())
+    };
+    assert_eq!(after((0, 0, 0)), (1, 0, 2), "the first host is connected");
+    assert_eq!(after((1, 1, 0)), (2, 1, 2));
+    assert_eq!(after((2, 2, 1)), (3, 2, 257));
+    assert_eq!(after((999, 500, 254)), (1000, 500, 65025));
+    assert_eq!(after((1000, 501, 255)), (1001, 501, 2));
+}
+
+#[test]
 fn mark_is_put_into_the_log_of_its_namespace() {
     let mark = |nsid: u32, text: &[u8]| {
         let mut sqe = Sqe::new(AdminOpcode::MARK.0, 1, nsid);

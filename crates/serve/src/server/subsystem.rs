@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zonal_backend::Stack;
 use zonal_backend::nvme_tcp::load_secrets;
+use zonal_device::control::PowerHistory;
 use zonal_device::inject::DeviceChange;
 use zonal_nvme::auth::AuthConfig;
 use zonal_nvme::controller::{Namespace, NamespaceError, PutMark, Subsystem, SubsystemConfig};
@@ -62,8 +63,20 @@ pub fn of(
         let told = Arc::downgrade(&subsystem);
         power.on_loss(move || told.upgrade().iter().for_each(|told| told.power_lost()));
     }
+    resume_power(&subsystem, devices);
     zonal_os::return_freed_buffers();
     Ok(subsystem)
+}
+
+/// The subsystem goes on from how the devices in images were switched on and off.
+fn resume_power(subsystem: &Subsystem, devices: &[Stack]) {
+    let histories = || devices.iter().filter_map(|device| device.model.power_history());
+    let most = |count: fn(PowerHistory) -> u64| histories().map(count).max().unwrap_or(0);
+    subsystem.set_power_history(
+        most(|history| history.cycles).saturating_sub(1),
+        most(|history| history.unsafe_shutdowns),
+        histories().map(|history| history.losses).sum(),
+    );
 }
 
 /// Why a device cannot be a namespace, with the exports that it can have instead.
