@@ -55,6 +55,8 @@ const ZEROES: u64 = 1 << 20;
 const MAX_UNCOMMITTED: u64 = 4 << 21;
 /// What the errors of opening an image are about.
 const OPENING: &str = "bringing the image up to date";
+/// Commands after which the length of the file is looked at, without a flush.
+const CHECK_AFTER: u32 = 1 << 10;
 /// Commands after which the changes of the model's state are written, without a flush.
 const KEEP_AFTER: u32 = 1 << 12;
 
@@ -98,6 +100,12 @@ pub struct ImageDevice {
     ends: Option<Ends>,
     /// Sectors of sequential zones that were answered since the last commit.
     uncommitted: AtomicU64,
+    /// The greatest length that the file was seen to have: only others make it shorter.
+    len: AtomicU64,
+    /// They have.
+    truncated: AtomicBool,
+    /// Commands since the length was last looked at.
+    unchecked: AtomicU32,
 }
 
 /// A model that the commands of an image go through.
@@ -270,12 +278,38 @@ impl ImageDevice {
             session: Mutex::new(recovered.session.unwrap_or_default()),
             ends: None,
             uncommitted: AtomicU64::new(0),
+            len: AtomicU64::new(0),
+            truncated: AtomicBool::new(false),
+            unchecked: AtomicU32::new(0),
         }
+    }
+
+    /// Looks whether somebody has truncated the file. Then all commands fail from now on: what is missing would read
+    /// as zeroes, with the right checksums.
+    pub(super) fn check_length(&self) -> io::Result<()> {
+        self.unchecked.store(0, Ordering::Relaxed);
+        let len = self.store.len()?;
+        let longest = self.len.fetch_max(len, Ordering::Relaxed);
+        // Another thread may have seen it longer since it was looked at here.
+        if len < longest && self.store.len()? < longest {
+            self.truncated.store(true, Ordering::Relaxed);
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        if self.truncated.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the file was truncated"));
+        }
+        Ok(())
+    }
+
+    /// The status of commands once the file was truncated.
+    pub(super) fn gone(&self) -> Option<Status> {
+        self.truncated.load(Ordering::Relaxed).then_some(Status::Medium)
     }
 
     /// Marks the image as open, and stores the ends of zones from now on. Zones that a command had opened are
     /// open again if there was power all the time.
     fn begin_session(&mut self, recovered: &Recovered) -> io::Result<()> {
+        self.check_length()?;
         let Some(before) = &recovered.session else { return Ok(()) };
         let mut session = before.next(self.store.boot(), !recovered.missing.is_empty());
         let image = self.superblock.image();
@@ -504,6 +538,9 @@ impl ImageDevice {
 
     /// Executes a command.
     pub(super) fn execute(&self, request: &mut Request) -> ExecResult {
+        if let Some(status) = self.gone() {
+            return ExecResult::Done(status);
+        }
         match request.op() {
             Op::Read => self.read(request.zone(), request.sector(), request.end()),
             Op::Write | Op::ZoneAppend => self.write(request),
@@ -880,9 +917,9 @@ impl ImageDevice {
     /// Makes everything that has completed durable.
     pub(super) fn commit(&self) -> Status {
         let mut journal = self.journal();
-        let result = self.commit_with(&mut journal);
+        let result = self.check_length().and_then(|()| self.commit_with(&mut journal));
         self.note_failure(&journal);
-        result.map_or(Status::IoError, |()| Status::Ok)
+        result.map_or(self.gone().unwrap_or(Status::IoError), |()| Status::Ok)
     }
 
     fn note_failure(&self, journal: &Journal) {
@@ -892,6 +929,14 @@ impl ImageDevice {
     }
 
     fn commit_with(&self, journal: &mut Journal) -> io::Result<()> {
+        self.commit_zones(journal)?;
+        if let Some(state) = &self.state {
+            state.lock().expect("no thread panics with the state locked").note_sync();
+        }
+        Ok(())
+    }
+
+    fn commit_zones(&self, journal: &mut Journal) -> io::Result<()> {
         // Checked even if nothing has changed: a flush must not succeed after a failure.
         if self.failed.load(Ordering::Relaxed) {
             journal.fail();
@@ -915,26 +960,39 @@ impl ImageDevice {
             }
             entries.push(entry);
         }
+        let leave = unsynced && self.sums.is_some() && self.regions().prepare_to_leave();
+        if leave || !self.superblock.logs_cover_sums() {
+            self.flush_sums(journal)?;
+        }
         let alone = self.unflushed.swap(0, Ordering::Relaxed) == 1;
         if alone {
             self.flushes.fetch_add(1, Ordering::Relaxed);
         }
-        if !self.superblock.logs_cover_sums() {
-            self.flush_sums(journal)?;
-        }
         if entries.is_empty() {
             let withdrawn = journal.withdraw(&*self.store)?;
-            return if unsynced || withdrawn || kept { self.sync(journal) } else { Ok(()) };
+            if unsynced || withdrawn || kept {
+                self.sync(journal)?;
+            }
+            return self.leave_regions(journal, leave);
         }
         if !all_covered || covered > MAX_COVERED {
             self.flush_sums(journal)?;
             self.sync(journal)?;
             entries.iter_mut().for_each(|entry| entry.covered = None);
         }
-        self.append(journal, &entries)
+        self.append(journal, &entries)?;
+        self.leave_regions(journal, leave)
     }
 
-    /// Writes the changes of the model's state, for the next sync. Returns whether there are any.
+    /// Regions leave the list, if they are to: everything before is durable.
+    fn leave_regions(&self, journal: &mut Journal, leave: bool) -> io::Result<()> {
+        if !leave {
+            return Ok(());
+        }
+        self.regions().leave(&*self.store).inspect_err(|_| journal.fail())
+    }
+
+    /// Writes the changes of the model's state, for the next sync. Returns whether that has something to do.
     fn write_changes(&self, journal: &mut Journal) -> io::Result<bool> {
         let (Some(state), Some(model)) = (&self.state, self.kept()) else { return Ok(false) };
         self.unkept.store(0, Ordering::Relaxed);
@@ -945,6 +1003,12 @@ impl ImageDevice {
     /// Commands have completed. Writes the changes of the model's state if they have become many, so
     /// that they take no memory.
     pub(super) fn note_commands(&self, commands: usize) {
+        let unchecked =
+            self.unchecked.fetch_add(u32::try_from(commands).unwrap_or(1), Ordering::Relaxed);
+        if unchecked >= CHECK_AFTER {
+            // Those that come next fail.
+            let _truncated = self.check_length();
+        }
         if self.state.is_none() {
             return;
         }

@@ -17,6 +17,8 @@ pub(super) struct StateLayout {
     pub(super) at: u64,
     /// Blocks of the map.
     pub(super) map_blocks: u32,
+    /// Copies of each block of the log, one after the other.
+    pub(super) copies: u32,
 }
 
 impl StateLayout {
@@ -32,7 +34,8 @@ impl StateLayout {
     }
 
     fn half(&self) -> u64 {
-        u64::from(ROOTS + self.map_blocks + self.log_blocks()) * BLOCK as u64
+        let log = u64::from(self.copies) * u64::from(self.log_blocks());
+        (u64::from(ROOTS + self.map_blocks) + log) * BLOCK as u64
     }
 
     /// Its size in the file.
@@ -50,8 +53,9 @@ impl StateLayout {
         self.root(generation) + u64::from(ROOTS + index) * BLOCK as u64
     }
 
-    /// A block of the log of a generation.
+    /// The first copy of a block of the log of a generation.
     pub(super) fn log(&self, generation: u64, index: u32) -> u64 {
-        self.map(generation, self.map_blocks + index)
+        let first = self.map(generation, self.map_blocks);
+        first + u64::from(self.copies) * u64::from(index) * BLOCK as u64
     }
 }

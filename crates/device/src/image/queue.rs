@@ -273,7 +273,9 @@ impl ImageQueue {
             };
             self.give_back(transfer.tag, transfer.bufs, transfer.len);
             let moved = (transfer.at, transfer.len);
-            self.moved(transfer.tag, result.map_err(Status::from).err(), moved);
+            let status = |error| self.device.gone().unwrap_or_else(|| Status::from(error));
+            let error = result.map_err(status).err();
+            self.moved(transfer.tag, error, moved);
         }
     }
 
@@ -445,6 +447,7 @@ fn finish_synchronously(
             if transfer.write {
                 device.store.write(place, &part)?;
             } else {
+                device.check_length()?;
                 device.store.read(place, &mut part)?;
                 buf[from..to].copy_from_slice(&part);
             }

@@ -165,22 +165,7 @@ pub fn recover(file: &dyn ReadAt, superblock: &Superblock) -> Result<Recovered, 
         explicit: Vec::new(),
     };
     reader.replay(&mut recovered)?;
-    if layout.has_sessions() {
-        let (session, mut damaged) = Session::read(file, &layout, image)?;
-        reader.damaged.append(&mut damaged);
-        if session.open {
-            recovered.clean = false;
-            let Ended { answered, missing, explicit } =
-                Ended::recover(file, superblock, session.history.cycles, &mut recovered.zones)?;
-            recovered.touched.extend(answered.iter().map(|(zone, _)| zone.0));
-            if superblock.checksums {
-                recovered.covered.extend(answered.iter().cloned());
-            }
-            (recovered.answered, recovered.missing, recovered.explicit) =
-                (answered, missing, explicit);
-        }
-        recovered.session = Some(session);
-    }
+    reader.recover_session(superblock, &mut recovered, found)?;
     check_slots(&recovered, &layout, found)?;
     if superblock.checksums {
         recovered.list = read_list(file, &layout, geometry, image)?;
@@ -195,6 +180,36 @@ impl Reader<'_> {
         let mut buf = Buf::zeroed(blocks * BLOCK);
         self.file.read(at, &mut buf).map_err(ImageError::io("reading metadata"))?;
         Ok(buf)
+    }
+
+    /// How the session ended, and what it answered beyond the durable state. The file has `found` bytes.
+    fn recover_session(
+        &mut self,
+        superblock: &Superblock,
+        to: &mut Recovered,
+        found: u64,
+    ) -> Result<(), ImageError> {
+        if !self.layout.has_sessions() {
+            return Ok(());
+        }
+        let (session, mut damaged) = Session::read(self.file, &self.layout, self.image)?;
+        let expected = session.len.min(self.layout.slot(to.slots()));
+        if found < expected {
+            return Err(truncated(to, &self.layout, found, expected));
+        }
+        self.damaged.append(&mut damaged);
+        if session.open {
+            to.clean = false;
+            let Ended { answered, missing, explicit } =
+                Ended::recover(self.file, superblock, session.history.cycles, &mut to.zones)?;
+            to.touched.extend(answered.iter().map(|(zone, _)| zone.0));
+            if self.checksums {
+                to.covered.extend(answered.iter().cloned());
+            }
+            (to.answered, to.missing, to.explicit) = (answered, missing, explicit);
+        }
+        to.session = Some(session);
+        Ok(())
     }
 
     /// The newest generation with a root.
@@ -512,18 +527,43 @@ impl Log {
 /// Checks that no two zones share a slot, and that the file is long enough for their data.
 fn check_slots(recovered: &Recovered, layout: &FileLayout, found: u64) -> Result<(), ImageError> {
     let mut owners = vec![None; recovered.slots() as usize];
+    let mut longest = 0;
     for zone in &recovered.zones {
         let Some(slot) = zone.slot else { continue };
         if let Some(first) = owners[slot as usize].replace(zone.zone) {
             return Err(ImageError::SharedSlot { first, second: zone.zone, slot });
         }
         let expected = layout.in_slot(slot, zone.written);
-        if zone.written > Sector(0) && zone.cond != ZoneCondition::Offline && found < expected {
-            let what = format!("the data of zone {}", zone.zone);
-            return Err(ImageError::Truncated { found, expected, what });
+        if zone.written > Sector(0) && zone.cond != ZoneCondition::Offline {
+            longest = longest.max(expected);
         }
     }
-    Ok(())
+    if found < longest { Err(truncated(recovered, layout, found, longest)) } else { Ok(()) }
+}
+
+/// The error of a file that is shorter than its data, with what is whole.
+fn truncated(recovered: &Recovered, layout: &FileLayout, found: u64, expected: u64) -> ImageError {
+    let (mut cut, mut whole, mut saved) = (Vec::new(), 0, 0);
+    for zone in &recovered.zones {
+        let Some(slot) = zone.slot else { continue };
+        let conventional = zone.cond == ZoneCondition::NotWritePointer;
+        let end = if conventional {
+            layout.slot(slot + 1).min(expected)
+        } else {
+            layout.in_slot(slot, zone.written)
+        };
+        saved += end.min(found).saturating_sub(layout.slot_data(slot));
+        if end > found { cut.push(zone.zone) } else { whole += 1 }
+    }
+    let others = match cut.len() {
+        0 | 1 => String::new(),
+        more => format!(" and {} others", more - 1),
+    };
+    let first = cut.first().map_or(0, |zone| zone.0);
+    let what = format!(
+        "the data of zone {first}{others}; whole zones with data: {whole}; data that are there: {saved} bytes"
+    );
+    ImageError::Truncated { found, expected, what }
 }
 
 /// A finding of [`check`].
@@ -535,6 +575,13 @@ pub enum Finding {
     Damage(String),
 }
 
+impl Finding {
+    /// That of a damaged copy, by name and address.
+    fn of_copy((what, at): &(String, u64)) -> Self {
+        Finding::Damage(format!("{what} is damaged, at byte {at}; its twin is whole"))
+    }
+}
+
 /// Checks all metadata of an image, and the data that the entries of the last batch cover.
 ///
 /// # Errors
@@ -543,12 +590,7 @@ pub fn check(file: &dyn ReadAt) -> Result<(Superblock, Recovered, Vec<Finding>),
     let (superblock, mut damaged) = read_superblock(file)?;
     let recovered = recover(file, &superblock)?;
     damaged.extend(recovered.damaged.iter().cloned());
-    let mut findings: Vec<Finding> = damaged
-        .iter()
-        .map(|(what, at)| {
-            Finding::Damage(format!("{what} is damaged, at byte {at}; its twin is whole"))
-        })
-        .collect();
+    let mut findings: Vec<Finding> = damaged.iter().map(Finding::of_copy).collect();
     if !recovered.clean {
         findings.push(Finding::Note(format!(
             "the image was not closed: {} records of {} zones since the last zone table",
@@ -611,16 +653,17 @@ fn unreadable_log(recovered: &Recovered, blocks: u32) -> Option<Finding> {
 }
 
 /// Whether the state of the drive's model can be read.
-fn check_state(file: &dyn ReadAt, superblock: &Superblock) -> Result<Option<Finding>, ImageError> {
-    let Some(layout) = superblock.layout().state() else { return Ok(None) };
+fn check_state(file: &dyn ReadAt, superblock: &Superblock) -> Result<Vec<Finding>, ImageError> {
+    let Some(layout) = superblock.layout().state() else { return Ok(Vec::new()) };
     let lost = "the drive begins anew without it; the data are not affected";
     match read_state(file, layout, superblock.image()) {
-        Ok(found) if found.changes.is_empty() => Ok(None),
-        Ok(_) => {
-            Ok(Some(Finding::Note("the state of the drive has changes in its log".to_owned())))
+        Ok(found) => {
+            let changes = "the state of the drive has changes in its log".to_owned();
+            let changes = (!found.changes.is_empty()).then_some(Finding::Note(changes));
+            Ok(found.damaged.iter().map(Finding::of_copy).chain(changes).collect())
         }
         Err(Unusable::Damaged(why, _)) => {
-            Ok(Some(Finding::Damage(format!("the state of the drive is damaged: {why}; {lost}"))))
+            Ok(vec![Finding::Damage(format!("the state of the drive is damaged: {why}; {lost}"))])
         }
         Err(Unusable::Error(error)) => Err(error),
     }

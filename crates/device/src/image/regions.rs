@@ -3,8 +3,12 @@
 //! A block that is overwritten in place has its old data, its new ones, or a mixture after a loss of
 //! power, and neither checksum need be right. So the region of a block is on a durable list before
 //! the block is overwritten. Recovery computes the checksums of all regions of the list anew, which
-//! is why damage to them is not found then. A region stays on the list, and can be written without
-//! further cost, until the list is full or the image is closed.
+//! is why damage to them is not found then. Before version 4 a region stays on the list until the list is full or
+//! the image is closed.
+//!
+//! From version 4 on regions are small, and leave the list when a flush has made their data and checksums durable.
+//! To be on the list again costs a sync, so both have bounds: each time that a region is added since they have
+//! left, twice as many are that surround it, and regions leave only while that costs a sync in [`COST`] commands.
 //!
 //! There are two lists, each twice, written in turn: whatever writes are lost or torn, one of them is
 //! that before or that after.
@@ -13,16 +17,20 @@ use super::error::ImageError;
 use super::geometry::ImageGeometry;
 use super::store::{ImageStore, ReadAt};
 use super::superblock::FileLayout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use zonal_blk::{Buf, Sector, ZoneNo};
 
 const MAGIC: &[u8; 4] = b"ZNLW";
 const HEADER: usize = 64;
-const ENTRY: usize = 8;
-/// Most regions on a list.
-const MAX: usize = (BLOCK - HEADER) / ENTRY;
+/// Sizes of an entry: a region, before version 4; as many regions from one on as it says.
+const ENTRIES: [usize; 2] = [8, 12];
+/// Most regions of an entry, and most that are added at the same time.
+const MAX_REACH: u32 = 4096;
+/// Regions leave the list once in this many commands that overwrite, and for some times without.
+const COST: u32 = 256;
+const CREDIT: u32 = 16 * COST;
 
 /// A region: part of a conventional zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +53,8 @@ impl Region {
     pub(super) fn of(zone: ZoneNo, range: &Range<Sector>, layout: &FileLayout) -> Vec<Region> {
         let len = layout.region_blocks() * layout.lba() / 512;
         let indices = range.start.0 / len..=(range.end.0 - 1) / len;
-        let region = |index| Region { zone, index: u32::try_from(index).expect("a zone has 64") };
+        let region =
+            |index| Region { zone, index: u32::try_from(index).expect("a zone has up to 2^31") };
         indices.map(region).collect()
     }
 }
@@ -60,17 +69,39 @@ pub(super) struct RegionList {
     pub(super) damaged: Vec<(String, u64)>,
 }
 
-fn encode(image: u64, number: u64, regions: impl ExactSizeIterator<Item = Region>) -> Buf {
+/// Successive regions as entries of a list: the first of each, and their number.
+fn entries(regions: impl Iterator<Item = Region>, ranged: bool) -> Vec<(Region, u32)> {
+    let mut entries: Vec<(Region, u32)> = Vec::new();
+    for region in regions {
+        match entries.last_mut() {
+            Some((first, count))
+                if ranged
+                    && *count < MAX_REACH
+                    && (first.zone, first.index + *count) == (region.zone, region.index) =>
+            {
+                *count += 1;
+            }
+            _ => entries.push((region, 1)),
+        }
+    }
+    entries
+}
+
+fn encode(image: u64, number: u64, entries: &[(Region, u32)], ranged: bool) -> Buf {
     let mut both = Buf::zeroed(2 * BLOCK);
     let (block, copy) = both.split_at_mut(BLOCK);
     put(block, 0, MAGIC);
     put(block, 8, &image.to_le_bytes());
     put(block, 16, &number.to_le_bytes());
-    let count = u32::try_from(regions.len()).expect("a list has up to 504 regions");
+    let count = u32::try_from(entries.len()).expect("a list has up to 504 entries");
     put(block, 24, &count.to_le_bytes());
-    for (region, to) in regions.zip(block[HEADER..].chunks_exact_mut(ENTRY)) {
-        put(to, 0, &region.zone.0.to_le_bytes());
-        put(to, 4, &region.index.to_le_bytes());
+    let places = block[HEADER..].chunks_exact_mut(ENTRIES[usize::from(ranged)]);
+    for ((first, count), to) in entries.iter().zip(places) {
+        put(to, 0, &first.zone.0.to_le_bytes());
+        put(to, 4, &first.index.to_le_bytes());
+        if ranged {
+            put(to, 8, &count.to_le_bytes());
+        }
     }
     let crc = checksum(block, 4);
     put(block, 4, &crc.to_le_bytes());
@@ -78,13 +109,18 @@ fn encode(image: u64, number: u64, regions: impl ExactSizeIterator<Item = Region
     both
 }
 
+/// Most entries of a list.
+fn most(ranged: bool) -> usize {
+    (BLOCK - HEADER) / ENTRIES[usize::from(ranged)]
+}
+
 /// The number of a list; `None` unless the checksum and the image are right, and the numbers possible.
-fn number_of(block: &[u8], image: u64) -> Option<u64> {
+fn number_of(block: &[u8], image: u64, ranged: bool) -> Option<u64> {
     let intact = block[..4] == *MAGIC
         && u32_at(block, 4) == checksum(block, 4)
         && u64_at(block, 8) == image
         && u64_at(block, 16) < GENERATIONS
-        && u32_at(block, 24) as usize <= MAX;
+        && u32_at(block, 24) as usize <= most(ranged);
     intact.then(|| u64_at(block, 16))
 }
 
@@ -94,16 +130,20 @@ fn decode(
     geometry: &ImageGeometry,
 ) -> Result<Vec<Region>, ImageError> {
     let count = u32_at(block, 24) as usize;
-    let entries = block[HEADER..].chunks_exact(ENTRY).take(count);
-    let regions = entries.map(|at| Region { zone: ZoneNo(u32_at(at, 0)), index: u32_at(at, 4) });
-    let regions: Vec<Region> = regions.collect();
-    let exists = |region: &Region| {
-        region.zone.0 < geometry.conventional && u64::from(region.index) < layout.regions()
-    };
-    match regions.iter().position(|region| !exists(region)) {
-        Some(entry) => Err(ImageError::Region { entry }),
-        None => Ok(regions),
+    let ranged = layout.has_sessions();
+    let mut regions = Vec::new();
+    let entries = block[HEADER..].chunks_exact(ENTRIES[usize::from(ranged)]).take(count);
+    for (entry, at) in entries.enumerate() {
+        let (zone, first) = (ZoneNo(u32_at(at, 0)), u32_at(at, 4));
+        let count = if ranged { u32_at(at, 8) } else { 1 };
+        let end = u64::from(first) + u64::from(count);
+        let exist = zone.0 < geometry.conventional && end <= layout.regions();
+        if !exist || !(1..=MAX_REACH).contains(&count) {
+            return Err(ImageError::Region { entry });
+        }
+        regions.extend((first..first + count).map(|index| Region { zone, index }));
     }
+    Ok(regions)
 }
 
 /// Reads the newest list.
@@ -120,7 +160,8 @@ pub(super) fn read_list(
     file.read(layout.region_list(0), &mut blocks).map_err(ImageError::io("reading metadata"))?;
     let copies: Vec<&[u8]> = blocks.chunks(BLOCK).collect();
     let numbers = [0, 1, 2, 3].map(|copy: usize| {
-        number_of(copies[copy], image).filter(|number| number % 2 == (copy / 2) as u64)
+        number_of(copies[copy], image, layout.has_sessions())
+            .filter(|number| number % 2 == (copy / 2) as u64)
     });
     let newest = numbers.iter().enumerate().filter_map(|(at, number)| Some(((*number)?, at))).max();
     let Some((number, at)) = newest else {
@@ -142,13 +183,28 @@ pub(super) fn read_list(
     Ok(RegionList { number, regions, damaged: damaged.map(name).collect() })
 }
 
+/// A region on the list.
+#[derive(Default)]
+struct Listed {
+    /// Commands in flight in it.
+    in_flight: u32,
+    /// None was since [`Regions::prepare_to_leave`].
+    idle: bool,
+}
+
 /// The regions on the list, and which of them are being written now.
 pub(super) struct Regions {
     layout: FileLayout,
     image: u64,
     number: u64,
-    /// On the durable list, with the commands in flight in each.
-    listed: BTreeMap<Region, u32>,
+    /// On the durable list.
+    listed: BTreeMap<Region, Listed>,
+    /// How many are added around the next one.
+    reach: u32,
+    /// For regions to leave the list.
+    credit: u32,
+    /// The newest list in the file may not be durable.
+    unsynced: bool,
 }
 
 /// Whether a command may go ahead.
@@ -162,8 +218,9 @@ pub(super) enum Begun {
 
 impl Regions {
     pub(super) fn new(layout: FileLayout, image: u64, list: &RegionList) -> Self {
-        let listed = list.regions.iter().map(|&region| (region, 0)).collect();
-        Regions { layout, image, number: list.number, listed }
+        let listed = list.regions.iter().map(|&region| (region, Listed::default())).collect();
+        let number = list.number;
+        Regions { layout, image, number, listed, reach: 1, credit: CREDIT, unsynced: false }
     }
 
     /// Puts regions that a command is about to overwrite on the durable list. If it is full, `settle`
@@ -178,32 +235,89 @@ impl Regions {
         regions: &[Region],
         settle: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<Begun> {
-        let is_new = |listed: &BTreeMap<Region, u32>| {
-            regions.iter().filter(|region| !listed.contains_key(region)).count()
-        };
-        let mut new = is_new(&self.listed);
-        if self.listed.len() + new > MAX {
-            settle()?;
-            self.listed.retain(|_, in_flight| *in_flight > 0);
-            new = is_new(&self.listed);
-            if self.listed.len() + new > MAX {
-                return Ok(Begun::Later);
+        self.credit = (self.credit + 1).min(4 * CREDIT);
+        if !regions.iter().all(|region| self.listed.contains_key(region)) {
+            let mut added = self.around(regions);
+            if !self.has_room(&added) {
+                settle()?;
+                self.listed.retain(|_, region| region.in_flight > 0);
+                added = regions.to_vec();
+                if !self.has_room(&added) {
+                    return Ok(Begun::Later);
+                }
             }
-        }
-        for region in regions {
-            *self.listed.entry(*region).or_default() += 1;
-        }
-        if new > 0 {
+            if std::mem::take(&mut self.unsynced) {
+                // Otherwise a loss of power could take both lists.
+                store.sync()?;
+            }
+            for region in added {
+                self.listed.entry(region).or_default();
+            }
             self.write(store)?;
         }
+        for region in regions {
+            let listed = self.listed.get_mut(region).expect("it was added");
+            (listed.in_flight, listed.idle) = (listed.in_flight + 1, false);
+        }
         Ok(Begun::Yes)
+    }
+
+    /// These regions and those around them that are added as well. Twice as many the next time.
+    fn around(&mut self, regions: &[Region]) -> Vec<Region> {
+        if !self.layout.has_sessions() {
+            return regions.to_vec();
+        }
+        let reach = self.reach;
+        let most =
+            u32::try_from(self.layout.regions() / 64).unwrap_or(MAX_REACH).clamp(1, MAX_REACH);
+        self.reach = (2 * reach).min(most);
+        let end = u32::try_from(self.layout.regions()).unwrap_or(u32::MAX);
+        let around = |region: &Region| {
+            let (zone, first) = (region.zone, region.index / reach * reach);
+            (first..(first + reach).min(end)).map(move |index| Region { zone, index })
+        };
+        regions.iter().flat_map(around).collect()
+    }
+
+    /// Whether the list has room for these as well.
+    fn has_room(&self, added: &[Region]) -> bool {
+        let ranged = self.layout.has_sessions();
+        let all: BTreeSet<Region> = self.listed.keys().chain(added).copied().collect();
+        entries(all.into_iter(), ranged).len() <= most(ranged)
+    }
+
+    /// Whether regions are to leave the list. Then all checksums are to be written, the file is to be synced, and
+    /// then they [leave](Self::leave) it.
+    pub(super) fn prepare_to_leave(&mut self) -> bool {
+        if !self.layout.has_sessions() || self.credit < COST {
+            return false;
+        }
+        let mut any = false;
+        for region in self.listed.values_mut() {
+            region.idle = region.in_flight == 0;
+            any |= region.idle;
+        }
+        any
+    }
+
+    /// The regions that were not overwritten since [`Regions::prepare_to_leave`] leave the list: their data and
+    /// checksums are durable, as is the list before.
+    ///
+    /// # Errors
+    /// The errors of the file.
+    pub(super) fn leave(&mut self, store: &dyn ImageStore) -> io::Result<()> {
+        self.listed.retain(|_, region| !region.idle);
+        (self.reach, self.credit) = (1, self.credit.saturating_sub(COST));
+        // Not durable, it is as good as the list before.
+        self.unsynced = true;
+        self.put(store)
     }
 
     /// A command has overwritten its regions, and their checksums are set.
     pub(super) fn end(&mut self, regions: &[Region]) {
         for region in regions {
-            let in_flight = self.listed.get_mut(region).expect("a region in use is on the list");
-            *in_flight -= 1;
+            let listed = self.listed.get_mut(region).expect("a region in use is on the list");
+            listed.in_flight -= 1;
         }
     }
 
@@ -222,10 +336,16 @@ impl Regions {
 
     /// Writes the list as it is now, and syncs the file.
     pub(super) fn write(&mut self, store: &dyn ImageStore) -> io::Result<()> {
-        self.number += 1;
-        let list = encode(self.image, self.number, self.listed.keys().copied());
-        store.write(self.layout.region_list(self.number), &list)?;
+        self.put(store)?;
         store.sync()
+    }
+
+    fn put(&mut self, store: &dyn ImageStore) -> io::Result<()> {
+        self.number += 1;
+        let ranged = self.layout.has_sessions();
+        let entries = entries(self.listed.keys().copied(), ranged);
+        let list = encode(self.image, self.number, &entries, ranged);
+        store.write(self.layout.region_list(self.number), &list)
     }
 }
 
@@ -238,7 +358,8 @@ mod tests {
 
     fn superblock() -> Superblock {
         let geometry = ImageGeometry::simple(10, 10, Sector(64 * 1024));
-        Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap()
+        let superblock = Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned()));
+        Superblock { version: 3, ..superblock.unwrap() }
     }
 
     #[test]
@@ -284,7 +405,7 @@ mod tests {
         let (store, superblock) = (Memory::default(), superblock());
         let (layout, image) = (superblock.layout(), superblock.image());
         let read = |region: Region| {
-            let list = encode(image, 2, [region].into_iter());
+            let list = encode(image, 2, &[(region, 1)], false);
             store.write(layout.region_list(2), &list).unwrap();
             read_list(&store, &layout, &superblock.geometry, image).map_err(|e| e.to_string())
         };
@@ -303,17 +424,82 @@ mod tests {
     #[test]
     fn a_list_is_read_as_it_was_written_and_any_other_bytes_are_no_list() {
         let regions: Vec<Region> = (0..504).map(region).collect();
-        let both = encode(5, 9, regions.iter().copied());
+        let both = encode(5, 9, &entries(regions.iter().copied(), false), false);
         assert!(both[..BLOCK] == both[BLOCK..]);
         let block = &both[..BLOCK];
-        assert_eq!(number_of(block, 5), Some(9));
-        assert_eq!(number_of(block, 6), None, "a list of another image");
+        assert_eq!(number_of(block, 5, false), Some(9));
+        assert_eq!(number_of(block, 6, false), None, "a list of another image");
         for at in [0, 5, 20, 24, 64, 4095] {
             let mut block = block.to_vec();
             block[at] ^= 1;
-            assert_eq!(number_of(&block, 5), None, "byte {at}");
+            assert_eq!(number_of(&block, 5, false), None, "byte {at}");
         }
-        let last = encode(5, u64::MAX, regions.iter().copied());
-        assert_eq!(number_of(&last[..BLOCK], 5), None, "no list can follow");
+        let last = encode(5, u64::MAX, &[], false);
+        assert_eq!(number_of(&last[..BLOCK], 5, false), None, "no list can follow");
+    }
+
+    /// A device without zones, of this many regions.
+    fn large(regions: u64) -> Superblock {
+        let geometry = ImageGeometry::simple(1, 1, Sector(regions << 15));
+        Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap()
+    }
+
+    #[test]
+    fn regions_leave_the_list_after_a_flush_unless_they_are_written_meanwhile() {
+        let (store, superblock) = (Memory::default(), large(1 << 16));
+        let (layout, image) = (superblock.layout(), superblock.image());
+        let at = |index| Region { zone: ZoneNo(0), index };
+        let mut regions = Regions::new(layout, image, &RegionList::default());
+        regions.write(&store).unwrap();
+        let list = || read_list(&store, &layout, &superblock.geometry, image).unwrap().regions;
+        let begin = |regions: &mut Regions, index| {
+            assert_eq!(regions.begin(&store, &[at(index)], || Ok(())).unwrap(), Begun::Yes);
+        };
+        let add = |regions: &mut Regions, index| {
+            begin(regions, index);
+            regions.end(&[at(index)]);
+        };
+        for index in [7, 70, 700] {
+            add(&mut regions, index);
+        }
+        let around = |first, count| (first..first + count).map(at).collect::<Vec<Region>>();
+        assert_eq!(list(), [around(7, 1), around(70, 2), around(700, 4)].concat());
+        begin(&mut regions, 70);
+        assert!(regions.prepare_to_leave());
+        add(&mut regions, 7);
+        regions.leave(&store).unwrap();
+        assert_eq!(list(), [at(7), at(70)], "one was written, of the other a write is in flight");
+        regions.end(&[at(70)]);
+        let syncs = || store.0.lock().unwrap().syncs;
+        let before = syncs();
+        add(&mut regions, 9);
+        assert_eq!((list(), syncs() - before), (vec![at(7), at(9), at(70)], 2));
+    }
+
+    #[test]
+    fn writes_anywhere_cost_few_syncs_and_regions_that_leave_often_stay() {
+        let (store, superblock) = (Memory::default(), large(1 << 16));
+        let at = |index| Region { zone: ZoneNo(0), index };
+        let mut regions =
+            Regions::new(superblock.layout(), superblock.image(), &RegionList::default());
+        for number in 0..100_000_u32 {
+            let region = [at(number.wrapping_mul(0x9e37_79b9) >> 16)];
+            assert_eq!(regions.begin(&store, &region, || Ok(())).unwrap(), Begun::Yes);
+            regions.end(&region);
+        }
+        let syncs = || std::mem::take(&mut store.0.lock().unwrap().syncs);
+        let all = syncs();
+        assert!(all < 100, "{all} syncs");
+        let mut left = 0;
+        for number in 0..10_000 {
+            let region = [at(number % 1000)];
+            assert_eq!(regions.begin(&store, &region, || Ok(())).unwrap(), Begun::Yes);
+            regions.end(&region);
+            if regions.prepare_to_leave() {
+                regions.leave(&store).unwrap();
+                left += 1;
+            }
+        }
+        assert!((64..110).contains(&left), "left {left} times");
     }
 }

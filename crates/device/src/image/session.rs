@@ -24,6 +24,8 @@ pub(super) struct Session {
     pub(super) boot: [u8; 16],
     /// How sessions up to this one began and ended.
     pub(super) history: PowerHistory,
+    /// The length of the file when the block was written.
+    pub(super) len: u64,
 }
 
 /// The session in a file, and its copies that are damaged, by name and address.
@@ -54,6 +56,7 @@ impl Session {
             (32, history.cycles),
             (40, history.unsafe_shutdowns),
             (48, history.losses),
+            (56, self.len),
         ];
         numbers.iter().for_each(|&(at, number)| put(block, at, &number.to_le_bytes()));
         put(block, 64, &self.boot);
@@ -78,6 +81,7 @@ impl Session {
                 unsafe_shutdowns: u64_at(block, 40),
                 losses: u64_at(block, 48),
             },
+            len: u64_at(block, 56),
         })
     }
 
@@ -122,6 +126,7 @@ impl Session {
         image: u64,
     ) -> io::Result<()> {
         self.number += 1;
+        self.len = store.len()?;
         store.write(layout.session(self.number), &self.encode(image))?;
         store.sync()
     }

@@ -310,8 +310,11 @@ pub(super) const SUM_BYTES: usize = 4;
 const SESSION_BLOCKS: u64 = 4;
 /// Size of the ends of a zone.
 const ENDS_BYTES: usize = 64;
-/// Most regions of a conventional zone.
+/// Most regions of a conventional zone, before version 4.
 const MAX_REGIONS: u64 = 64;
+/// Size of a region from version 4 on, in bytes, unless a zone had more of them than this.
+const REGION: u64 = 16 << 20;
+const MAX_SMALL_REGIONS: u64 = 1 << 31;
 
 /// Where things are in the file. All addresses are in bytes.
 ///
@@ -432,7 +435,8 @@ impl FileLayout {
     /// Where the state of a model is; `None` if the image keeps none.
     pub(super) fn state(&self) -> Option<StateLayout> {
         let map_blocks = self.state_blocks;
-        (map_blocks > 0).then(|| StateLayout { at: self.head(), map_blocks })
+        let copies = if self.has_sessions() { 2 } else { 1 };
+        (map_blocks > 0).then(|| StateLayout { at: self.head(), map_blocks, copies })
     }
 
     /// The start of slot 0.
@@ -495,7 +499,12 @@ impl FileLayout {
 
     /// Blocks of data in a region of a conventional zone.
     pub(super) fn region_blocks(&self) -> u64 {
-        self.sum_pages.div_ceil(MAX_REGIONS) * SUMS_PER_PAGE
+        if !self.has_sessions() {
+            return self.sum_pages.div_ceil(MAX_REGIONS) * SUMS_PER_PAGE;
+        }
+        let pages =
+            (REGION / self.lba / SUMS_PER_PAGE).max(self.sum_pages.div_ceil(MAX_SMALL_REGIONS));
+        pages * SUMS_PER_PAGE
     }
 
     /// Regions of a conventional zone.

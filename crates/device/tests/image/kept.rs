@@ -23,7 +23,7 @@ const MAPPED: &str = "ssd:size=16M,overprovision=70%,dies=4,channels=2,block=96K
                       map_cache=4K";
 const PAGES: u64 = 4096;
 
-fn new_image(seed: u64) -> Medium {
+pub fn new_image(seed: u64) -> Medium {
     new_image_of(SPEC, seed)
 }
 
@@ -47,7 +47,7 @@ fn open_with(medium: &Medium, paced: bool) -> Result<Arc<ImageDevice>, ImageErro
     ImageDevice::open(Arc::new(medium.clone()), model).map(Arc::new)
 }
 
-fn open(medium: &Medium) -> Arc<ImageDevice> {
+pub fn open(medium: &Medium) -> Arc<ImageDevice> {
     open_with(medium, false).unwrap()
 }
 
@@ -57,7 +57,7 @@ fn data(page: u64, write: u64) -> Buf {
     Buf::from(&word.to_le_bytes().repeat(512)[..])
 }
 
-fn write(page: u64, number: u64) -> Bio {
+pub fn write(page: u64, number: u64) -> Bio {
     Bio { stream: 1 + (page % 2) as u8, ..Bio::write(Sector(page * 8), data(page, number), number) }
 }
 
@@ -89,7 +89,7 @@ fn assert_data(io: &mut Channel, pages: &BTreeMap<u64, u64>) {
     }
 }
 
-fn stats(device: &ImageDevice) -> TranslationStats {
+pub fn stats(device: &ImageDevice) -> TranslationStats {
     device.translation().expect("it has a translation layer")
 }
 

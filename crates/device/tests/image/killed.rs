@@ -5,7 +5,7 @@ use crate::power_loss::{assert_no_damage, geometry, write_and_flush};
 use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Channel, Device, Op, Sector, Status, Zone, ZoneCondition, ZoneNo};
 use zonal_device::control::DeviceControl;
-use zonal_device::image::{Finding, ImageDevice, Profile, Superblock, check};
+use zonal_device::image::{Finding, ImageDevice, ImageGeometry, Profile, Superblock, check};
 use zonal_device::rng::Rng;
 
 /// Runs, unless `ZONAL_CASES` says another number.
@@ -193,4 +193,34 @@ fn data_that_are_missing_though_the_machine_had_its_power_count_as_a_loss_of_pow
     let device = open(&medium).unwrap();
     assert_eq!(zones(&device)[0], (ZoneCondition::Closed, 8), "the end before is still known");
     assert_eq!(device.power_history().unwrap().losses, 1);
+}
+
+#[test]
+fn blocks_that_were_flushed_are_protected_after_a_kill() {
+    for (regular, conventional) in [(true, 1), (false, 2)] {
+        let geometry = ImageGeometry::simple(conventional, conventional, Sector(4096));
+        let superblock = Superblock::new(
+            [7; 16],
+            ImageGeometry { regular, ..geometry },
+            Profile::Spec("null".to_owned()),
+        );
+        let medium = Medium::new(1);
+        ImageDevice::create(&medium, &superblock.unwrap()).unwrap();
+        let device = open(&medium).unwrap();
+        let mut io = channel(&device);
+        (1..5).for_each(|number| write(&mut io, 80 * u64::from(number), number));
+        assert_eq!(run(&mut io, Bio::new(Op::Flush, Sector(0), 0, 0)), Status::Ok);
+        kill(&medium, device, io);
+        let mut bytes = medium.bytes();
+        for number in 1..5_u8 {
+            let at = bytes.windows(4096).position(|data| data == [number; 4096]).expect("flushed");
+            bytes[at + 1000] ^= 4;
+        }
+        let device = open(&Medium::of(bytes, 0)).unwrap();
+        let mut io = channel(&device);
+        for number in 1..5 {
+            let read = Bio::read(Sector(80 * number), 8, 0);
+            assert_eq!(run(&mut io, read), Status::Medium, "block {number}, regular: {regular}");
+        }
+    }
 }

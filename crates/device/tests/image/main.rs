@@ -1,6 +1,7 @@
 //! Images on a file that loses and tears unsynced writes.
 mod checksums;
 mod damage;
+mod flips;
 mod flush;
 mod kept;
 mod killed;
@@ -9,3 +10,4 @@ mod model;
 mod power_loss;
 mod reads;
 mod space;
+mod truncated;

@@ -128,6 +128,13 @@ impl Medium {
         self.state().now.clone()
     }
 
+    /// Turns bits of a byte.
+    pub fn turn(&self, at: usize, bits: u8) {
+        let mut state = self.state();
+        state.now[at] ^= bits;
+        state.durable = Vec::new();
+    }
+
     /// The file as it is when its process is killed. What was done is done, and transfers are in the file or not.
     pub fn kill(&self) {
         let mut state = self.state();
