@@ -3,6 +3,7 @@
 pub mod capi;
 pub mod flash;
 pub mod full;
+pub mod lines;
 pub mod man3;
 pub mod site;
 
