@@ -18,7 +18,7 @@ use zonal_sim::CostModel;
 #[derive(Args, Debug)]
 #[command(after_help = format!("Tables:\n{}", reproduce::list()))]
 pub struct ReproduceArgs {
-    /// The tables; all if none is named
+    /// The tables, or files of tables; all if none is named
     #[arg(value_name = "TABLE")]
     pub tables: Vec<String>,
     #[command(flatten)]
@@ -107,16 +107,19 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     Ok(is_interrupted.then(exit_code).flatten().unwrap_or(ExitCode::SUCCESS))
 }
 
-/// The tables of these names; all if there are none.
+/// The tables of these names or files; all if there are none.
 fn selected(names: &[String]) -> Result<Vec<Table>> {
     if names.is_empty() {
-        return Ok(reproduce::tables());
+        return Ok(reproduce::tables().to_vec());
     }
     let find = |name: &String| {
-        let table = reproduce::tables().into_iter().find(|table| table.name == name);
-        table.with_context(|| {
+        if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+            return reproduce::read(Path::new(name));
+        }
+        let tables = reproduce::tables();
+        tables.iter().find(|table| table.name == *name).cloned().with_context(|| {
             let near =
-                zonal_blk::did_you_mean(name, reproduce::tables().iter().map(|table| table.name));
+                zonal_blk::did_you_mean(name, tables.iter().map(|table| table.name.as_str()));
             format!("no table is called `{name}`{near}\nTables:\n{}", reproduce::list())
         })
     };

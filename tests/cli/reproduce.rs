@@ -1,6 +1,6 @@
 //! `zonal reproduce`: the form of its output, and the same bytes for the same seed.
 use crate::support::{run, zonal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Virtual time, a millisecond per round.
 const FAST: [&str; 3] = ["reproduce", "--clock=virtual", "--time=0.003"];
@@ -15,10 +15,19 @@ fn run_ok(args: &[&str]) -> String {
     zonal(&[&FAST[..], args].concat()).expect_ok()
 }
 
-/// The lines of the published figures that belong to a table.
-fn published(table: &str) -> Vec<&'static str> {
-    let figures = include_str!("../../crates/lab/data/published.csv").lines();
-    figures.filter(|line| line.split(',').next() == Some(table)).collect()
+/// The file of a built-in table.
+fn file(table: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join(format!("crates/lab/data/tables/{table}.toml"))
+}
+
+/// The unit and the value of each published figure of a table's file, as its lines have them.
+fn published(table: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(file(table)).expect("the file of the table");
+    let before = text.lines().filter_map(|line| line.split_once(",prediction,"));
+    let fields = before.map(|(before, _)| before.rsplitn(3, ',').take(2).collect::<Vec<_>>());
+    let known = fields.filter(|fields| !fields[0].is_empty());
+    known.map(|fields| format!(",{},{},", fields[1], fields[0])).collect()
 }
 
 #[test]
@@ -33,19 +42,30 @@ fn csv_has_the_published_lines_with_value_and_error() {
         let lines: Vec<&str> = lines.collect();
         assert_eq!(lines.len(), figures.len(), "{csv}");
         for (line, figure) in lines.iter().zip(figures) {
-            let added = line.strip_prefix(figure).and_then(|rest| rest.strip_prefix(','));
-            let (own, error) = added.and_then(|added| added.split_once(',')).expect(line);
-            let before = figure.rsplit(',').nth(1).expect("the column before the source");
-            let (own, published): (f64, f64) =
-                (own.parse().expect(line), before.parse().expect(line));
-            let error = error.strip_suffix(",prediction").expect(line);
-            let error: f64 = error.parse().expect(line);
+            assert!(line.starts_with(table) && line.contains(&figure), "{line}: {figure}");
+            let fields: Vec<&str> = line.rsplit(',').collect();
+            let ["prediction", error, own, _, value, ..] = fields[..] else { panic!("{line}") };
+            let [own, error, published] =
+                [own, error, value].map(|field| field.parse::<f64>().expect(line));
             assert!(own > 0.0, "{line}");
             let expected = (own / published - 1.0) * 100.0;
             // Measured figures are printed with about four digits.
             assert!((error - expected).abs() <= 0.01 * expected.abs() + 0.5, "{line}");
         }
     }
+}
+
+#[test]
+fn file_of_a_table_is_measured_as_the_built_in_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mine = dir.path().join("mine.toml");
+    std::fs::copy(file("zwp-null_blk"), &mine).expect("a copy");
+    let measure = |table: &str| run_ok(&[table, "--format=csv", "--rounds=1"]);
+    assert_eq!(measure(path(&mine)), measure("zwp-null_blk").replace("\nzwp-null_blk,", "\nmine,"));
+    std::fs::write(&mine, "layout = 'grit'").expect("a file");
+    let (code, out, err) = reproduce(&[path(&mine)]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("mine.toml: TOML parse error at line 1") && err.contains("grit"), "{err}");
 }
 
 #[test]

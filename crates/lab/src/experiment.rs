@@ -5,7 +5,7 @@
 use crate::devices::{DeviceOptions, Devices};
 use crate::executor::{Executor, FinishedTask};
 use crate::run::{Run, jobs_without_io, jobs_without_zones};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,6 +102,19 @@ impl Unit {
     /// The unit of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.name() == name)
+    }
+
+    /// The unit of a figure of any kind by its name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn of_figure(name: &str) -> Result<Self> {
+        let own = Unit::WriteAmplification;
+        let unit = Self::from_name(name).or((name == own.name()).then_some(own));
+        unit.with_context(|| {
+            let names = Self::names().join(", ");
+            format!("unit: found `{name}`, expected {names} or {}", own.name())
+        })
     }
 
     /// The figure of `ios` I/Os and `bytes` bytes a second, with this write amplification.

@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn the_same_error_is_told_once() {
         let error = |model| KnownError {
-            table: "t",
+            table: "t".to_owned(),
             cell: "c".to_owned(),
             published: 100.0,
             model,

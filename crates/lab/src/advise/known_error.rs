@@ -21,7 +21,7 @@ const FAR: f64 = 4.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownError {
     /// The table.
-    pub table: &'static str,
+    pub table: String,
     /// The cell.
     pub cell: String,
     /// The published figure.
@@ -69,12 +69,12 @@ pub fn known_error(
 ) -> Result<Option<KnownError>> {
     let profile = super::answer::profile_of(device);
     let own = Shape::of(jobs, configuration.depth);
-    let mut nearest: Option<(f64, Table, usize)> = None;
+    let mut nearest: Option<(f64, &Table, usize)> = None;
     for table in reproduce::tables() {
         if table.comparability != Comparability::Figures || !table.is_on(profile) {
             continue;
         }
-        let found = nearest_cell(&table, own, configuration)?;
+        let found = nearest_cell(table, own, configuration)?;
         if let Some((far, at)) = found
             && nearest.as_ref().is_none_or(|(least, ..)| far < *least)
         {
@@ -82,7 +82,7 @@ pub fn known_error(
         }
     }
     match nearest {
-        Some((far, table, at)) if far <= FAR => measured(table, at, seconds, stop),
+        Some((far, table, at)) if far <= FAR => measured(table.clone(), at, seconds, stop),
         _ => Ok(None),
     }
 }
@@ -116,7 +116,7 @@ fn measured(
     seconds: f64,
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<KnownError>> {
-    let (name, cell, unit) = (table.name, table.name_of(at), table.cells[at].unit.name());
+    let (name, cell, unit) = (table.name.clone(), table.name_of(at), table.cells[at].unit.name());
     let is_fitted = table.cells[at].figure_use != FigureUse::Prediction;
     let settings = MeasureSettings { rounds: 1, seconds: Some(seconds), ..table.settings };
     let quiet: &dyn StepProgress = &();
@@ -191,7 +191,10 @@ mod tests {
     fn error_of_the_model_is_that_of_the_nearest_published_load() {
         let writes = ["--name=w", "--rw=write", "--bs=1m", "--zonemode=zbd"];
         let plug = error_of("smr-30t:lba=4096", &writes, ZoneWrite::Plug, 100).unwrap();
-        assert_eq!((plug.table, plug.cell.as_str()), ("smr-seq-qd", "6.19-rc8, queue depth 128"));
+        assert_eq!(
+            (plug.table.as_str(), plug.cell.as_str()),
+            ("smr-seq-qd", "6.19-rc8, queue depth 128")
+        );
         assert_eq!((plug.published, plug.unit, plug.is_fitted), (112.0, "MB/s", false));
         assert!(plug.percent() > 10.0, "the model is known to be optimistic here: {plug:?}");
         let fitted = error_of("smr-30t", &writes, ZoneWrite::Plug, 1).unwrap();

@@ -150,7 +150,7 @@ fn is_nontrivial(measured: &MeasuredTable, cell: usize) -> bool {
 /// curves and where there is no such neighbour.
 pub fn interpolate(measured: &MeasuredTable, cell: usize) -> Option<f64> {
     let table = &measured.table;
-    let Layout::Curves { .. } = table.layout else { return None };
+    let Layout::Curves = table.layout else { return None };
     let columns = table.headings(|cell| &cell.column);
     let own = columns.iter().position(|column| *column == table.cells[cell].column)?;
     let value =

@@ -60,7 +60,7 @@ fn table(measured: &MeasuredTable) -> Value {
             Comparability::Ratios => "percentages",
             Comparability::Figures => "figures",
         },
-        "sources": measured.sources().iter().map(|source| {
+        "sources": measured.table.source.iter().map(|source| {
             json!({ "title": source.title, "place": source.place, "link": source.link })
         }).collect::<Vec<_>>(),
         "interrupted": measured.interrupted.is_some(),

@@ -40,7 +40,7 @@ pub fn chart(measured: &MeasuredTable) -> Result<Chart> {
         series.push(Series { name, colour, slot: (0, 1), marks, points });
     }
     Ok(Chart {
-        title: table.crossings.title.to_owned(),
+        title: table.crossings.title.clone(),
         x: Axis {
             label: "milliseconds from the first access beyond the border".to_owned(),
             steps: None,
@@ -106,11 +106,11 @@ fn around(trace: &[TraceEntry], border: u64) -> Option<Vec<(f64, f64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::tables::smr;
+    use crate::reproduce::tables;
 
     /// The longest distance in MiB that the head moves back from one activity to the next.
     fn longest_move_back(zone_write: ZoneWrite) -> f64 {
-        let table = smr::sequential();
+        let table = tables().iter().find(|table| table.name == "smr-seq-qd").expect("it is one");
         let mut cells = table.crossings.cells.iter().map(|&at| &table.cells[at]);
         let cell = cells.find(|cell| cell.setup.zone_write == Some(zone_write));
         let cell = cell.expect("both policies are shown");

@@ -31,15 +31,15 @@ fn overview(out: &mut String, tables: &[MeasuredTable]) {
 /// A table with its notes and plots.
 fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
     let own = &measured.table;
-    let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(own.name));
-    let _ = writeln!(out, "<p>{}</p>", escaped(own.about));
-    for source in measured.sources() {
-        let title = escaped(source.title);
-        let title = match source.link {
+    let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(&own.name));
+    let _ = writeln!(out, "<p>{}</p>", escaped(&own.about));
+    if let Some(source) = &own.source {
+        let title = escaped(&source.title);
+        let title = match &source.link {
             Some(link) => format!("<a href=\"{}\">{title}</a>", escaped(link)),
             None => title.to_string(),
         };
-        let _ = writeln!(out, "<p>source: {title}, {}</p>", escaped(source.place));
+        let _ = writeln!(out, "<p>source: {title}, {}</p>", escaped(&source.place));
     }
     let (devices, settings) = (measured.devices(), measured.settings.describe());
     let _ =
@@ -60,9 +60,9 @@ fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
 /// The cells, one row each.
 fn figures(out: &mut String, measured: &MeasuredTable) {
     let own = &measured.table;
-    let compared = own.comparisons.iter().map(|comparison| comparison.heading);
+    let compared = own.comparisons.iter().map(|comparison| comparison.heading.as_str());
     let is_model = own.comparability == Comparability::Figures;
-    let is_curve = matches!(own.layout, Layout::Curves { .. });
+    let is_curve = matches!(own.layout, Layout::Curves);
     let mut headings = vec!["", "", "published"];
     headings.extend(compared.clone());
     headings.extend(["zonal", ""]);

@@ -62,7 +62,7 @@ impl<'a> Bench<'a> {
             (0..settings.rounds).flat_map(|round| order.iter().map(move |&cell| (cell, round)));
         let turns: Vec<CellRound> = turns.map(|(cell, round)| CellRound { cell, round }).collect();
         let progress = self.progress;
-        progress.start(table.name, turns.len() as u64);
+        progress.start(&table.name, turns.len() as u64);
         let measure = |turn: CellRound, executor: &mut Executor| {
             if executor.is_stopped() {
                 return Ok(None);
@@ -118,7 +118,7 @@ fn measure_cell(
     let setup = &cell.setup;
     let device_options = DeviceOptions {
         queue: QueueOptions { zone_write: setup.zone_write, ..QueueOptions::default() },
-        scheduler: Some(setup.scheduler.to_owned()),
+        scheduler: Some(setup.scheduler.clone()),
         seed,
         ..DeviceOptions::default()
     };

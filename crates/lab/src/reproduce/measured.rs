@@ -1,5 +1,5 @@
 //! The measured figures of a table beside the published ones.
-use super::published::{Figure, Source};
+use super::published::Figure;
 use super::results::{Results, Rounds};
 use super::settings::MeasureSettings;
 use super::table::{Base, Comparison, Table};
@@ -34,7 +34,7 @@ impl MeasuredTable {
 
     /// The published figure of a cell.
     pub fn published(&self, cell: usize) -> Option<&Figure> {
-        self.figures.iter().find(|figure| self.table.cell_of(figure) == Some(cell))
+        self.table.cells[cell].figure.as_ref()
     }
 
     /// The published value of a cell; `None` if it is withheld or there is none.
@@ -62,18 +62,11 @@ impl MeasuredTable {
     }
 
     fn percents(&self, cell: usize, ratio: impl Fn(&Base) -> Option<f64>) -> Vec<String> {
-        let bases = self.table.cells[cell].bases.iter().zip(self.table.comparisons);
+        let bases = self.table.cells[cell].bases.iter().zip(&self.table.comparisons);
         let percent = |(base, comparison): (&Option<Base>, &Comparison)| {
             Some(comparison.kind.format(ratio(base.as_ref()?)?))
         };
         bases.map(|both| percent(both).unwrap_or_default()).collect()
-    }
-
-    /// Where its figures were published.
-    pub fn sources(&self) -> Vec<&'static Source> {
-        let mut sources: Vec<&Source> = self.figures.iter().filter_map(Figure::source).collect();
-        sources.dedup();
-        sources
     }
 
     /// The devices of the published figures.

@@ -1,13 +1,12 @@
 //! Published tables, measured again and compared with the published figures.
 //!
-//! A table is a description ([`Table`]); the same code measures, prints and plots all of them. In
-//! virtual time the result depends on the settings alone.
+//! A table is a file (`data/tables`), read as a [`Table`]; the same code measures, prints and plots all of
+//! them. In virtual time the result depends on the settings alone.
 //!
 //! ```text
 //!  tables --------------- Table ------------+
 //!                           |               |
 //!  MeasureSettings -----> Bench -- Results -+--> MeasuredTable --> text, export, html, plot
-//!  published ------------ Figure -----------+
 //! ```
 mod accuracy;
 mod export;
@@ -29,14 +28,14 @@ pub use html::page as html_page;
 pub use measure::Bench;
 pub use measured::MeasuredTable;
 pub use plot::{Plot, plots};
-pub use published::{Figure, Key, Source};
+pub use published::{Figure, Source};
 pub use results::{PERCENTILES, Results, Rounds, Sample};
 pub use settings::{ANY_MACHINE, MeasureSettings};
 pub use table::{
     Base, Cell, Comparability, Comparison, Crossings, FigureUse, FreeParameters, Layout,
-    PercentKind, Published, Setup, Table,
+    PercentKind, Remark, Setup, Table,
 };
-pub use tables::all as tables;
+pub use tables::{all as tables, read};
 pub use text::{overview, table as text};
 
 /// The tables by name and with what they show, one line each.
@@ -47,7 +46,7 @@ pub fn list() -> String {
 
 /// The names of the tables that are measured on a device of this profile.
 pub fn tables_of(profile: &str) -> Vec<&'static str> {
-    tables().iter().filter(|table| table.is_on(profile)).map(|table| table.name).collect()
+    tables().iter().filter(|table| table.is_on(profile)).map(|table| table.name.as_str()).collect()
 }
 
 /// The commands that measure each cell by itself, for as long as a round.

@@ -48,7 +48,7 @@ pub fn plots(measured: &MeasuredTable) -> Result<Vec<Plot>> {
     let mut charts = match (measured.table.layout, measured.table.comparability) {
         (Layout::Grid, Comparability::Ratios) => vec![changes(measured)],
         (Layout::Grid, Comparability::Figures) => bars(measured),
-        (Layout::Curves { axis }, _) => vec![curves(measured, axis), latencies(measured, axis)],
+        (Layout::Curves, _) => vec![curves(measured), latencies(measured)],
         (Layout::List, _) => Vec::new(),
     };
     if !measured.table.crossings.cells.is_empty() {
@@ -102,7 +102,7 @@ fn changes(measured: &MeasuredTable) -> (&'static str, Chart) {
     let own = |at: usize| base(at).map(|b| measured.results.ratio(at, b.cell, b.times));
     let published =
         |at: usize| Some(measured.value(at)? / (measured.value(base(at)?.cell)? * base(at)?.times));
-    let heading = table.comparisons.first().map_or("", |comparison| comparison.heading);
+    let heading = table.comparisons.first().map_or("", |comparison| comparison.heading.as_str());
     let chart = Chart {
         title: format!("{}: throughput {heading}", table.name),
         x: Axis {
@@ -150,8 +150,9 @@ fn bars(measured: &MeasuredTable) -> Vec<(&'static str, Chart)> {
 }
 
 /// Throughput along the columns, a curve for each row.
-fn curves(measured: &MeasuredTable, axis: &str) -> (&'static str, Chart) {
+fn curves(measured: &MeasuredTable) -> (&'static str, Chart) {
     let table = &measured.table;
+    let axis = &table.axis;
     let columns = table.headings(|cell| &cell.column);
     let own = |at: usize| Some(measured.results.figure(at));
     let chart = Chart {
@@ -167,8 +168,9 @@ fn curves(measured: &MeasuredTable, axis: &str) -> (&'static str, Chart) {
 }
 
 /// Latency percentiles along the columns: for each row the first one as a line, the others dashed.
-fn latencies(measured: &MeasuredTable, axis: &str) -> (&'static str, Chart) {
+fn latencies(measured: &MeasuredTable) -> (&'static str, Chart) {
     let table = &measured.table;
+    let axis = &table.axis;
     let columns = table.headings(|cell| &cell.column);
     let mut series = Vec::new();
     for (percentile, percent) in PERCENTILES.iter().enumerate() {

@@ -1,49 +1,70 @@
 //! A published table: cells that can be measured, each with the value that it is compared with.
-use super::published::{self, Figure, Key};
-use super::results::Results;
+use super::published::{Figure, Source};
 use super::settings::MeasureSettings;
 use crate::executor::ClockKind;
 use crate::experiment::{RunLength, Unit};
+use serde::Deserialize;
 use zonal_blk::ZoneWrite;
 
 /// A published table and how to measure it again.
+#[derive(Clone, Debug)]
 pub struct Table {
-    /// Its name in the column `table` of the published figures.
-    pub name: &'static str,
+    /// Its name: that of its file without the extension.
+    pub name: String,
     /// One line that says what it shows.
-    pub about: &'static str,
+    pub about: String,
+    /// Where its figures were published.
+    pub source: Option<Source>,
     /// How it is printed.
     pub layout: Layout,
+    /// In [`Layout::Curves`], the option that varies from column to column.
+    pub axis: String,
     /// The part that can be compared with the publication.
     pub comparability: Comparability,
     /// How it is measured by default.
     pub settings: MeasureSettings,
     /// The bases of the percentages; each cell has a base or none for each of them.
-    pub comparisons: &'static [Comparison],
+    pub comparisons: Vec<Comparison>,
     /// The cells in the order in which they are printed.
     pub cells: Vec<Cell>,
     /// The picture of a disk's head at a zone border.
     pub crossings: Crossings,
     /// The parameters of the models that were adjusted to published figures.
     pub parameters: FreeParameters,
-    /// Remarks that are computed from the results and the published values of cells.
-    pub remarks: fn(&Table, &Results, &Published) -> Vec<String>,
+    /// Remarks below it.
+    pub remarks: Vec<Remark>,
 }
 
 /// Cells of rotating disks whose head is plotted while it crosses a zone border.
 #[derive(Clone, Debug, Default)]
 pub struct Crossings {
     /// The title of the picture.
-    pub title: &'static str,
+    pub title: String,
     /// The cells, one curve each; none if there is no such picture.
     pub cells: Vec<usize>,
 }
 
-/// The published value of a cell, if there is one that is not withheld.
-pub type Published<'a> = dyn Fn(usize) -> Option<f64> + 'a;
+/// A remark below a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Remark {
+    /// A sentence.
+    Text(String),
+    /// In which columns the row of this name is slower than the one that it is compared with.
+    Slower {
+        /// The row.
+        slower: String,
+    },
+    /// The least of the last comparison, which is one of the scheduler of this name with none.
+    Least {
+        /// The scheduler.
+        least: String,
+    },
+}
 
 /// The part of a table that can be compared with the publication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Comparability {
     /// The ratios between cells: the figures are those of another machine.
     Ratios,
@@ -52,7 +73,8 @@ pub enum Comparability {
 }
 
 /// The use of a published figure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FigureUse {
     /// Nothing: the measured figure is a prediction.
     #[default]
@@ -85,40 +107,40 @@ impl FigureUse {
 
 /// The parameters of a table's models that were adjusted to published figures, of this table or of
 /// others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreeParameters {
     /// Their names.
-    pub names: &'static [&'static str],
+    pub names: Vec<String>,
     /// Those that no cell of the table depends on: ten per cent more or less change no figure by
     /// more than one per cent.
-    pub inert: &'static [&'static str],
+    pub inert: Vec<String>,
 }
 
 /// How a table is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Layout {
     /// Rows and columns of cells, the published figure above the measured one.
     Grid,
     /// One row per cell, the published figure beside the measured one.
     List,
     /// A list in which the table's rows are curves and its columns points at equal distances.
-    Curves {
-        /// The option that varies from column to column.
-        axis: &'static str,
-    },
+    Curves,
 }
 
 /// A percentage that is printed with a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Comparison {
     /// Heading of a column, and text of the note below the table.
-    pub heading: &'static str,
+    pub heading: String,
     /// How it is computed.
     pub kind: PercentKind,
 }
 
 /// How a percentage is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PercentKind {
     /// How much more or less than the base: `+12.3%`.
     Change,
@@ -127,13 +149,14 @@ pub enum PercentKind {
 }
 
 /// One cell.
+#[derive(Clone, Debug)]
 pub struct Cell {
     /// Heading of its row.
     pub row: String,
     /// Heading of its column, in a [`Layout::Grid`] and in [`Layout::Curves`].
     pub column: String,
     /// The published figure; `None` for a cell that only serves as a base of others.
-    pub published: Option<Key>,
+    pub figure: Option<Figure>,
     /// The use of that figure.
     pub figure_use: FigureUse,
     /// The unit of its figure.
@@ -142,21 +165,6 @@ pub struct Cell {
     pub setup: Setup,
     /// The value that it is compared with, by [`Table::comparisons`].
     pub bases: Vec<Option<Base>>,
-}
-
-impl Cell {
-    /// A cell that is compared with the published figure alone.
-    pub fn published(row: &str, column: &str, key: Key, unit: Unit, setup: Setup) -> Self {
-        Cell {
-            row: row.to_owned(),
-            column: column.to_owned(),
-            published: Some(key),
-            figure_use: FigureUse::Prediction,
-            unit,
-            setup,
-            bases: Vec::new(),
-        }
-    }
 }
 
 /// The cell that another is compared with.
@@ -172,7 +180,7 @@ pub struct Base {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// The scheduler.
-    pub scheduler: &'static str,
+    pub scheduler: String,
     /// The zone-write policy; `None` for the device's default.
     pub zone_write: Option<ZoneWrite>,
     /// Options of the jobs; each names its device.
@@ -204,41 +212,6 @@ impl Setup {
 }
 
 impl Table {
-    /// A table measured on a model of the published device: its figures can be compared, and there
-    /// are no remarks.
-    pub fn of_model(
-        name: &'static str,
-        about: &'static str,
-        layout: Layout,
-        settings: MeasureSettings,
-        cells: Vec<Cell>,
-    ) -> Self {
-        Table {
-            name,
-            about,
-            layout,
-            comparability: Comparability::Figures,
-            settings,
-            comparisons: &[],
-            cells,
-            crossings: Crossings::default(),
-            parameters: FreeParameters::default(),
-            remarks: |_, _, _| Vec::new(),
-        }
-    }
-
-    /// The same with the use of the published figures of some cells, by row and column.
-    ///
-    /// # Panics
-    /// There is no such cell.
-    pub fn with_use(mut self, figure_use: FigureUse, cells: &[(&str, &str)]) -> Self {
-        for (row, column) in cells {
-            let cell = self.at(row, column).expect("the table has the cell");
-            self.cells[cell].figure_use = figure_use;
-        }
-        self
-    }
-
     /// The table with some of its cells only.
     pub fn with_cells(mut self, is_kept: impl Fn(usize) -> bool) -> Self {
         let kept: Vec<usize> = (0..self.cells.len()).filter(|&at| is_kept(at)).collect();
@@ -263,16 +236,12 @@ impl Table {
 
     /// The published figures of the table.
     pub fn figures(&self) -> Vec<Figure> {
-        published::figures_of(self.name)
+        self.cells.iter().filter_map(|cell| cell.figure.clone()).collect()
     }
 
     /// The cell of a published figure.
     pub fn cell_of(&self, figure: &Figure) -> Option<usize> {
-        let shows = |cell: &Cell| {
-            let unit = cell.unit.name() == figure.unit();
-            unit && cell.published.as_ref().is_some_and(|key| figure.matches(key))
-        };
-        self.cells.iter().position(shows)
+        self.cells.iter().position(|cell| cell.figure.as_ref() == Some(figure))
     }
 
     /// The headings of rows or columns, in the order of their first cells.
@@ -292,7 +261,7 @@ impl Table {
         match self.layout {
             Layout::Grid => format!("{row} {column}"),
             Layout::List => row.trim().to_owned(),
-            Layout::Curves { axis } => format!("{row}, {axis} {column}"),
+            Layout::Curves => format!("{row}, {} {column}", self.axis),
         }
     }
 
@@ -336,7 +305,7 @@ mod tests {
     #[test]
     fn command_contains_the_whole_setup_of_a_cell() {
         let setup = Setup {
-            scheduler: "mq-deadline",
+            scheduler: "mq-deadline".to_owned(),
             zone_write: Some(ZoneWrite::Lock),
             jobs: vec!["--name=a".to_owned(), "--bs=4k".to_owned()],
         };

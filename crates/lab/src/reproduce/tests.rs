@@ -1,5 +1,4 @@
 //! Tests of the descriptions of tables, and of the output for made-up results.
-use super::published::{COLUMNS, parse};
 use super::*;
 use crate::executor::ClockKind;
 use crate::experiment::Unit;
@@ -10,21 +9,81 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zonal_fio::jobfile::{self, SystemEnvironment};
 
 #[test]
-fn tables_cover_their_published_figures() {
+fn built_in_tables_have_figures_and_each_figure_one_cell() {
+    let count = |name: &str| table(name).figures().len();
+    assert_eq!((count("zwp-null_blk"), count("mq-deadline-scaling")), (24, 6));
     for table in tables() {
         let figures = table.figures();
-        assert!(!figures.is_empty(), "{}", table.name);
-        for figure in &figures {
-            assert!(table.cell_of(figure).is_some(), "{}: {figure:?}", table.name);
-        }
-        let published = table.cells.iter().filter(|cell| cell.published.is_some()).count();
-        assert_eq!(published, figures.len(), "{}: a key without a figure", table.name);
+        assert!(!figures.is_empty() && table.source.is_some(), "{}", table.name);
+        let mut keys: Vec<_> = figures.iter().map(|it| (&it.fields[..5], &it.fields[6])).collect();
+        keys.sort_unstable();
+        let same = keys.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(same, None, "{}", table.name);
+    }
+}
+
+/// A built-in table.
+fn table(name: &str) -> Table {
+    tables().iter().find(|table| table.name == name).expect(name).clone()
+}
+
+#[test]
+fn parameters_of_zn540_are_those_that_its_profile_names_as_calibrated() {
+    let parameters = table("zn540").parameters.names;
+    assert_eq!(crate::fit::Profile::calibrated_options("zn540"), parameters);
+}
+
+#[test]
+fn published_write_amplification_is_that_of_the_closed_forms() {
+    use zonal_device::ssd::closed_forms::{fifo, greedy};
+    let alphas = [1.07, 1.125, 1.28, 1.5];
+    let values = alphas.map(fifo).into_iter().chain(alphas.map(|alpha| greedy(alpha, 16)));
+    let figures = table("flash").figures();
+    assert_eq!(figures.len(), 8);
+    for (value, figure) in values.zip(&figures) {
+        assert_eq!(figure.text(), format!("{value:.3}"));
+    }
+}
+
+/// A file of a table with one cell.
+const FILE: &str = "about = 'mine'\nlayout = 'list'\ncompared = 'figures'\nclock = 'virtual'\n\
+    repetitions = 2\npoints = '''\n\
+    row,column,device,config,scheduler,zone_write,workload,metric,unit,published,use,jobs\n\
+    a,,drive,old,fifo,qd1,writes,bandwidth,MB/s,9,calibration,--name=a --filename=null\n'''\n";
+
+#[test]
+fn file_of_a_table_is_read_and_a_scheduler_of_the_publication_alone_is_none_of_the_cell() {
+    let table = tables::parse("mine", FILE).unwrap();
+    assert_eq!((table.settings.rounds, table.settings.seconds), (2, None));
+    let [cell] = &table.cells[..] else { panic!("one cell") };
+    assert_eq!(cell.setup.jobs, ["--name=a", "--filename=null"]);
+    assert_eq!((cell.setup.scheduler.as_str(), cell.figure_use), ("none", FigureUse::Calibration));
+    let figure = cell.figure.as_ref().expect("it was published");
+    assert_eq!(figure.fields[..5], ["mine", "drive", "old", "fifo", "writes"]);
+    assert_eq!(figure.value(), Some(9.0));
+    for (from, to, expected) in [
+        (
+            "layout = 'list'",
+            "layout = 'lst'",
+            "unknown variant `lst`, expected one of `grid`, `list`",
+        ),
+        ("about", "abuot", "unknown field `abuot`, expected one of `about`, `layout`"),
+        ("'virtual'", "'real '", "clock: found `real `, expected real or virtual"),
+        ("MB/s", "MB", "points: line 2: unit: found `MB`, expected MB/s, KIOPS, MIOPS, tps or WAF"),
+        ("qd1", "qd2", "points: line 2: no policy is called `qd2`, expected plug, qd1"),
+        (",use,", ",uses,", "unknown field `uses`, expected one of `row`, `column`"),
+        ("calibration", "guess", "unknown variant `guess`, expected one of `prediction`"),
+        ("=null", "='null", "points: line 2: jobs: unbalanced quotes"),
+    ] {
+        let error = tables::parse("mine", &FILE.replace(from, to)).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains(expected), "{error}\nexpected {expected}");
     }
 }
 
 #[test]
 fn names_of_tables_are_unique() {
-    let names: Vec<&str> = tables().iter().map(|table| table.name).collect();
+    let names: Vec<&str> = tables().iter().map(|table| table.name.as_str()).collect();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
 }
 
@@ -66,45 +125,60 @@ fn row_and_column_identify_a_cell() {
 /// Rows `old` and `new`, the second compared with the first, and some columns. `config` and
 /// `workload` of the published figures are the headings of row and column.
 fn small(layout: Layout, comparability: Comparability, columns: &[&str]) -> Table {
-    let cell = |config: &'static str, workload: &str, base: Option<usize>| Cell {
+    let cell = |config: &str, workload: &str, base: Option<usize>| Cell {
         row: config.to_owned(),
         column: workload.to_owned(),
-        published: Some(Key {
-            device: "a, disk",
-            config,
-            scheduler: "none",
-            workload: workload.to_owned(),
+        figure: Some(Figure {
+            fields: [
+                "small",
+                "a, disk",
+                config,
+                "none",
+                workload,
+                "bandwidth",
+                "MB/s",
+                "withheld",
+                "x",
+            ]
+            .map(str::to_owned),
         }),
         figure_use: FigureUse::Prediction,
         unit: Unit::MegabytesPerSecond,
-        setup: Setup { scheduler: "none", zone_write: None, jobs: Vec::new() },
+        setup: Setup { scheduler: "none".to_owned(), zone_write: None, jobs: Vec::new() },
         bases: vec![base.map(|cell| Base { cell, times: 1.0 })],
     };
     let old = columns.iter().map(|column| cell("old", column, None));
     let new = columns.iter().enumerate().map(|(at, column)| cell("new", column, Some(at)));
     Table {
-        name: "small",
-        about: "made <up>",
+        name: "small".to_owned(),
+        about: "made <up>".to_owned(),
+        source: None,
         layout,
+        axis: "depth".to_owned(),
         comparability,
         settings: MeasureSettings::virtual_time(3, Some(3.0)),
-        comparisons: &[Comparison { heading: "against old", kind: PercentKind::Change }],
+        comparisons: vec![Comparison {
+            heading: "against old".to_owned(),
+            kind: PercentKind::Change,
+        }],
         cells: old.chain(new).collect(),
         crossings: Crossings::default(),
         parameters: FreeParameters::default(),
-        remarks: |_, results, _| vec![format!("The first is {}.", results.figure(0))],
+        remarks: vec![
+            Remark::Text("A remark.".to_owned()),
+            Remark::Slower { slower: "new".to_owned() },
+            Remark::Least { least: "new".to_owned() },
+        ],
     }
 }
 
 /// [`small`] with published and measured figures, row by row. Of three measured rounds, the first is
 /// one less and the last one more than the given figure.
-fn measured(table: Table, published: &[&str], ours: &[f64]) -> MeasuredTable {
-    let line = |(cell, value): (&Cell, &&str)| {
-        let (row, column) = (&cell.row, &cell.column);
-        format!("small,\"a, disk\",{row},none,{column},bandwidth,MB/s,{value},x")
-    };
-    let lines: Vec<String> = table.cells.iter().zip(published).map(line).collect();
-    let figures = parse(&format!("{}\n{}", COLUMNS.join(","), lines.join("\n"))).unwrap();
+fn measured(mut table: Table, published: &[&str], ours: &[f64]) -> MeasuredTable {
+    for (cell, value) in table.cells.iter_mut().zip(published) {
+        cell.figure.as_mut().expect("it has one").fields[7] = (*value).to_owned();
+    }
+    let figures = table.figures();
     let sample = |figure: f64| Sample { figure, latency: [1_000_000, 2_000_000, 50_000_000] };
     let rounds = |&own: &f64| Rounds([own - 1.0, own, own + 1.0].map(sample).to_vec());
     let settings = MeasureSettings { seed: 7, ..MeasureSettings::virtual_time(3, Some(3.0)) };
@@ -119,8 +193,7 @@ fn grid(comparability: Comparability) -> MeasuredTable {
 
 /// Four steps; the second row's figures are near the media rate.
 fn curves() -> MeasuredTable {
-    let table =
-        small(Layout::Curves { axis: "depth" }, Comparability::Figures, &["1", "2", "4", "8"]);
+    let table = small(Layout::Curves, Comparability::Figures, &["1", "2", "4", "8"]);
     let published = ["100", "96", "withheld", "40", "100", "withheld", "withheld", "98"];
     let ours = [101.0, 90.0, 60.0, 44.0, 98.0, 98.0, 98.0, 98.0];
     measured(table, &published, &ours)
@@ -150,7 +223,10 @@ fastest round, in percent of the median.
 withheld: a published figure that is kept back; ours is a prediction.
 Absolute error, which is that of another machine: 3 cells, median 60.4%, 90th percentile 100.0%,
 largest 100.0% (old read).
-The first is 200.
+A remark.
+Zonal: new is slower than old in read (-25.0%).
+Published: new is at least as fast as old in every column.
+Zonal: new reaches at least 75% of none (new).
 ";
     assert_eq!(text(&grid(Comparability::Ratios)), expected);
 }
@@ -225,7 +301,10 @@ fn curves_are_lists_with_errors_and_interpolated_figures() {
             "median 10.0%, 90th percentile 10.0%, largest 10.0% (old, depth 8).",
             "Naive, from the neighbouring known row or by interpolation: 1 cell, median 145.0%, 90th percentile",
             "145.0%, largest 145.0% (old, depth 8).",
-            "The first is 101.",
+            "A remark.",
+            "Zonal: new is slower than old in 1 (-3.0%).",
+            "Published: new is at least as fast as old in every column.",
+            "Zonal: new reaches at least 97% of none (new).",
         ]
     );
 }
@@ -247,9 +326,10 @@ fn withheld_figures_are_counted_and_have_no_error() {
 #[test]
 fn figures_used_for_a_model_are_marked_and_are_no_predictions() {
     let mut used = curves();
-    used.table = used.table.with_use(FigureUse::Calibration, &[("old", "8")]);
-    used.table = used.table.with_use(FigureUse::Identity, &[("old", "2")]);
-    used.table.parameters = FreeParameters { names: &["a", "b"], inert: &["b"] };
+    used.table.cells[3].figure_use = FigureUse::Calibration;
+    used.table.cells[1].figure_use = FigureUse::Identity;
+    let (names, inert) = (["a", "b"].map(str::to_owned).to_vec(), vec!["b".to_owned()]);
+    used.table.parameters = FreeParameters { names, inert };
     let accuracy = Accuracy::of(&used);
     let predicted = accuracy.predicted.expect("three are left");
     assert_eq!((predicted.own.count, predicted.own.largest.round()), (3, 2.0));

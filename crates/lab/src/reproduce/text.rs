@@ -3,7 +3,7 @@ use super::accuracy::{
     Accuracy, CellError, Compared, Errors, NEAR_MEDIA_RATE, cell_errors, interpolate,
 };
 use super::measured::MeasuredTable;
-use super::table::{Comparability, FigureUse, FreeParameters, Layout};
+use super::table::{Base, Comparability, FigureUse, FreeParameters, Layout, PercentKind, Remark};
 use crate::table::Table;
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ const PERCENT: usize = 10;
 pub fn table(measured: &MeasuredTable) -> String {
     let table = &measured.table;
     let mut out = format!("{}: {}\n", table.name, table.about);
-    for source in measured.sources() {
+    if let Some(source) = &table.source {
         let _ = writeln!(out, "source: {source}");
     }
     let (devices, settings) = (measured.devices(), measured.settings.describe());
@@ -32,7 +32,7 @@ pub fn table(measured: &MeasuredTable) -> String {
         _ if table.cells.is_empty() => String::new(),
         Layout::Grid => grid(measured),
         Layout::List => list(measured),
-        Layout::Curves { axis } => curves(measured, axis),
+        Layout::Curves => curves(measured),
     };
     out.push('\n');
     for line in notes(measured) {
@@ -129,7 +129,7 @@ fn list(measured: &MeasuredTable) -> String {
     let table = &measured.table;
     let unit = table.cells.first().map_or("", |cell| cell.unit.name());
     let mut headings = vec!["", "published"];
-    let shares = table.comparisons.iter().map(|comparison| comparison.heading);
+    let shares = table.comparisons.iter().map(|comparison| comparison.heading.as_str());
     // All but the first comparison need cells that were not published.
     headings.extend(shares.clone().take(1));
     headings.push("zonal");
@@ -152,10 +152,10 @@ fn list(measured: &MeasuredTable) -> String {
     align(&Table::new(headings, lines))
 }
 
-fn curves(measured: &MeasuredTable, axis: &str) -> String {
+fn curves(measured: &MeasuredTable) -> String {
     let table = &measured.table;
     let unit = table.cells.first().map_or("", |cell| cell.unit.name());
-    let headings = ["", axis, "published", "zonal", "error", "spread", "interpolated"];
+    let headings = ["", &table.axis, "published", "zonal", "error", "spread", "interpolated"];
     let units = ["", "", unit, unit, "", "", unit];
     let mut lines = vec![units.map(str::to_owned).to_vec()];
     for row in table.headings(|cell| &cell.row) {
@@ -210,7 +210,7 @@ pub fn overview_table(tables: &[MeasuredTable]) -> Table {
 /// The line of a table in [`overview`].
 fn overview_row(measured: &MeasuredTable) -> Vec<String> {
     let accuracy = Accuracy::of(measured);
-    let mut row = vec![measured.table.name.to_owned()];
+    let mut row = vec![measured.table.name.clone()];
     row.extend(compared(accuracy.predicted.as_ref()));
     row.extend(compared(accuracy.nontrivial.as_ref()));
     let calibrated = accuracy.calibrated.map_or(0, |errors| errors.count);
@@ -254,7 +254,8 @@ pub fn notes(measured: &MeasuredTable) -> Vec<String> {
     }
     match table.comparability {
         Comparability::Ratios => {
-            let headings: Vec<&str> = table.comparisons.iter().map(|c| c.heading).collect();
+            let headings: Vec<&str> =
+                table.comparisons.iter().map(|c| c.heading.as_str()).collect();
             if table.layout == Layout::Grid && !headings.is_empty() {
                 notes.push(format!("Percentages: {}.", headings.join(", ")));
             }
@@ -290,9 +291,49 @@ pub fn notes(measured: &MeasuredTable) -> Vec<String> {
         ));
     }
     if measured.interrupted.is_none() {
-        notes.extend((table.remarks)(table, &measured.results, &|cell| measured.value(cell)));
+        notes.extend(table.remarks.iter().flat_map(|remark| remarks(measured, remark)));
     }
     notes
+}
+
+/// A remark, computed from the figures.
+fn remarks(measured: &MeasuredTable, remark: &Remark) -> Vec<String> {
+    let cells = || measured.table.cells.iter().enumerate();
+    match remark {
+        Remark::Text(text) => vec![text.clone()],
+        Remark::Slower { slower } => {
+            let row: Vec<_> = cells().filter(|(_, cell)| cell.row == *slower).collect();
+            let base = row.iter().find_map(|(_, cell)| cell.bases[0]);
+            let base = base.map_or("", |base| &measured.table.cells[base.cell].row);
+            let verdict = |whose: &str, ratio: &dyn Fn(usize, usize) -> Option<f64>| {
+                let below = row.iter().filter_map(|&(at, cell)| {
+                    let ratio = ratio(at, cell.bases[0]?.cell).filter(|&ratio| ratio < 1.0)?;
+                    Some(format!("{} ({})", cell.column, PercentKind::Change.format(ratio)))
+                });
+                let below: Vec<String> = below.collect();
+                if below.is_empty() {
+                    format!("{whose}: {slower} is at least as fast as {base} in every column.")
+                } else {
+                    format!("{whose}: {slower} is slower than {base} in {}.", below.join(", "))
+                }
+            };
+            let published = |cell, base| Some(measured.value(cell)? / measured.value(base)?);
+            let own = |cell, base| Some(measured.results.ratio(cell, base, 1.0));
+            vec![verdict("Zonal", &own), verdict("Published", &published)]
+        }
+        Remark::Least { least } => {
+            let shares = cells().filter_map(|(at, cell)| {
+                let Base { cell: same, times } = (*cell.bases.last()?)?;
+                Some((measured.results.ratio(at, same, times), &cell.row))
+            });
+            let found = shares.min_by(|(a, _), (b, _)| a.total_cmp(b));
+            let line = |(share, row)| {
+                let share = PercentKind::Share.format(share);
+                format!("Zonal: {least} reaches at least {share} of none ({row}).")
+            };
+            found.map(line).into_iter().collect()
+        }
+    }
 }
 
 /// The errors of a table, one line for each set of cells.
@@ -323,7 +364,7 @@ fn errors(measured: &MeasuredTable, accuracy: &Accuracy) -> Vec<String> {
             names.collect::<Vec<_>>().join(", ")
         ));
     }
-    let FreeParameters { names, inert } = measured.table.parameters;
+    let FreeParameters { names, inert } = &measured.table.parameters;
     if !names.is_empty() {
         let mut free = format!("Free parameters: {} ({}).", names.len(), names.join(", "));
         if !inert.is_empty() {
