@@ -507,10 +507,16 @@ impl Device {
         format!("<p><b>{}</b>: {}</p>", escaped(name), escaped(description))
     }
 
-    /// Closes the device, once I/O in flight has completed.
-    fn close(&self, py: Python<'_>) {
+    /// Makes what was written durable, and closes the device once I/O in flight has completed. If that
+    /// fails, the device is closed and what was not flushed before may be lost.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         // A child of the process leaves it to its parent.
+        if !self.is_open(py) {
+            return Ok(());
+        }
+        let flushed = self.flush(py);
         py.detach(|| drop(self.lock().map(|mut open| open.take())));
+        flushed
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -518,8 +524,8 @@ impl Device {
     }
 
     #[pyo3(signature = (*_error))]
-    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 
     fn __repr__(&self) -> String {

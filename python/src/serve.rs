@@ -1,6 +1,6 @@
 //! Serving a device to other programs and machines.
 use crate::device::EPERM;
-use crate::error::bad_input;
+use crate::error::{DeviceError, bad_input};
 use anyhow::{Context, Result};
 use pyo3::exceptions::{PyPermissionError, PyTimeoutError};
 use pyo3::prelude::*;
@@ -89,8 +89,8 @@ impl Server {
         self.locations.clone()
     }
 
-    /// Ends the exports, once I/O in flight has completed, and closes the device. Raises TimeoutError if
-    /// that takes longer than ten seconds: it ends by itself then.
+    /// Ends the exports, once I/O in flight has completed, makes what was answered durable, and closes the
+    /// device. Raises TimeoutError if that takes longer than ten seconds: it ends by itself then.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let running = self
             .running
@@ -100,6 +100,7 @@ impl Server {
         let stop = || take().map_or(Ok(()), |running| running.stop_within(STOP_LIMIT));
         py.detach(stop).map_err(|error| match error {
             ServeError::Busy(_) => PyTimeoutError::new_err(error.to_string()),
+            ServeError::Flush(_) => DeviceError::new_err(error.to_string()),
             error => bad_input(error),
         })
     }

@@ -60,9 +60,15 @@ pub fn run(args: &ServeArgs, log: &Log) -> Result<ExitCode> {
         code = ExitCode::FAILURE;
     }
     tell_manager(State::Stopping);
-    let stopped = running.stop().map_err(of_options);
+    let stopped = running.stop();
     trace.as_ref().map_or(Ok(()), traced::finish)?;
-    stopped.map(|()| code)
+    match stopped {
+        Err(error @ ServeError::Flush(_)) => {
+            tracing::error!("{error}");
+            Ok(ExitCode::FAILURE)
+        }
+        stopped => stopped.map(|()| code).map_err(of_options),
+    }
 }
 
 /// Tells systemd, if that started the server with `Type=notify`.

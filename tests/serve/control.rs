@@ -96,6 +96,11 @@ fn a_group_that_is_named_may_use_the_control_socket() {
     drop(server);
     let (code, _, err) = ran(&[&["serve"], &serve[..], &["no such group"]].concat());
     assert!(code == 2 && err.contains("there is no such group"), "{code}: {err}");
+    let (code, _, err) = ran(&[&["serve"], &serve[..], &["4294967295"]].concat());
+    assert_eq!(
+        (code, &*err),
+        (2, "zonal: --ctl-group: found 4294967295, expected the number of a group\n")
+    );
 }
 
 #[test]
@@ -359,7 +364,9 @@ fn marks_go_into_the_log_of_a_device_that_is_recorded() {
     assert!(lines[0].starts_with("1 start 0 Write zone 0 sector 0 4KiB"), "{events}");
     let mark = |text: &str| lines.iter().position(|line| line.ends_with(text)).expect(text);
     assert!(mark(" mark both written") < mark(" mark w000001 0"), "{events}");
-    assert!(lines.last().expect("events").contains(" mark w000001 "), "{events}");
+    let [.., mark, flush, ended] = &lines[..] else { panic!("{events}") };
+    assert!(mark.contains(" mark w000001 "), "{events}");
+    assert!(flush.ends_with(" Flush") && ended.ends_with(": success"), "at the end: {events}");
     let server = ControlledServer::start(SMALL);
     assert!(server.refusal("mark x").contains("mark: the device is not recorded"));
 }

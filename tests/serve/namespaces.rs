@@ -126,8 +126,16 @@ fn power_of_a_drive_fails_for_all_of_its_namespaces_at_once() {
         ran(&[&["run", "--eta=never", "--device", &device][..], &job, more].concat()).0
     };
     assert_eq!(run(1, "--rw=write", &["--do_verify=0", "--end_fsync=1"]), 0);
+    // The shutdown of a host would commit what it was answered.
+    let faults = |what: &[&str]| {
+        for device in ["1", "2"] {
+            fine(&[&["ctl", &ctl, "--device", device, "fault"], what].concat());
+        }
+    };
+    faults(&["add", "fail=flush"]);
     assert_eq!(run(2, "--rw=write", &["--do_verify=0", "--offset=1m"]), 0);
     assert_eq!(run(1, "--rw=write", &["--do_verify=0", "--offset=1m"]), 0);
+    faults(&["clear"]);
     let image = dir.path().join("left.img").display().to_string();
     fine(&["ctl", &ctl, "--device", "2", "power-cut", "--image", &image]);
     assert_eq!(run(1, "--rw=read", &[]), 0, "it was flushed, by whichever namespace");
@@ -217,10 +225,12 @@ fn power_cuts_are_power_cycles_and_unsafe_unless_the_guest_has_shut_down() {
     assert_eq!(power(&mut guest), (1, 0));
     cut();
     assert_eq!(power(&mut guest), (2, 1));
+    let mut queue = guest.create(1);
+    assert_eq!(guest.io(&mut queue, transfer(IoOpcode::WRITE, 0, 1, [DATA, 0])).status(), OK);
     // CC.SHN: a normal shutdown. CSTS.SHST: complete.
     guest.client.set_register(0x14, 0x46_4061);
     wait(|| (guest.client.register(0x1c) & 0b1100 == 0b1000).then_some(()));
-    cut();
+    assert_eq!(cut(), "commands_in_flight: 0\nnot_durable:\n", "what was answered is durable");
     guest.disable();
     guest.enable();
     assert_eq!(power(&mut guest), (3, 1));

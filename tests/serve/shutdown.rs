@@ -90,6 +90,21 @@ fn signal_ends_an_idle_server_at_once() {
 }
 
 #[test]
+fn server_that_cannot_commit_what_it_answered_fails_at_the_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("ctl").display().to_string();
+    let mut server = Server::start(&[SMALL, "--nvme-tcp", "127.0.0.1:0", "--ctl", &socket]);
+    server.line();
+    fine(&["ctl", &socket, "fault", "add", "fail=flush"]);
+    let (code, _, err) = server.end(Signal::TERM);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(
+        err.contains("cannot be flushed: Input/output error (os error 5); what was not"),
+        "{err}"
+    );
+}
+
+#[test]
 fn a_service_manager_learns_when_the_server_is_ready_and_when_it_ends() {
     use std::os::unix::net::UnixDatagram;
     let dir = tempfile::tempdir().expect("a directory");

@@ -115,6 +115,14 @@ pub enum StackError {
         /// Why not.
         source: AttachError,
     },
+    /// It cannot be flushed.
+    #[error("device {name}: cannot be flushed: {error}; what was not flushed before may be lost")]
+    Flush {
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: io::Error,
+    },
 }
 
 impl StackError {

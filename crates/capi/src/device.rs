@@ -253,10 +253,19 @@ pub extern "C" fn zonal_keeps_data(device: c_int) -> c_int {
     guard(|| Ok(c_int::from(get(device)?.attached.keeps_data)))
 }
 
-/// Closes a device. Its queues stay open until they are closed themselves. Returns 0, or -1 with `EBADF`.
+/// Closes a device, and commits what has completed on one that was opened for writing, as
+/// `zonal_flush`. Its queues stay open until they are closed themselves. Returns 0, or -1 with `EBADF`, or
+/// with the error of the flush: the device is closed, and what was not flushed before may be lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn zonal_close(device: c_int) -> c_int {
-    guard(|| DEVICES.remove(device).map(|_| 0))
+    guard(|| {
+        let device = DEVICES.remove(device)?;
+        if device.writable {
+            // SAFETY: a flush has no memory.
+            unsafe { device.run(&[command(Op::Flush, 0)]) }?;
+        }
+        Ok(0)
+    })
 }
 
 /// Gets the properties of a device. Returns 0, or -1 with `EBADF` or `EFAULT`.

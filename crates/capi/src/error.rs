@@ -49,6 +49,7 @@ impl From<StackError> for Error {
     fn from(error: StackError) -> Self {
         let errno = match &error {
             StackError::Open { source, .. } => number(source),
+            StackError::Flush { error, .. } => Some(error.raw_os_error().unwrap_or(libc::EIO)),
             _ => None,
         };
         Error::new(errno.unwrap_or(libc::EINVAL), chain(&error))
@@ -65,7 +66,7 @@ impl From<image::OpenError> for Error {
 impl From<ServeError> for Error {
     fn from(error: ServeError) -> Self {
         let errno = match error {
-            ServeError::Stack(error) => return error.into(),
+            ServeError::Stack(error) | ServeError::Flush(error) => return error.into(),
             ServeError::Busy(_) => Some(libc::ETIMEDOUT),
             ref error => of_system(error),
         };

@@ -146,9 +146,9 @@ pub extern "C" fn zonal_server_wait(server: c_int) -> c_int {
 /// How long a server may take to end, as in `zonal serve` by default.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// Ends a server, once I/O in flight has completed, and closes its device. Returns 0, or -1 with
-/// `EBADF`, or with `ETIMEDOUT` if that takes longer than ten seconds: the server ends by itself then, and
-/// its device is in use until it has.
+/// Ends a server, once I/O in flight has completed, commits what was answered, and closes the device.
+/// Returns 0, or -1 with `EBADF`, with the error of the commit, or with `ETIMEDOUT` if that takes longer than
+/// ten seconds: the server ends by itself then, and its device is in use until it has.
 #[unsafe(no_mangle)]
 pub extern "C" fn zonal_server_stop(server: c_int) -> c_int {
     guard(|| {

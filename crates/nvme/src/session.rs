@@ -536,29 +536,42 @@ impl<A: Admission> Session<A> {
         let deadline = self.deadline().map_or(Wake::Idle, |(due, _)| Wake::At(due + Nanos(1)));
         deadline.min(match &mut self.queue {
             None => Wake::Idle,
-            Some(ConnectedQueue::Admin(admin)) => admin.next_event().map_or(Wake::Idle, Wake::At),
+            Some(ConnectedQueue::Admin(admin)) => {
+                let expires = admin.next_event().map_or(Wake::Idle, Wake::At);
+                admin.channels().map(Channel::next_event).fold(expires, Wake::min)
+            }
             Some(ConnectedQueue::Io(io)) => io.next_event(),
         })
     }
 
     /// The channels that commands go through.
     pub fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
-        if let Some(ConnectedQueue::Io(io)) = &mut self.queue {
-            io.channels().for_each(visit);
+        match &mut self.queue {
+            None => {}
+            Some(ConnectedQueue::Admin(admin)) => admin.channels().for_each(visit),
+            Some(ConnectedQueue::Io(io)) => io.channels().for_each(visit),
         }
     }
 
     /// Lets commands in flight complete, without a host. To be called again until it returns true;
     /// then the session can be dropped.
     pub fn drain(&mut self, now: Nanos) -> bool {
-        let Some(ConnectedQueue::Io(io)) = &mut self.queue else { return true };
-        io.drain();
-        if io.is_idle() {
-            return true;
-        }
-        io.poll(now, &mut self.responses);
+        let idle = match &mut self.queue {
+            None => true,
+            Some(ConnectedQueue::Admin(admin)) => {
+                admin.poll(now, &mut self.responses);
+                admin.is_idle()
+            }
+            Some(ConnectedQueue::Io(io)) => {
+                io.drain();
+                if !io.is_idle() {
+                    io.poll(now, &mut self.responses);
+                }
+                io.is_idle()
+            }
+        };
         self.responses.clear();
-        io.is_idle()
+        idle
     }
 }
 

@@ -415,6 +415,36 @@ fn shutdown_completes_and_ends_the_queues() {
 }
 
 #[test]
+fn shutdown_occurs_while_it_flushes_and_does_not_complete_without() {
+    let mut guest = Guest::with_fault("fail=flush");
+    guest.enable();
+    guest.set_register(0x14, 0x46_8061);
+    guest.poll();
+    assert_eq!(guest.register(0x1c), 0b0111, "shutdown occurring, fatal");
+    guest.set_register(0x14, 0);
+    guest.enable();
+    assert_eq!(guest.register(0x1c), 1);
+
+    let mut guest = Guest::with_fault("delay=flush,time=1s");
+    for ends_early in [false, true] {
+        guest.enable();
+        guest.create_queues();
+        guest.set_register(0x14, 0x46_4061);
+        guest.poll();
+        assert_eq!(guest.register(0x1c), 0b0101);
+        if ends_early {
+            guest.set_register(0x14, 0);
+            assert_eq!(guest.register(0x1c), 1, "not disabled before the flush has completed");
+        }
+        guest.now += Nanos(1_000_000_000);
+        guest.poll();
+        assert_eq!(guest.register(0x1c), if ends_early { 0 } else { 0b1001 });
+        guest.set_register(0x14, 0);
+        assert!(guest.function.is_quiescent());
+    }
+}
+
+#[test]
 fn interrupts_are_configured_by_features() {
     let mut guest = Guest::new();
     guest.enable();

@@ -1,9 +1,12 @@
 //! A server in this process: ready when it has started, gone when it was stopped.
 use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 use zonal_backend::{Stack, StackError};
-use zonal_blk::QueueOptions;
-use zonal_serve::{ControlOptions, ServeError, ServeOptions, Server, stopping};
+use zonal_blk::{Bio, Buf, Nanos, QueueOptions, Sector, Status};
+use zonal_device::power::{CutPlan, Keep, When};
+use zonal_serve::{ControlOptions, Running, ServeError, ServeOptions, Server, stopping};
 
 const DEVICE: &str = "null:zones=4,zone_size=64K,lba=4K,memory=true";
 
@@ -79,4 +82,49 @@ fn what_does_not_fit_is_refused_with_the_option() {
     let none = ServeOptions { control: control("/nowhere/ctl"), ..ServeOptions::default() };
     assert_eq!(said(server(none)), "exports: found none, expected one or more");
     assert_eq!(said(servers(0, anywhere())), "devices: found 0, expected 1 to 1024");
+}
+
+/// Writes to a device with a write cache that is served, ends the server, and loses the power. Returns what
+/// was lost.
+fn lost_after(end: impl FnOnce(Running)) -> Vec<String> {
+    let device = Stack::open(DEVICE).expect("a device").write_cache(64);
+    let server = Server::new([device], anywhere()).expect("a queue");
+    let running = server.start().expect("a server");
+    let power = Arc::clone(running.stacks()[0].power.as_ref().expect("a cache"));
+    let mut channel = running.stacks()[0].queue.channel().expect("a channel");
+    channel.submit(Nanos(0), Bio::write(Sector(0), Buf::zeroed(8192), 0));
+    let mut done = Vec::new();
+    while channel.outstanding() > 0 {
+        channel.poll(Nanos(0), &mut done);
+    }
+    assert_eq!(done[0].status, Status::Ok);
+    drop(channel);
+    end(running);
+    let (report, reported) = mpsc::channel();
+    power.cut(CutPlan::new(When::Now, Keep::None, 0), Some(report)).expect("it is on");
+    reported.recv().expect("a report").fates
+}
+
+#[test]
+fn server_that_has_ended_has_committed_what_was_answered() {
+    let nothing: [&str; 0] = [];
+    assert_eq!(lost_after(|running| running.stop().expect("it is flushed")), nothing);
+    assert_eq!(lost_after(drop), nothing);
+    let limit = Duration::from_secs(60);
+    assert_eq!(lost_after(|running| running.stop_within(limit).expect("flushed")), nothing);
+}
+
+#[test]
+fn server_whose_device_cannot_be_flushed_says_so() {
+    let device = Stack::open(DEVICE).expect("a device");
+    let device = device.inject(0, vec!["fail=flush".parse().expect("a rule")]);
+    let server = Server::new([device], anywhere()).expect("a queue");
+    let running = server.start().expect("a server");
+    let error = running.stop().expect_err("it fails");
+    assert!(matches!(error, ServeError::Flush(_)), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "device null:zones=4,zone_size=64K,lba=4K,memory=true: cannot be flushed: Input/output error \
+         (os error 5); what was not flushed before may be lost"
+    );
 }

@@ -99,8 +99,8 @@ class Server:
         """Where the exports are, such as nvme-tcp://127.0.0.1:4420/NQN, a name that `Device` takes."""
 
     def stop(self) -> None:
-        """Ends the exports, once I/O in flight has completed, and closes the device. Raises TimeoutError if
-        that takes longer than ten seconds: it ends by itself then."""
+        """Ends the exports, once I/O in flight has completed, makes what was answered durable, and closes the
+        device. Raises TimeoutError if that takes longer than ten seconds: it ends by itself then."""
 
     def __enter__(self) -> Self: ...
     def __exit__(

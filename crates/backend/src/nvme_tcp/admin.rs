@@ -7,7 +7,9 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zonal_nvme::ns::{self, NamespaceInfo, identify_data};
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::admin::IdentifyCommand;
-use zonal_nvme::wire::fabrics::{CSTS_FATAL, CSTS_READY, Property, PropertyCommand};
+use zonal_nvme::wire::fabrics::{
+    CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, Property, PropertyCommand,
+};
 use zonal_nvme::wire::identify::NamespaceList;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FABRICS, FabricsType};
 use zonal_nvme::wire::queue::PSDT_SGL;
@@ -18,7 +20,9 @@ const CC_ENABLE: u64 = 0x46_0001;
 /// CC.CSS: all supported I/O command sets.
 const CC_CSS_ALL: u64 = 0b110 << 4;
 /// CC with SHN for a normal shutdown.
-pub(super) const CC_SHUTDOWN: u64 = CC_ENABLE | CC_CSS_ALL | 0b01 << 14;
+const CC_SHUTDOWN: u64 = CC_ENABLE | CC_CSS_ALL | 0b01 << 14;
+/// How often CSTS is read.
+const CSTS_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// CAP.CSS bit 6: I/O command sets beside NVM.
 const CAP_CSS_IOCS: u64 = 1 << 43;
 
@@ -31,7 +35,7 @@ fn property(fctype: FabricsType, property: Property) -> PropertyCommand {
 }
 
 /// Property Set.
-pub(super) fn property_set(which: Property, value: u64) -> Sqe {
+fn property_set(which: Property, value: u64) -> Sqe {
     let mut command = property(FabricsType::PROPERTY_SET, which);
     command.value = value.into();
     command.into()
@@ -47,14 +51,13 @@ fn property_get(admin: &mut QueueConnection, which: Property) -> Result<u64, Con
 /// # Errors
 /// The connection or a command failed, or the controller does not become ready.
 pub(super) fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
-    const READY_POLL_INTERVAL: Duration = Duration::from_millis(10);
     let cap = property_get(admin, Property::CAP)?;
     let cc = if cap & CAP_CSS_IOCS != 0 { CC_ENABLE | CC_CSS_ALL } else { CC_ENABLE };
     admin.execute("Property Set of CC", property_set(Property::CC, cc), Vec::new(), 0)?;
     // CAP.TO in units of 500 ms.
     let (begin, timeout) = (Instant::now(), Duration::from_millis((cap >> 24 & 0xff) * 500));
     let mut csts = 0;
-    let ready = retry(READY_POLL_INTERVAL, timeout, || {
+    let ready = retry(CSTS_POLL_INTERVAL, timeout, || {
         csts = match property_get(admin, Property::CSTS) {
             Ok(value) => value & 0xffff_ffff,
             Err(error) => return Some(Err(error)),
@@ -69,6 +72,28 @@ pub(super) fn enable(admin: &mut QueueConnection) -> Result<u64, ConnectError> {
         Some(true) => Ok(cap),
         _ => Err(ConnectError::NotReady(begin.elapsed(), csts)),
     }
+}
+
+/// Shuts the controller down, and waits until it has committed what it has answered, or cannot.
+///
+/// # Errors
+/// The connection or a command failed.
+pub(super) fn shut_down(admin: &mut QueueConnection) -> Result<(), ConnectError> {
+    /// A target that is gone does not answer.
+    const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
+    /// As long as Linux waits.
+    const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+    let mut execute = |sqe| {
+        admin.execute_within(COMMAND_TIMEOUT, "shutdown", sqe, Vec::new(), 0).map(|(cqe, _)| cqe)
+    };
+    execute(property_set(Property::CC, CC_SHUTDOWN))?;
+    let get = property(FabricsType::PROPERTY_GET, Property::CSTS).into();
+    let ends = u64::from(CSTS_SHUTDOWN_COMPLETE | CSTS_FATAL);
+    let ended = retry(CSTS_POLL_INTERVAL, SHUTDOWN_TIMEOUT, || match execute(get) {
+        Ok(csts) if csts.result() & ends == 0 => None,
+        ended => Some(ended.map(drop)),
+    });
+    ended.unwrap_or(Ok(()))
 }
 
 pub(super) fn identify_bytes(

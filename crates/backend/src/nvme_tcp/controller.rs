@@ -6,7 +6,7 @@
 //!   Keep Alive, without events or while it is inaccessible ---+
 //! ```
 use super::address::Address;
-use super::admin::{CC_SHUTDOWN, enable, find, identify, property_set};
+use super::admin::{enable, find, identify, shut_down};
 use super::error::ConnectError;
 use super::queue_connection::{ConnectParams, QueueConnection};
 use std::os::fd::BorrowedFd;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use zonal_nvme::ana::{self, AnaState};
 use zonal_nvme::tcp::HostEvent;
 use zonal_nvme::wire::admin::{FeatureCommand, LogCommand, event, notice};
-use zonal_nvme::wire::fabrics::{CNTLID_ANY, Property};
+use zonal_nvme::wire::fabrics::CNTLID_ANY;
 use zonal_nvme::wire::identify::IdentifyController;
 use zonal_nvme::wire::opcode::{AdminOpcode, Cns, Csi, FeatureId, LogId};
 use zonal_nvme::wire::queue::PSDT_SGL;
@@ -28,8 +28,6 @@ const PERIOD: Duration = Duration::from_millis(KATO as u64 / 2);
 const ADMIN_SQSIZE: u16 = 31;
 /// The command identifier of the Asynchronous Event Request; other admin commands have 0.
 const EVENT_CID: u16 = 1;
-/// How long the target may take to complete the shutdown command.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// CMIC: the controller reports ANA states.
 const ANA_REPORTING: u8 = 1 << 3;
 /// The longest ANA log page that is read: all groups and namespaces of most targets. A namespace after
@@ -244,9 +242,8 @@ impl Controller {
 
     /// Shuts the controller down.
     pub fn shut_down(&mut self) {
-        let shutdown = property_set(Property::CC, CC_SHUTDOWN);
         // The target may be gone.
-        let _ = self.admin.execute_within(SHUTDOWN_TIMEOUT, "shutdown", shutdown, Vec::new(), 0);
+        let _ = shut_down(&mut self.admin);
     }
 }
 

@@ -21,6 +21,7 @@
 //! assert_eq!(channel.queue().limits().nr_zones, 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+mod flush;
 mod recording;
 
 pub use recording::{Recording, RecordingError, UnnamedLog};

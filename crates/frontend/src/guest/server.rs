@@ -37,14 +37,18 @@ pub trait GuestEndpoint: Send + 'static {
     /// Does all else that there is to do. Returns whether there was any.
     fn poll(&mut self, now: Nanos) -> bool;
 
-    /// Disconnects the client; called until it returns that nobody is there any more.
+    /// Disconnects the client; called until it returns that nobody is there any more, and nothing depends on
+    /// the channels.
     fn end(&mut self, now: Nanos) -> bool;
+
+    /// Visits the channels that the thread of the client polls.
+    fn for_each_channel(&mut self, _visit: &mut dyn FnMut(&mut Channel)) {}
 
     /// Waits for threads that do I/O.
     fn join(self);
 
-    /// When the client has been too slow.
-    fn next_event(&self) -> Wake;
+    /// When to poll next, unless a message arrives.
+    fn next_event(&mut self) -> Wake;
 
     /// Adds the client's socket.
     fn wait_fds(&self, set: &mut WaitSet);
@@ -208,7 +212,9 @@ impl<S: GuestEndpoint> Frontend for Serving<S> {
         true
     }
 
-    fn for_each_channel(&mut self, _visit: &mut dyn FnMut(&mut Channel)) {}
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        self.endpoint.for_each_channel(visit);
+    }
 
     fn wait_fds(&mut self, set: &mut WaitSet) {
         // The end is not delayed by a thread that writes.

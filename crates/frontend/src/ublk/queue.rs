@@ -15,7 +15,8 @@ use std::io;
 use std::os::fd::RawFd;
 use zerocopy::IntoBytes;
 use zonal_blk::{
-    Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Status, ZoneNo,
+    Bio, BioFlags, Buf, BufPool, Channel, Clock, Completion, Nanos, Op, ReadBufs, Sector, Status,
+    ZoneNo,
 };
 use zonal_os::RealClock;
 use zonal_os::blk_zone::BlkZone;
@@ -23,6 +24,8 @@ use zonal_os::poll::{Frontend, Progress, WaitSet};
 
 /// Bytes of the buffers that a queue keeps for later requests.
 const MAX_KEPT: usize = 16 << 20;
+/// The `user_data` of the flush at the end, no tag.
+const FLUSH: u64 = u64::MAX;
 
 /// The driver's side of a queue.
 pub trait Driver {
@@ -108,6 +111,8 @@ pub struct Queue<D> {
     write_flags: BioFlags,
     /// Bios that are submitted together.
     bios: Vec<Bio>,
+    /// What was answered is to be committed, since the queue has ended.
+    committing: bool,
     /// Kept for its capacity.
     fetched: Vec<(u64, i32)>,
     /// Kept for its capacity.
@@ -128,6 +133,7 @@ impl<D: Driver> Queue<D> {
             max_request_sectors,
             write_flags: BioFlags::NONE,
             bios: Vec::new(),
+            committing: false,
             fetched: Vec::new(),
             completions: Vec::new(),
         }
@@ -287,11 +293,19 @@ impl<D: Driver> Frontend for Queue<D> {
         })
     }
 
+    /// Flushes the device, too: the driver deletes a block device when the last queue has closed its file.
     fn drain(&mut self, now: Nanos) -> bool {
-        self.channel.drain();
+        if !std::mem::replace(&mut self.committing, true) {
+            self.bios.push(Bio::new(Op::Flush, Sector(0), 0, FLUSH));
+        }
         self.channel.submit_batch(now, &mut self.bios);
+        self.channel.drain();
         self.channel.poll(now, &mut self.completions);
-        self.completions.clear();
+        for flushed in self.completions.drain(..).filter(|bio| bio.user_data == FLUSH) {
+            if flushed.status != Status::Ok {
+                tracing::error!("ublk: what was answered may be lost: flush: {}", flushed.status);
+            }
+        }
         self.channel.is_idle()
     }
 

@@ -371,6 +371,18 @@ fn device_that_is_stopped_without_a_request_is_done() {
     Rig::new(ZONED, 4).stop();
 }
 
+#[test]
+fn device_that_is_stopped_has_committed_what_it_answered() {
+    let options = QueueOptions { iostats: true, ..QueueOptions::default() };
+    let mut rig = Rig::over(attach("null:zones=4,lba=4096,latency=50us", options), 2, None);
+    assert_eq!(rig.one(1, 0, 8, vec![1; 4096]), (4096, 0));
+    let device = Arc::clone(&rig.device);
+    let flushes = || device.iostat().expect("it is counted").flushes;
+    assert_eq!(flushes(), 0);
+    rig.stop();
+    assert_eq!(flushes(), 1);
+}
+
 fn run(mut queue: Queue<Fake>) -> (Queue<Fake>, Result<(), super::queue::Failure>) {
     let mut poller = Poller::new(WaitPolicy::Sleep(Duration::ZERO)).expect("a descriptor");
     let served = serve(&mut queue, &RealClock::start(), &mut poller);

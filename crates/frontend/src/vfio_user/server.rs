@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use zonal_blk::{Clock, Nanos, Wake};
+use zonal_blk::{Channel, Clock, Nanos, Wake};
 use zonal_nvme::controller::Subsystem;
 use zonal_nvme::controller::pcie::IoWorker;
 use zonal_os::RealClock;
@@ -111,7 +111,13 @@ impl GuestEndpoint for Threads {
 
     fn end(&mut self, now: Nanos) -> bool {
         self.endpoint.leave(now);
-        true
+        // Workers wind down without this thread.
+        self.endpoint.poll_function(now);
+        self.endpoint.function.is_idle()
+    }
+
+    fn for_each_channel(&mut self, visit: &mut dyn FnMut(&mut Channel)) {
+        self.endpoint.function.channels().for_each(visit);
     }
 
     fn join(self) {
@@ -121,8 +127,9 @@ impl GuestEndpoint for Threads {
         }
     }
 
-    fn next_event(&self) -> Wake {
-        self.endpoint.session.as_ref().map_or(Wake::Idle, Session::next_event)
+    fn next_event(&mut self) -> Wake {
+        let function = self.endpoint.function.next_event();
+        self.endpoint.session.as_ref().map_or(Wake::Idle, Session::next_event).min(function)
     }
 
     fn wait_fds(&self, set: &mut WaitSet) {

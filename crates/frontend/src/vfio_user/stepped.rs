@@ -74,7 +74,7 @@ impl Drop for Stepped {
     fn drop(&mut self) {
         let mut now = Nanos(u64::MAX / 2);
         self.endpoint.leave(now);
-        while !self.workers.is_empty() {
+        while !self.workers.is_empty() || !self.endpoint.function.is_quiescent() {
             now += Nanos(1_000_000_000);
             self.poll(now);
         }

@@ -78,7 +78,7 @@ impl GuestEndpoint for Endpoint {
         self.workers.into_iter().for_each(RunningWorker::join);
     }
 
-    fn next_event(&self) -> Wake {
+    fn next_event(&mut self) -> Wake {
         self.session.as_ref().map_or(Wake::Idle, Session::next_event)
     }
 

@@ -21,6 +21,10 @@ pub enum Disconnect {
     Refused { request: u32, why: Refusal },
     #[error("it has taken away memory that it shared")]
     LostMemory,
+    #[error(
+        "ring {0} has stopped, and the device could not be flushed: what was answered may be lost"
+    )]
+    NotCommitted(usize),
 }
 
 impl MessageHeader for Header {

@@ -40,12 +40,14 @@ struct Vring {
     /// The index of the next chain.
     base: u16,
     running: Option<RunningWorker>,
+    /// What the last worker has answered is durable.
+    committed: bool,
 }
 
 impl Vring {
     fn new() -> Self {
         let control = Arc::new(RingControl::new());
-        Vring { control, size: 0, addresses: None, base: 0, running: None }
+        Vring { control, size: 0, addresses: None, base: 0, running: None, committed: true }
     }
 
     fn wake(&self) {
@@ -61,7 +63,7 @@ impl Vring {
     fn is_stopped(&mut self) -> bool {
         let Some(worker) = &self.running else { return true };
         let Some(next) = worker.finished() else { return false };
-        self.base = next;
+        (self.base, self.committed) = (next, worker.has_committed());
         self.running.take().into_iter().for_each(RunningWorker::join);
         true
     }
@@ -73,7 +75,7 @@ enum Answer {
     Done,
     Reply(Vec<u8>),
     WithFd(Vec<u8>, OwnedFd),
-    /// The index of a ring's next chain, when the ring has stopped.
+    /// The index of a ring's next chain, when the ring has stopped and what it answered is durable.
     Base(usize),
     /// The same as `Done`, when all rings have stopped.
     Stopped,
@@ -133,7 +135,7 @@ impl Session {
         if let Some((header, answer)) = self.waiting.take() {
             if self.has_stopped(&answer) {
                 worked = true;
-                self.answer(&header, answer);
+                self.answer(&header, answer)?;
                 self.messages.send(now)?;
             } else {
                 self.waiting = Some((header, answer));
@@ -185,17 +187,22 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, header: &Header, answer: Answer) {
+    fn answer(&mut self, header: &Header, answer: Answer) -> Result<(), Disconnect> {
         match answer {
             Answer::Done | Answer::Stopped => self.acknowledge(header, 0),
             Answer::Reply(body) => self.messages.reply(header, &body, None),
             Answer::WithFd(body, fd) => self.messages.reply(header, &body, Some(fd)),
+            // The reply cannot say so.
+            Answer::Base(index) if !self.rings[index].committed => {
+                return Err(Disconnect::NotCommitted(index));
+            }
             Answer::Base(index) => {
                 let number = u32::from(self.rings[index].base).into();
                 let index = u32::try_from(index).expect("256 at most").into();
                 self.messages.reply(header, VringState { index, number }.as_bytes(), None);
             }
         }
+        Ok(())
     }
 
     fn wants_reply(&self, header: &Header) -> bool {
@@ -212,7 +219,7 @@ impl Session {
         let Message { header, body, fds } = message;
         let request = header.request.get();
         match self.execute(request, &body, fds) {
-            Ok(answer) if self.has_stopped(&answer) => self.answer(&header, answer),
+            Ok(answer) if self.has_stopped(&answer) => self.answer(&header, answer)?,
             Ok(answer) => self.waiting = Some((header, answer)),
             Err(why) if self.wants_reply(&header) && !has_reply(request) => {
                 tracing::debug!("vhost-user: request {request}: {why}");

@@ -13,7 +13,9 @@ use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
-use zonal_blk::{Bio, BufPool, Channel, Clock, Completion, Nanos, Slab, WakeUp};
+use zonal_blk::{
+    Bio, BufPool, Channel, Clock, Completion, Nanos, Op, Sector, Slab, Status, WakeUp,
+};
 use zonal_os::RealClock;
 use zonal_os::bus_error;
 use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
@@ -22,6 +24,9 @@ use zonal_os::poll::{Frontend, Poller, Progress, WaitPolicy, WaitSet, serve};
 const BATCH: usize = 64;
 /// Bytes of data of the requests in flight of a ring; one request may have more.
 const MAX_BYTES: usize = 64 << 20;
+
+/// The `user_data` of the flush at the end, no slot of a request.
+const FLUSH: u64 = u64::MAX;
 
 /// Bytes of the buffers that a ring keeps for later requests.
 const MAX_KEPT: usize = 16 << 20;
@@ -32,7 +37,7 @@ const MAX_KEPT: usize = 16 << 20;
 pub enum Stop {
     /// Serve the ring.
     Not,
-    /// Answer the requests in flight, and end.
+    /// Answer the requests in flight, commit what was answered, and end.
     Drain,
     /// End, without an access to the guest.
     Abandon,
@@ -102,6 +107,8 @@ struct WorkerEnd {
     finished: AtomicBool,
     /// The index of the next chain.
     next_avail: AtomicU16,
+    /// What was answered is durable.
+    committed: AtomicBool,
 }
 
 impl RunningWorker {
@@ -115,6 +122,11 @@ impl RunningWorker {
         let finished = self.end.finished.load(Ordering::Acquire)
             || self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         finished.then(|| self.end.next_avail.load(Ordering::Relaxed))
+    }
+
+    /// Whether a worker that has finished has committed what it answered.
+    pub fn has_committed(&self) -> bool {
+        self.end.committed.load(Ordering::Relaxed)
     }
 
     /// Waits for the thread.
@@ -144,6 +156,8 @@ pub struct Worker {
     bytes: usize,
     /// The guest has broken the ring: nothing is read of it any more.
     broken: bool,
+    /// The flush at the end, once it was submitted; its status, once it has completed.
+    flush: Option<Option<Status>>,
     /// The event that the thread waits for.
     kick: Option<Arc<Eventfd>>,
     /// Of the thread that has the client.
@@ -195,6 +209,7 @@ impl Worker {
             bufs: BufPool::default(),
             bytes: 0,
             broken: false,
+            flush: None,
             kick: None,
             server,
             bios: Vec::new(),
@@ -231,10 +246,11 @@ impl Worker {
     }
 
     fn finish(self, end: &WorkerEnd) {
-        let Worker { ring, channel, server, .. } = self;
+        let Worker { ring, channel, server, flush, .. } = self;
         // The next worker may need its hardware queue.
         drop(channel);
         end.next_avail.store(ring.next_avail(), Ordering::Relaxed);
+        end.committed.store(flush == Some(Some(Status::Ok)), Ordering::Relaxed);
         end.finished.store(true, Ordering::Release);
         server.wake();
     }
@@ -265,6 +281,10 @@ impl Worker {
         let mut completions = take(&mut self.completions);
         let worked = self.channel.poll(now, &mut completions) > 0;
         for completion in completions.drain(..) {
+            if completion.user_data == FLUSH {
+                self.flush = Some(Some(completion.status));
+                continue;
+            }
             let slot = usize::try_from(completion.user_data).expect("as it was submitted");
             let request = self.requests.remove(slot).expect("a bio is of a request");
             self.bytes -= request.bytes();
@@ -348,6 +368,19 @@ impl Worker {
         Ok(())
     }
 
+    /// Flushes the device at the end.
+    fn commit(&mut self, now: Nanos) -> Progress {
+        match self.flush {
+            None => {
+                self.channel.submit(now, Bio::new(Op::Flush, Sector(0), 0, FLUSH));
+                self.flush = Some(None);
+                Progress::Worked
+            }
+            Some(None) => Progress::Idle,
+            Some(Some(_)) => Progress::Done,
+        }
+    }
+
     /// Does what there is to do.
     fn step(&mut self, now: Nanos) -> Progress {
         let memory = Arc::clone(&self.memory);
@@ -368,7 +401,7 @@ impl Worker {
             self.server.wake();
         }
         match worked {
-            _ if self.control.stops(Stop::Drain) && self.in_flight() == 0 => Progress::Done,
+            _ if self.control.stops(Stop::Drain) && self.in_flight() == 0 => self.commit(now),
             true => Progress::Worked,
             false => Progress::Idle,
         }

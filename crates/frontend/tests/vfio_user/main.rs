@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions};
+use zonal_device::inject::InjectDevice;
 use zonal_device::{NullConfig, NullDevice};
 use zonal_frontend::vfio_user::{Server, ServerConfig};
 use zonal_nvme::NvmeStatus;
@@ -232,4 +233,33 @@ fn identify_reaches_guest_memory_by_the_admin_queue() {
     assert_eq!(guest.admin(identify).status(), OK);
     wait_signal(&event);
     assert_eq!(guest.memory.get(DATA + 24, 5), b"Zonal");
+}
+
+#[test]
+fn shutdown_waits_for_the_flush_also_when_the_server_ends() {
+    let faults = || {
+        let spec = zonal_device::device_spec::parse("null:zones=4,zone_size=1M,memory=true");
+        let device = zonal_device::device_spec::build(&spec.expect("a spec")).expect("a device");
+        let faults = Arc::new(InjectDevice::new(device, 0));
+        faults.add("delay=flush,time=50ms".parse().expect("a rule"));
+        faults
+    };
+    let shut_down = |served: &Served| {
+        let mut guest = Guest::start(served.path());
+        guest.create(1);
+        guest.client.set_register(0x14, 0x46_4061);
+        guest
+    };
+    let slow = faults();
+    let served = Served::over(Arc::clone(&slow) as _);
+    let mut guest = shut_down(&served);
+    let csts = || guest.client.register(0x1c);
+    let before = std::iter::repeat_with(csts).take_while(|&csts| csts != 0b1001);
+    assert!(before.inspect(|csts| assert_eq!(*csts, 0b0101)).count() > 0);
+    assert_eq!(slow.rules()[0].1, 1);
+    let slow = faults();
+    let served = Served::over(Arc::clone(&slow) as _);
+    let _guest = shut_down(&served);
+    wait(|| (slow.rules()[0].1 == 1).then_some(()));
+    drop(served);
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread;
 use tempfile::TempDir;
 use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions, ZoneCondition, ZoneNo};
+use zonal_device::inject::InjectDevice;
 use zonal_device::{NullConfig, NullDevice, device_spec};
 use zonal_frontend::vhost_user::{Server, ServerConfig};
 use zonal_os::RealClock;
@@ -370,6 +371,27 @@ fn ring_that_is_stopped_has_answered_everything_and_goes_on_later() {
         }
     }
     assert_eq!(done, 12);
+}
+
+#[test]
+fn ring_that_is_stopped_has_committed_what_it_answered_or_the_client_is_disconnected() {
+    let stop = |rule: &str| {
+        let device = NullDevice::new(&zoned(Nanos(0))).expect("a device");
+        let faults = Arc::new(InjectDevice::new(Arc::new(device), 0));
+        faults.add(rule.parse().expect("a rule"));
+        let served = Served::over(Arc::clone(&faults) as _);
+        let mut guest = Guest::start(served.path(), 0);
+        let mut ring = guest.ring(0, 0);
+        assert_eq!(ring.io(0, &Request::write(4 * ZONE, &pattern(1, 4096))).status, OK);
+        guest.client.send(GET_VRING_BASE, &client::state(0, 0), &[]);
+        let closed = rule.starts_with("fail") && guest.client.is_closed();
+        if !closed {
+            guest.client.receive(GET_VRING_BASE);
+        }
+        (closed, faults.rules()[0].1)
+    };
+    assert_eq!(stop("delay=flush,time=20ms"), (false, 1));
+    assert_eq!(stop("fail=flush"), (true, 1));
 }
 
 #[test]

@@ -1,25 +1,26 @@
 //! A controller: its properties and its admin queue.
 //!
-//! All commands but Asynchronous Event Requests complete immediately. A controller that is not enabled
+//! All commands but Asynchronous Event Requests complete immediately; a shutdown goes on after the command
+//! that began it, until CSTS says that it is complete. A controller that is not enabled
 //! executes Fabrics commands only (Base section 3.5.1).
 use super::association::Association;
 use super::data_pointer::DataPointer;
 use super::features::Features;
 use super::queue_auth::QueueAuth;
 use super::response::{CommandOutput, CommandResult, INVALID_FIELD, Response, SqHead};
+use super::shutdown::Shutdown;
 use super::subsystem::Subsystem;
 use super::{MAX_EVENT_REQUESTS, MAX_IO_QUEUES, MAX_MARK, MAX_QUEUE, Transport, VERSION};
 use crate::NvmeStatus;
 use crate::auth::AuthState;
 use crate::wire::Sqe;
-use crate::wire::fabrics::{
-    CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, Cc, Property, PropertyCommand, capabilities,
-};
+use crate::wire::fabrics::{CSTS_FATAL, CSTS_READY, Cc, Property, PropertyCommand, capabilities};
 use crate::wire::opcode::{AdminOpcode, FABRICS, FabricsType};
 use std::sync::Arc;
-use zonal_blk::{Nanos, WakeUp};
+use zonal_blk::{Channel, Nanos, WakeUp};
 
-/// A controller and its admin queue. Dropping it ends the association.
+/// A controller and its admin queue. Dropping it ends the association. It must not be dropped before it
+/// [is idle](Controller::is_idle).
 pub struct Controller {
     pub(super) subsystem: Arc<Subsystem>,
     pub(super) association: Arc<Association>,
@@ -27,7 +28,9 @@ pub struct Controller {
     pub(super) transport: Transport,
     queue_auth: QueueAuth,
     cc: Cc,
-    pub(super) csts: u32,
+    /// CSTS but for the shutdown.
+    status: u32,
+    shutdown: Shutdown,
     head: SqHead,
     /// CIDs of the outstanding Asynchronous Event Requests.
     event_requests: Vec<u16>,
@@ -51,7 +54,8 @@ impl Controller {
             transport: Transport::Fabrics,
             queue_auth,
             cc: Cc::default(),
-            csts: 0,
+            status: 0,
+            shutdown: Shutdown::default(),
             head,
             event_requests: Vec::new(),
             aborted: Vec::new(),
@@ -119,16 +123,16 @@ impl Controller {
         pointer: DataPointer<'_>,
         data: &[u8],
     ) -> Option<CommandResult> {
+        // Any command counts as a Keep Alive (TBKAS), those of authentication included.
+        self.features.alive(now);
         if let Some(outcome) = self.queue_auth.check(sqe, data) {
-            // Authentication counts as a Keep Alive.
-            self.features.alive(now);
             return Some(outcome);
         }
         let invalid = NvmeStatus::INVALID_OPCODE.do_not_retry();
         if sqe.opcode == FABRICS && self.transport == Transport::Fabrics {
             return Some(self.fabrics(sqe));
         }
-        if self.csts & CSTS_READY == 0 {
+        if self.status & CSTS_READY == 0 {
             return Some(Err(NvmeStatus::SEQUENCE.do_not_retry()));
         }
         if let Err(status) = pointer.check(sqe) {
@@ -143,10 +147,7 @@ impl Controller {
             AdminOpcode::GET_LOG_PAGE => self.log_page(now, &(*sqe).into()),
             AdminOpcode::SET_FEATURES => self.set_feature(now, &(*sqe).into(), data),
             AdminOpcode::GET_FEATURES => self.get_feature(now, &(*sqe).into()),
-            AdminOpcode::KEEP_ALIVE => {
-                self.features.alive(now);
-                Ok(CommandOutput::EMPTY)
-            }
+            AdminOpcode::KEEP_ALIVE => Ok(CommandOutput::EMPTY),
             AdminOpcode::ABORT => Ok(self.abort(sqe.cdw10.get())),
             AdminOpcode::ASYNC_EVENT_REQUEST => {
                 if self.event_requests.len() < MAX_EVENT_REQUESTS {
@@ -221,7 +222,7 @@ impl Controller {
             Property::CAP => capabilities(MAX_QUEUE, 15),
             Property::VS => VERSION.into(),
             Property::CC => self.cc.0.into(),
-            Property::CSTS => self.csts.into(),
+            Property::CSTS => self.csts().into(),
             _ => 0,
         }
     }
@@ -232,18 +233,19 @@ impl Controller {
         let before = std::mem::replace(&mut self.cc, cc);
         if cc.shutdown() && !before.shutdown() {
             self.stop();
-            self.csts |= CSTS_SHUTDOWN_COMPLETE;
+            self.shutdown.request();
         }
         if cc.enabled() && !before.enabled() {
             // Entries of 64 and 16 bytes; the NVM Command Set, or all supported ones.
             let fits = usable && cc.0 >> 16 & 0xff == 0x46 && matches!(cc.css(), 0 | 0b110);
-            self.csts = if fits { CSTS_READY } else { CSTS_FATAL };
+            self.status = if fits { CSTS_READY } else { CSTS_FATAL };
+            self.shutdown.forget();
             if fits {
                 self.association.set_ready();
             }
         } else if !cc.enabled() && before.enabled() {
             self.stop();
-            self.csts &= CSTS_SHUTDOWN_COMPLETE;
+            self.status = 0;
         }
     }
 
@@ -259,11 +261,17 @@ impl Controller {
         self.aborted.clear();
         self.association.grant(MAX_IO_QUEUES);
         self.features = Features::new(now, 0);
-        (self.cc, self.csts) = (Cc::default(), 0);
+        self.shutdown.forget();
+        (self.cc, self.status) = (Cc::default(), 0);
     }
 
-    /// Completes Asynchronous Event Requests that have an event, or were aborted.
-    pub fn poll(&mut self, _now: Nanos, responses: &mut Vec<Response>) {
+    /// Completes Asynchronous Event Requests that have an event, or were aborted. A shutdown goes on, and
+    /// traffic of the I/O queues restarts the keep alive timer when it has expired.
+    pub fn poll(&mut self, now: Nanos, responses: &mut Vec<Response>) {
+        self.poll_shutdown(now);
+        if self.is_expired(now) && self.association.take_traffic() {
+            self.features.alive(now);
+        }
         for cid in std::mem::take(&mut self.aborted) {
             let cqe = self.head.complete(cid, NvmeStatus::ABORT_REQUESTED, 0);
             responses.push(Response::new(cqe));
@@ -278,14 +286,40 @@ impl Controller {
         }
     }
 
+    /// Goes on with a shutdown. Returns whether it has ended.
+    pub(super) fn poll_shutdown(&mut self, now: Nanos) -> bool {
+        let ended = self.shutdown.poll(now, &self.subsystem, &self.association);
+        if ended {
+            // The host has waited for it.
+            self.features.alive(now);
+        }
+        ended
+    }
+
+    /// CSTS.
+    pub(super) fn csts(&self) -> u32 {
+        self.status | self.shutdown.csts()
+    }
+
+    /// Whether no I/O of a shutdown is in flight.
+    pub fn is_idle(&self) -> bool {
+        self.shutdown.is_idle()
+    }
+
+    /// The channels of a shutdown.
+    pub fn channels(&mut self) -> impl Iterator<Item = &mut Channel> {
+        self.shutdown.channels()
+    }
+
     /// Whether the keep alive timer has expired: the association has to be ended (Base section 3.9).
     pub fn is_expired(&self, now: Nanos) -> bool {
         self.next_event().is_some_and(|due| due <= now)
     }
 
-    /// When the keep alive timer expires; `None` if it is not running.
+    /// When the keep alive timer expires; `None` if it is not running, as during a shutdown.
     pub fn next_event(&self) -> Option<Nanos> {
-        self.features.expires().filter(|_| self.queue_auth.is_authenticated())
+        let runs = self.queue_auth.is_authenticated() && !self.shutdown.is_occurring();
+        self.features.expires().filter(|_| runs)
     }
 
     /// Whether the controller is disabled or shut down: its I/O queues execute no commands.

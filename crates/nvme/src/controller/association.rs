@@ -6,7 +6,7 @@ use crate::ana::Port;
 use crate::wire::Sqe;
 use crate::wire::log::ErrorEntry;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::WakeUp;
 
@@ -25,6 +25,12 @@ pub(super) struct Association {
     max_queues: AtomicU16,
     /// Counts controller resets and shutdowns, each of which ends the I/O queues.
     resets: AtomicU32,
+    /// I/O queues that may still answer commands, those that a reset or shutdown has ended included.
+    live_queues: AtomicUsize,
+    /// An I/O queue has got a command since this was last asked.
+    traffic: AtomicBool,
+    /// Commands may have been answered whose data no shutdown has committed.
+    uncommitted: AtomicBool,
     /// By identifier, what to wake when the queue has ended.
     queues: Mutex<BTreeMap<u16, Option<Arc<dyn WakeUp>>>>,
     async_events: Mutex<AsyncEvents>,
@@ -50,6 +56,9 @@ impl Association {
             granted: AtomicU16::new(super::MAX_IO_QUEUES),
             max_queues: AtomicU16::new(super::MAX_IO_QUEUES),
             resets: AtomicU32::new(0),
+            live_queues: AtomicUsize::new(0),
+            traffic: AtomicBool::new(false),
+            uncommitted: AtomicBool::new(false),
             queues: Mutex::default(),
             async_events: Mutex::default(),
             waker: Mutex::default(),
@@ -62,7 +71,31 @@ impl Association {
     }
 
     pub fn set_ready(&self) {
+        self.uncommitted.store(true, Ordering::Relaxed);
         self.ready.store(true, Ordering::Release);
+    }
+
+    /// An I/O queue has got a command.
+    pub fn note_traffic(&self) {
+        // All queues share the cache line: it is written once for each question.
+        if !self.traffic.load(Ordering::Relaxed) {
+            self.traffic.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an I/O queue has got a command since the last call.
+    pub fn take_traffic(&self) -> bool {
+        self.traffic.swap(false, Ordering::Relaxed)
+    }
+
+    /// A shutdown is complete.
+    pub fn set_committed(&self) {
+        self.uncommitted.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a loss of power now is an unsafe shutdown.
+    pub fn is_uncommitted(&self) -> bool {
+        self.uncommitted.load(Ordering::Relaxed)
     }
 
     pub fn granted(&self) -> u16 {
@@ -101,6 +134,7 @@ impl Association {
         let free = resets == self.resets() && !queues.contains_key(&qid);
         if free {
             queues.insert(qid, None);
+            self.live_queues.fetch_add(1, Ordering::Relaxed);
         }
         free
     }
@@ -115,12 +149,23 @@ impl Association {
         }
     }
 
-    /// Removes an I/O queue that was connected after `resets`, unless a reset has.
+    /// Removes an I/O queue that was connected after `resets`, unless a reset has. Nothing is answered there
+    /// any more.
     pub fn close_queue(&self, qid: u16, resets: u32) {
         let mut queues = self.queues();
         if resets == self.resets() {
             queues.remove(&qid);
         }
+        drop(queues);
+        // A shutdown may wait for the last one.
+        if self.live_queues.fetch_sub(1, Ordering::Release) == 1 {
+            self.wake();
+        }
+    }
+
+    /// Whether any I/O queue may still answer commands.
+    pub fn has_live_queues(&self) -> bool {
+        self.live_queues.load(Ordering::Acquire) > 0
     }
 
     /// Changes under the lock of the queues.
@@ -150,6 +195,11 @@ impl Association {
     /// Records events, and wakes the thread that is to report them to the host.
     pub fn raise(&self, change: impl FnOnce(&mut AsyncEvents)) {
         change(&mut self.async_events());
+        self.wake();
+    }
+
+    /// Wakes the thread of the admin queue.
+    fn wake(&self) {
         if let Some(waker) = &*self.waker.lock().expect("waker lock") {
             waker.wake();
         }

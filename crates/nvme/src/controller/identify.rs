@@ -13,13 +13,16 @@ use crate::ana;
 use crate::wire::admin::IdentifyCommand;
 use crate::wire::identify::{
     DATA_PLACEMENT, DIRECTIVES, ENDURANCE_GROUPS, IdentifyController, IdentifyNamespace,
-    NamespaceList, NvmController, ZnsController,
+    NamespaceList, NvmController, TRAFFIC_KEEP_ALIVE, ZnsController,
 };
 use crate::wire::opcode::{Cns, Csi};
 use crate::wire::queue::NSID_ALL;
 use crate::wire::{padded, terminated};
 use zerocopy::{Immutable, IntoBytes};
 
+/// How long a host should wait for a shutdown, in microseconds (RTD3E): the device flushes its cache. As long
+/// as Linux waits at most.
+const SHUTDOWN_TIME: u32 = 60_000_000;
 const INVALID_NAMESPACE: NvmeStatus = NvmeStatus::INVALID_NAMESPACE.do_not_retry();
 
 fn structure<T: IntoBytes + Immutable>(data: &T) -> CommandResult {
@@ -152,6 +155,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     id.ver = VERSION.into();
     id.oaes = controller.known_events().into();
     id.ctratt = 1.into();
+    id.rtd3e = SHUTDOWN_TIME.into();
     id.cntrltype = if discovery { 2 } else { 1 };
     if subsystem.has_placement() {
         id.ctratt = (id.ctratt.get() | ENDURANCE_GROUPS | DATA_PLACEMENT).into();
@@ -169,6 +173,7 @@ fn identify_controller(controller: &Controller) -> IdentifyController {
     match controller.transport {
         Transport::Fabrics => {
             id.kas = KAS.into();
+            id.ctratt = (id.ctratt.get() | TRAFFIC_KEEP_ALIVE).into();
             id.maxcmd = MAX_QUEUE.into();
             id.sgls = (1 | 1 << 20 | 1 << 21).into();
             if !discovery {

@@ -32,6 +32,7 @@ pub mod pcie;
 mod placement;
 mod queue_auth;
 mod response;
+mod shutdown;
 mod subsystem;
 
 pub use admin::Controller;

@@ -245,13 +245,13 @@ impl Subsystem {
         self.state().last_cntlid = block * CNTLID_BLOCK;
     }
 
-    /// Counts a loss of power of the device of a namespace. It is an unsafe shutdown if a controller is
-    /// enabled, so has not been shut down before.
+    /// Counts a loss of power of the device of a namespace. It is an unsafe shutdown if a controller was
+    /// enabled and no shutdown of it has completed since.
     pub fn power_lost(&self) {
         self.totals.power_losses.fetch_add(1, Ordering::Relaxed);
         let state = self.state();
         let mut controllers = state.controllers.values().filter_map(Weak::upgrade);
-        if controllers.any(|controller| controller.is_ready()) {
+        if controllers.any(|controller| controller.is_uncommitted()) {
             self.totals.unsafe_shutdowns.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -137,6 +137,8 @@ impl Cc {
 pub const CSTS_READY: u32 = 1 << 0;
 /// Controller Status: fatal.
 pub const CSTS_FATAL: u32 = 1 << 1;
+/// Controller Status: shutdown processing occurring.
+pub const CSTS_SHUTDOWN_OCCURRING: u32 = 0b01 << 2;
 /// Controller Status: shutdown complete.
 pub const CSTS_SHUTDOWN_COMPLETE: u32 = 0b10 << 2;
 

@@ -28,11 +28,12 @@ wire! {
         pub ver: U32,
         /// RTD3R.
         pub rtd3r: U32,
-        /// RTD3E.
+        /// RTD3E: how long a shutdown may take, in microseconds.
         pub rtd3e: U32,
         /// OAES: optional asynchronous events; [`crate::wire::admin::notice`].
         pub oaes: U32,
-        /// CTRATT: bit 0 for a 128-bit host identifier, [`ENDURANCE_GROUPS`], [`DATA_PLACEMENT`].
+        /// CTRATT: bit 0 for a 128-bit host identifier, [`ENDURANCE_GROUPS`],
+        /// [`TRAFFIC_KEEP_ALIVE`], [`DATA_PLACEMENT`].
         pub ctratt: U32,
         /// RRLS.
         pub rrls: U16,
@@ -401,6 +402,8 @@ wire! {
 
 /// CTRATT bit 4: there are endurance groups.
 pub const ENDURANCE_GROUPS: u32 = 1 << 4;
+/// CTRATT bit 6: any command restarts the keep alive timer (TBKAS).
+pub const TRAFFIC_KEEP_ALIVE: u32 = 1 << 6;
 /// CTRATT bit 19: endurance groups may have flexible data placement.
 pub const DATA_PLACEMENT: u32 = 1 << 19;
 /// OACS bit 5: Directive Send and Directive Receive.

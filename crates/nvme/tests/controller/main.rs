@@ -8,6 +8,7 @@ mod io;
 mod network;
 mod placement;
 mod sequence;
+mod shutdown;
 mod stages;
 mod status;
 mod support;

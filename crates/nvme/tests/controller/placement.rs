@@ -171,7 +171,7 @@ fn subsystem_without_data_placement_has_nothing_of_it() {
     let mut host = Host::new(&null());
     let mut io = host.io(1);
     let id: IdentifyController = host.identify(Cns::CONTROLLER, 0, 0).fine().structure();
-    assert_eq!((id.ctratt.get(), id.oacs.get(), id.endgidmax.get()), (1, 0, 0));
+    assert_eq!((id.ctratt.get(), id.oacs.get(), id.endgidmax.get()), (0x41, 0, 0));
     let status_of = |host: &mut Host, lid| log(host, lid, 1, 0, 64).status;
     assert_eq!(status_of(&mut host, LogId::FDP_CONFIGURATIONS), NvmeStatus::INVALID_LOG);
     assert_eq!(status_of(&mut host, LogId::ENDURANCE_GROUP), NvmeStatus::INVALID_LOG);

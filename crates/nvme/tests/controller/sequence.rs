@@ -109,11 +109,11 @@ fn linux_host_sequence() {
         assert!(needs(&ended), "{what}: {:?}", &ended.data.get(..64));
     }
     assert_eq!(host.ask_for_event(9), None, "it stays outstanding");
-
     let mut io = host.io(1);
     let (count, zones) = io.report(0, 0, true, ZONES as usize);
     assert_eq!((count, zones.len()), (ZONES, ZONES as usize));
     io.read(0, 1).fine();
+    drop(io);
 
     // Leaving.
     let leave = property_command(FabricsType::PROPERTY_SET, Property::CC, 0x46_4061);
@@ -153,4 +153,28 @@ fn controller_expires_without_keep_alive() {
     assert!(host.admin.is_expired(at(7500)));
     host.set_feature(FeatureId::KEEP_ALIVE_TIMER, 0, &[]).fine();
     assert_eq!(host.admin.next_event(), None);
+}
+
+#[test]
+fn traffic_keeps_a_host_alive_and_silence_does_not() {
+    let mut host = Host::new(&null());
+    let id: IdentifyController = host.identify(Cns::CONTROLLER, 0, 0).fine().structure();
+    assert_eq!(id.ctratt.get() & 1 << 6, 1 << 6, "TBKAS");
+    let begin = host.now;
+    let at = |seconds: u64| zonal_blk::Nanos(begin.0 + seconds * 1_000_000_000);
+    let mut io = host.io(1);
+    // No Keep Alive: a read in each interval of 5 s, then an admin command.
+    for interval in 1..4 {
+        io.read(0, 1).fine();
+        host.now = at(interval * 5);
+        assert_eq!(host.event(9), None);
+        assert!(!host.admin.is_expired(host.now), "interval {interval}");
+        assert_eq!(host.admin.next_event(), Some(at(interval * 5 + 5)));
+    }
+    host.now = at(18);
+    host.identify(Cns::CONTROLLER, 0, 0).fine();
+    assert_eq!(host.admin.next_event(), Some(at(23)));
+    host.now = at(23);
+    assert_eq!(host.event(9), None);
+    assert!(host.admin.is_expired(host.now), "neither");
 }

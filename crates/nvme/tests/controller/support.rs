@@ -62,9 +62,14 @@ pub fn null() -> NullConfig {
 
 pub fn queue_of(config: &NullConfig) -> (Arc<NullDevice>, Arc<Queue>) {
     let device = Arc::new(NullDevice::new(config).expect("a device"));
+    let queue = queue_with(Arc::clone(&device) as _);
+    (device, queue)
+}
+
+/// Any number of channels to a device.
+pub fn queue_with(device: Arc<dyn Device>) -> Arc<Queue> {
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
-    let queue = Queue::attach(Arc::clone(&device) as Arc<dyn Device>, options);
-    (device, queue.expect("a device that keeps the rules"))
+    Queue::attach(device, options).expect("a device that keeps the rules")
 }
 
 pub fn namespace(config: &NullConfig) -> (Arc<NullDevice>, Arc<Namespace>) {

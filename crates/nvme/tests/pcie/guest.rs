@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use zerocopy::{FromBytes, IntoBytes};
 use zonal_blk::{Bytes, Device, Nanos, Queue, QueueOptions};
-use zonal_device::{NullConfig, NullDevice};
+use zonal_device::inject::InjectDevice;
+use zonal_device::{DeviceControl, NullConfig, NullDevice};
 use zonal_nvme::controller::pcie::{Dma, DmaError, Function, IoWorker};
 use zonal_nvme::controller::{Namespace, Subsystem, SubsystemConfig};
 use zonal_nvme::wire::opcode::{AdminOpcode, IoOpcode};
@@ -75,6 +76,7 @@ struct Place {
 pub struct Guest {
     pub function: Function,
     pub memory: Memory,
+    pub now: Nanos,
     workers: Vec<IoWorker>,
     sqs: BTreeMap<u16, Place>,
     cqs: BTreeMap<u16, Place>,
@@ -98,7 +100,7 @@ pub fn write(slba: u64, blocks: u32) -> Sqe {
     transfer(IoOpcode::WRITE, slba, blocks)
 }
 
-fn function() -> Function {
+fn null() -> Arc<dyn DeviceControl> {
     let config = NullConfig {
         zones: 8,
         zone_size: Bytes(16 * 4096),
@@ -107,7 +109,10 @@ fn function() -> Function {
         descriptor_extension: 128,
         ..NullConfig::default()
     };
-    let device = Arc::new(NullDevice::new(&config).expect("a device"));
+    Arc::new(NullDevice::new(&config).expect("a device"))
+}
+
+fn function(device: Arc<dyn DeviceControl>) -> Function {
     let options = QueueOptions { share_queues: true, ..QueueOptions::default() };
     let queue = Queue::attach(device as Arc<dyn Device>, options).expect("a queue");
     let text = |text: &str| text.to_owned();
@@ -125,9 +130,21 @@ fn function() -> Function {
 impl Guest {
     /// With a controller that is not enabled.
     pub fn new() -> Self {
+        Guest::with(null())
+    }
+
+    /// The same, with commands that a rule makes late or fails.
+    pub fn with_fault(rule: &str) -> Self {
+        let device = InjectDevice::new(null(), 0);
+        device.add(rule.parse().expect("a rule"));
+        Guest::with(Arc::new(device))
+    }
+
+    fn with(device: Arc<dyn DeviceControl>) -> Self {
         Guest {
-            function: function(),
+            function: function(device),
             memory: Memory(Mutex::new(vec![0; 16 << 20])),
+            now: NOW,
             workers: Vec::new(),
             sqs: BTreeMap::new(),
             cqs: BTreeMap::new(),
@@ -161,7 +178,7 @@ impl Guest {
     }
 
     pub fn set_register(&mut self, offset: u64, value: u32) {
-        self.function.write_bar(NOW, offset, &value.to_le_bytes());
+        self.function.write_bar(self.now, offset, &value.to_le_bytes());
     }
 
     /// Enables the controller with queues of 32 entries.
@@ -175,8 +192,8 @@ impl Guest {
         self.cqs = BTreeMap::from([(0, Place::default())]);
         let size = u32::from(ADMIN_ENTRIES) - 1;
         self.set_register(0x24, size << 16 | size);
-        self.function.write_bar(NOW, 0x28, &sq.to_le_bytes());
-        self.function.write_bar(NOW, 0x30, &cq.to_le_bytes());
+        self.function.write_bar(self.now, 0x28, &sq.to_le_bytes());
+        self.function.write_bar(self.now, 0x30, &cq.to_le_bytes());
         self.set_register(0x14, 0x46_0061);
         self.poll();
     }
@@ -285,13 +302,13 @@ impl Guest {
     /// Polls all until there is nothing to do.
     pub fn poll(&mut self) {
         for _ in 0..1000 {
-            let (mut worked, _) = self.function.poll(NOW, &self.memory);
+            let (mut worked, _) = self.function.poll(self.now, &self.memory);
             while let Some(worker) = self.function.take_worker() {
                 worked = true;
                 self.workers.push(worker);
             }
             self.workers.retain_mut(|worker| {
-                let polled = worker.poll(NOW, &self.memory);
+                let polled = worker.poll(self.now, &self.memory);
                 worked |= polled.worked || polled.done;
                 !polled.done
             });

@@ -38,6 +38,9 @@ pub enum ServeError {
     /// The log of a device cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// A device could not be flushed at the end.
+    #[error(transparent)]
+    Flush(StackError),
     /// The exports have not ended within this time.
     #[error("I/O is still in flight after {} s", .0.as_secs_f64())]
     Busy(Duration),

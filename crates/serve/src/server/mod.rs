@@ -101,13 +101,15 @@ impl Server {
         let recordings = distinct(self.stacks.iter().filter_map(|stack| stack.recording.as_ref()));
         let started = recordings.into_iter().map(|recording| recording.start_unnamed());
         let logs: Vec<UnnamedLog> = started.collect::<Result<_, _>>()?;
-        let (exports, marks) = self.exports()?;
+        // All exports of a device need the same time.
+        let clock = RealClock::start();
+        let (exports, marks) = self.exports(&clock)?;
         let served = exports.len();
         let controls = self.options.control.start(&self.stacks, marks, &exports)?;
         // Nothing can refuse the server any more.
         logs.into_iter().try_for_each(UnnamedLog::keep)?;
         let exports = exports.into_iter().chain(controls).collect();
-        Ok(Running::new(exports, served, self.stacks, self.stopping))
+        Ok(Running::new(exports, served, self.stacks, clock, self.stopping))
     }
 
     /// Starts, and waits until the server is stopped or its exports have ended.
@@ -129,6 +131,11 @@ impl Server {
         if !nsids.is_empty() && nsids.len() != found {
             let text = format!("found {} for {found} devices", nsids.len());
             return Err(expected("namespace", text));
+        }
+        // As an owner of files this number, -1, means to keep the one that there is.
+        if self.options.control.ctl_group == Some(u32::MAX) {
+            let text = format!("found {}, expected the number of a group", u32::MAX);
+            return Err(expected("ctl-group", text));
         }
         let in_range = nsids.iter().all(|nsid| (1..=most).contains(nsid));
         if !in_range || !nsids.is_sorted_by(|one, next| one < next) {
@@ -153,37 +160,38 @@ impl Server {
 
     /// Starts the exports. Returns also what takes the marks of each device.
     #[allow(clippy::type_complexity, reason = "two lists that the caller takes apart")]
-    fn exports(&self) -> Result<(Vec<Box<dyn Export>>, Vec<Option<PutMark>>), ServeError> {
+    fn exports(
+        &self,
+        clock: &RealClock,
+    ) -> Result<(Vec<Box<dyn Export>>, Vec<Option<PutMark>>), ServeError> {
         let ServeOptions { nvme, nvme_tcp, namespaces, .. } = &self.options;
         let marks: Vec<_> = self.stacks.iter().map(control::put_mark).collect();
         let mut exports: Vec<Box<dyn Export>> = Vec::new();
-        // All exports of a device need the same time.
-        let clock = RealClock::start();
         let tcp = !nvme_tcp.is_empty();
         if tcp || self.options.vfio_user.is_some() {
             let subsystem = subsystem::of(&self.stacks, namespaces, nvme, &marks)?;
             if tcp {
-                let target = nvme_tcp::start(nvme_tcp, nvme, &subsystem, &clock)?;
+                let target = nvme_tcp::start(nvme_tcp, nvme, &subsystem, clock)?;
                 exports.push(Box::new(target));
             } else {
                 subsystem.make_private();
             }
             if let Some(path) = &self.options.vfio_user {
-                let server = vfio_user::start(path, nvme, &subsystem, &clock)?;
+                let server = vfio_user::start(path, nvme, &subsystem, clock)?;
                 exports.push(Box::new(server));
             }
         }
         if let Some((path, queues)) = &self.options.vhost_user {
             let device = self.only("vhost-user")?;
-            exports.push(Box::new(vhost_user::start(path, *queues, nvme, device, &clock)?));
+            exports.push(Box::new(vhost_user::start(path, *queues, nvme, device, clock)?));
         }
         if let Some(options) = &self.options.zonefs {
-            exports.push(self.mount(options, &clock)?);
+            exports.push(self.mount(options, clock)?);
         }
         if let Some(options) = &self.options.ublk {
             let device = self.only("ublk")?;
             let events = self.stopping.sender();
-            exports.push(Box::new(ublk::start(options, device, &clock, events)?));
+            exports.push(Box::new(ublk::start(options, device, clock, events)?));
         }
         Ok((exports, marks))
     }

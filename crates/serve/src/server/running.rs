@@ -10,6 +10,7 @@ use zonal_device::control::Lateness;
 use zonal_device::quantity::format_time;
 use zonal_frontend::nvme_tcp::Path;
 use zonal_frontend::zonefs::ZoneFs;
+use zonal_os::RealClock;
 
 /// An export of devices. Dropping it ends it.
 pub trait Export: Send {
@@ -73,13 +74,16 @@ impl Stopping {
     }
 }
 
-/// Devices that are being served. Dropping it ends the exports, once I/O in flight has completed.
+/// Devices that are being served. Dropping it is [`stop`](Running::stop) without its errors, which are
+/// logged.
 pub struct Running {
     // In this order: the exports have ended before the devices go.
     exports: Vec<Box<dyn Export>>,
     /// Exports that serve devices; the others control them.
     served: usize,
     stacks: Vec<Stack>,
+    /// That of the exports.
+    clock: RealClock,
     stopping: Stopping,
 }
 
@@ -88,9 +92,10 @@ impl Running {
         exports: Vec<Box<dyn Export>>,
         served: usize,
         stacks: Vec<Stack>,
+        clock: RealClock,
         stopping: Stopping,
     ) -> Self {
-        Running { exports, served, stacks, stopping }
+        Running { exports, served, stacks, clock, stopping }
     }
 
     /// Where the exports are, as users write it, ready for clients: first those that serve devices, then
@@ -129,16 +134,23 @@ impl Running {
         Ok(())
     }
 
-    /// Ends the exports, once I/O in flight has completed, and the recordings.
+    /// Ends the exports, once I/O in flight has completed, flushes the devices, and ends the recordings.
     ///
     /// # Errors
-    /// A log cannot be written.
-    pub fn stop(self) -> Result<(), ServeError> {
-        let Running { exports, stacks, .. } = self;
-        drop(exports);
+    /// A device cannot be flushed, or a log not written.
+    pub fn stop(mut self) -> Result<(), ServeError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), ServeError> {
+        self.exports.clear();
+        let stacks = std::mem::take(&mut self.stacks);
+        // Each, also after one that fails.
+        let flushed = stacks.iter().map(|stack| stack.flush(&self.clock)).fold(Ok(()), Result::and);
         stacks.iter().for_each(report_lateness);
         let mut recordings = stacks.iter().filter_map(|stack| stack.recording.as_ref());
-        Ok(recordings.try_for_each(|recording| recording.finish())?)
+        let recorded = recordings.try_for_each(|recording| recording.finish());
+        flushed.map_err(ServeError::Flush).and(recorded.map_err(ServeError::from))
     }
 
     /// As [`stop`](Self::stop), but returns after `limit`, when the exports still have I/O in flight. They
@@ -172,6 +184,14 @@ impl Running {
                 tracing::warn!("cannot start a thread, and waits until I/O has completed: {error}");
                 take(&running).expect("nobody else stops it").stop()
             }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::error!("{error}");
         }
     }
 }
@@ -212,7 +232,15 @@ mod tests {
 
     #[test]
     fn stop_returns_at_its_limit_or_when_io_has_completed() {
-        let running = |io| Running::new(vec![Box::new(BusyExport(io))], 1, Vec::new(), stopping());
+        let running = |io| {
+            Running::new(
+                vec![Box::new(BusyExport(io))],
+                1,
+                Vec::new(),
+                RealClock::start(),
+                stopping(),
+            )
+        };
         let (in_flight, io) = channel();
         let error = running(io).stop_within(Duration::ZERO).expect_err("I/O is in flight");
         assert!(matches!(error, ServeError::Busy(Duration::ZERO)), "{error}");
@@ -239,7 +267,13 @@ mod tests {
         }
 
         let (ending, ended) = channel();
-        let running = Running::new(vec![Box::new(Ending(ending))], 1, Vec::new(), stopping());
+        let running = Running::new(
+            vec![Box::new(Ending(ending))],
+            1,
+            Vec::new(),
+            RealClock::start(),
+            stopping(),
+        );
         let fails = |_| Err::<(), _>(io::ErrorKind::WouldBlock.into());
         running.stop_on(Duration::ZERO, fails).expect("it has stopped");
         ended.try_recv().expect("its export has ended");

@@ -263,6 +263,7 @@ impl IoQueue {
         if !self.association.is_ready() || sqe.opcode == FABRICS {
             return Err(NvmeStatus::SEQUENCE.do_not_retry());
         }
+        self.association.note_traffic();
         self.association.port.as_ref().map_or(Ok(()), |port| port.state().check())?;
         let opcode = IoOpcode(sqe.opcode);
         let nsid = sqe.nsid.get();

@@ -15,7 +15,8 @@ use crate::controller::subsystem::Subsystem;
 use crate::controller::{MAX_IO_QUEUES, MAX_QUEUE, MDTS, Transport, VERSION};
 use crate::wire::admin::LogCommand;
 use crate::wire::fabrics::{
-    CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, Cc, Property, capabilities,
+    CSTS_FATAL, CSTS_READY, CSTS_SHUTDOWN_COMPLETE, CSTS_SHUTDOWN_OCCURRING, Cc, Property,
+    capabilities,
 };
 use crate::wire::opcode::{AdminOpcode, FeatureId};
 use crate::wire::pcie::register;
@@ -25,10 +26,7 @@ use crate::wire::{Cqe, Sqe};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zonal_blk::{Mailbox, Nanos, WakeUp};
-
-/// Shutdown processing occurring (CSTS.SHST).
-const SHUTDOWN_OCCURRING: u32 = 0b01 << 2;
+use zonal_blk::{Channel, Mailbox, Nanos, Wake, WakeUp};
 
 /// A PCIe function with an NVMe controller.
 pub struct Function {
@@ -146,9 +144,24 @@ impl Function {
         self.registers = Registers::new(self.vectors);
     }
 
-    /// Whether no I/O of queues that have ended is in flight.
+    /// Whether no I/O of queues that have ended is in flight, nor of a shutdown.
     pub fn is_quiescent(&self) -> bool {
-        self.workers == self.cqs.len()
+        self.workers == self.cqs.len() && self.is_idle()
+    }
+
+    /// Whether no I/O of a shutdown is in flight: the function must not be dropped before.
+    pub fn is_idle(&self) -> bool {
+        self.controller.is_idle()
+    }
+
+    /// The channels of a shutdown.
+    pub fn channels(&mut self) -> impl Iterator<Item = &mut Channel> {
+        self.controller.channels()
+    }
+
+    /// When to call [`Function::poll`] next, unless woken.
+    pub fn next_event(&mut self) -> Wake {
+        self.channels().map(Channel::next_event).min().unwrap_or(Wake::Idle)
     }
 
     /// A worker of a completion queue that was created, to be given a thread.
@@ -204,10 +217,10 @@ impl Function {
 
     /// CSTS.
     fn status(&self) -> u32 {
-        let mut status = self.controller.csts;
+        let mut status = self.controller.csts();
         if !self.is_quiescent() {
             if status & CSTS_SHUTDOWN_COMPLETE != 0 {
-                status = status & !CSTS_SHUTDOWN_COMPLETE | SHUTDOWN_OCCURRING;
+                status = status & !CSTS_SHUTDOWN_COMPLETE | CSTS_SHUTDOWN_OCCURRING;
             } else if !self.registers.cc.enabled() {
                 // Not disabled wholly.
                 status |= CSTS_READY;
@@ -301,7 +314,7 @@ impl Function {
     }
 
     fn is_ready(&self) -> bool {
-        self.controller.csts & (CSTS_READY | CSTS_FATAL) == CSTS_READY && !self.shared.is_fatal()
+        self.controller.csts() & (CSTS_READY | CSTS_FATAL) == CSTS_READY && !self.shared.is_fatal()
     }
 
     /// A doorbell was written.
@@ -338,7 +351,8 @@ impl Function {
     /// Executes admin commands, and collects what workers report. Returns whether anything was done,
     /// and whether to signal vector 0.
     pub fn poll(&mut self, now: Nanos, dma: &impl Dma) -> (bool, bool) {
-        let mut worked = self.note_ended();
+        let mut worked = self.controller.poll_shutdown(now);
+        worked |= self.note_ended();
         if !self.is_ready() {
             return (worked, false);
         }
