@@ -32,6 +32,10 @@ const PACKAGES: &str = "packaging/release target/full/packages && \
 const SOAK: &str =
     "cargo test --release --locked --features fuse --test hostile_hosts soak -- --nocapture";
 
+/// Other moments each time.
+const KILLS: &str = "ZONAL_KILLS=60 ZONAL_SEED=$(date +%s) \
+                     cargo test --locked --features fuse --test kills";
+
 /// Draws other jobs each time.
 const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo build --release --locked && \
@@ -68,6 +72,12 @@ const CHECKS: [Check; 19] = [
         variables: &[("ZONAL_SOAK_SECONDS", "1800")],
         command: &["bash", "-c", SOAK],
     },
+    check(
+        "kills",
+        "servers killed under load, half of them with a loss of power: nothing is lost; FUSE, root",
+        20,
+        &["bash", "-c", KILLS],
+    ),
     check(
         "address",
         "the whole suite under AddressSanitizer; a nightly toolchain",

@@ -5,7 +5,7 @@
 //!  0x2000  admin completion queue     0x20_0000 + q  I/O completion queue q
 //!  SHADOW  shadow doorbells, indices  LIST, DATA     PRP list, data
 //! ```
-use crate::client::{Client, Memory, load, wait};
+use super::client::{Client, Memory, load, wait};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};

@@ -1,5 +1,5 @@
 //! The guest of a client: rings, and requests of virtio-blk.
-use crate::client::{
+use super::client::{
     Client, EVENT_IDX, INDIRECT, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_CALL, SET_VRING_ENABLE,
     SET_VRING_ERR, SET_VRING_KICK, SET_VRING_NUM, USER, vring_addr,
 };
