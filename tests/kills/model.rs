@@ -44,7 +44,10 @@ pub struct Command {
 
 /// What was answered when a command was submitted.
 #[derive(Clone, Debug)]
-pub struct Answered(Vec<(Vec<u64>, Vec<(u64, usize)>)>);
+pub struct Answered(Vec<AnsweredIn>);
+
+/// The same of a namespace: the version of each place; the generation and the end of each zone.
+type AnsweredIn = (Vec<u64>, Vec<(u64, usize)>);
 
 /// How a server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,7 +323,7 @@ impl Model {
 
     /// What was answered up to now.
     pub fn answered(&self) -> Answered {
-        let of = |namespace: &Namespace| {
+        let of = |namespace: &Namespace| -> AnsweredIn {
             let places = namespace.places.iter().map(|place| place.answered).collect();
             let zones = namespace.zones.iter().map(|zone| (zone.generation, zone.answered));
             (places, zones.collect())

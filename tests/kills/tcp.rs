@@ -11,7 +11,7 @@ fn property(client: &mut Client, kind: FabricsType, at: Property, value: u64) ->
     (command.offset, command.value) = (at.0.into(), value.into());
     let cqe = client.command(Sqe::from(command), &[])?;
     assert!(cqe.status().is_success(), "{:?}", cqe.status());
-    Ok(cqe.result().into())
+    Ok(cqe.result())
 }
 
 /// Sets CC.SHN, and waits until CSTS.SHST says that the shutdown is complete.

@@ -97,7 +97,8 @@ pub fn history(seed: u64, len: usize) -> History {
         _ => (0, false),
     }));
     let (events, issued, pending) = Default::default();
-    let (favourite, flagged) = (seed as usize % ZONES, if seed / 4 % 2 == 0 { 6 } else { 2 });
+    let (favourite, flagged) =
+        (seed as usize % ZONES, if (seed / 4).is_multiple_of(2) { 6 } else { 2 });
     let wps = start.clone();
     let mut draw = Draw { rng, events, issued, pending, favourite, flagged, wps, next_block: 1 };
     while draw.events.len() < len {

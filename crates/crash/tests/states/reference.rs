@@ -200,11 +200,11 @@ impl<'a> Moment<'a> {
     /// The blocks of a write to the conventional zone that may be there: ranges within it.
     fn write_fates(&self, write: &Issued) -> Vec<Fate<std::ops::Range<u64>>> {
         let (len, over) = (write.len(), self.end_of(write).is_some());
-        let mut kept = vec![0..len];
+        let mut kept: Vec<_> = std::iter::once(0..len).collect();
         if !self.is_durable(write) {
             kept.push(0..0);
             for at in (1..len).filter(|at| at.is_multiple_of(self.unit)) {
-                kept.extend([0..at, len - (len - at)..len]);
+                kept.extend([0..at, at..len]);
             }
         }
         let fate = |kept: std::ops::Range<u64>| Fate {

@@ -134,10 +134,10 @@ fn refusals(opcode: IoOpcode, zoned: bool, slba: u64, blocks: u64, bytes: u64) -
         (outside, NvmeStatus::LBA_RANGE),
         (transfers && bytes > MDTS * 4096, NvmeStatus::INVALID_FIELD),
         (transfers && bytes != blocks * 4096, NvmeStatus::SGL_LENGTH),
-        (append && (blocks > ZASL || slba % ZONE != 0), NvmeStatus::INVALID_FIELD),
+        (append && (blocks > ZASL || !slba.is_multiple_of(ZONE)), NvmeStatus::INVALID_FIELD),
         (zoned && !outside && (writes || append) && crosses, NvmeStatus::ZONE_BOUNDARY),
         // All zones are empty.
-        (zoned && !outside && writes && slba % ZONE != 0, NvmeStatus::ZONE_INVALID_WRITE),
+        (zoned && !outside && writes && !slba.is_multiple_of(ZONE), NvmeStatus::ZONE_INVALID_WRITE),
     ];
     rules.into_iter().filter(|(broken, _)| *broken).map(|(_, status)| status).collect()
 }
