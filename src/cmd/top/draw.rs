@@ -394,7 +394,7 @@ mod tests {
         for (row, expected) in expected.iter().enumerate() {
             assert_eq!(lines[row].trim_end(), *expected, "row {row} of {lines:#?}");
         }
-        let legend = "zone 0 100 % written  x offline r read-only O explicitly open";
+        let legend = "zone 0 100 % written  x offline r read-only O explicit-open";
         assert!(lines[16].starts_with(legend), "{lines:#?}");
         assert!(lines[17].starts_with("2 plugs, most first"), "{lines:#?}");
         assert!(lines[17].contains("device"), "{lines:#?}");
