@@ -120,7 +120,7 @@ fn what_an_image_is_is_told_without_reading_its_data() {
     let info = json(&dir, &["image", "info", "a.img", "--format=json"]);
     assert_eq!(info["zones"]["written_bytes"], 896 << 10);
     assert_eq!(info["zones"]["conditions"]["full"], 1);
-    assert_eq!(info["format_version"], 3);
+    assert_eq!(info["format_version"], 4);
     let checked = dir.zonal(&["check", "a.img"]).expect_ok();
     assert!(checked.contains("\nformat version 4\n"), "{checked}");
 }
