@@ -114,8 +114,11 @@ fn late_completions_of_a_virtual_machine_s_disk_are_counted() {
     let completions = counted("model_completions: ");
     assert!(completions >= 8 && counted("model_late_completions: ") <= completions, "{stat}");
     let (code, log) = server.end(Signal::TERM);
-    let said = format!("late_completions: device={timed}, completions={completions}, late=");
-    assert!(code == Some(0) && log.contains(&said), "{log}");
+    // The end of a server flushes its device, so that a few more commands have completed.
+    let said = format!("late_completions: device={timed}, completions=");
+    let all = log.split_once(&said).and_then(|(_, rest)| rest.split_once(", late="));
+    let all = all.and_then(|(number, _)| number.parse::<u64>().ok());
+    assert!(code == Some(0) && all.is_some_and(|all| all >= completions), "{log}");
 }
 
 #[test]
