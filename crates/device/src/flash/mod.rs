@@ -1,6 +1,6 @@
 //! What drives with zones and drives with a translation layer have in common: the controller, the NAND below
 //! it (dies that read, program and erase, and their channels), the queue of a drive's events, ordered by
-//! time, and the options of all that. What is between controller and dies is the drive's [`Media`].
+//! time, and the options of all that. What is between controller and dies is the drive's `Media`.
 mod dies;
 mod drive;
 mod event_queue;
