@@ -1,7 +1,7 @@
 //! A process that is killed and replaced: what was answered is there, as long as there was power.
 use crate::medium::Medium;
 use crate::model::{User, channel, new_image, open, run};
-use crate::power_loss::{assert_no_damage, geometry, write_and_flush};
+use crate::power_loss::{assert_no_damage, geometry, use_until_off};
 use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Channel, Device, Op, Sector, Status, Zone, ZoneCondition, ZoneNo};
 use zonal_device::control::DeviceControl;
@@ -29,22 +29,7 @@ fn run_once(seed: u64) -> u64 {
     let mut user = User::new(seed, &device);
     let mut answered = 0;
     for end in 0..6 {
-        medium.set_fuse(2 + rng.below(120));
-        while !medium.is_off() {
-            if rng.below(8) == 0 {
-                write_and_flush(&mut user, &mut io, &medium, &mut rng, lba);
-                continue;
-            }
-            for _ in 0..rng.below(6) {
-                user.submit(&mut io, lba);
-            }
-            for _ in 0..rng.below(4) {
-                user.poll(&mut io, &medium);
-            }
-        }
-        while io.outstanding() > 0 {
-            user.poll(&mut io, &medium);
-        }
+        use_until_off(&mut user, &mut io, &medium, &mut rng, lba);
         drop(io);
         drop(device);
         let killed = rng.below(4) > 0;
@@ -213,7 +198,7 @@ fn blocks_that_were_flushed_are_protected_after_a_kill() {
         kill(&medium, device, io);
         let mut bytes = medium.bytes();
         for number in 1..5_u8 {
-            let mut places = (0..bytes.len() - 4096).step_by(512);
+            let mut places = (0..=bytes.len() - 4096).step_by(512);
             let at = places.find(|&at| bytes[at..at + 4096] == [number; 4096]).expect("flushed");
             bytes[at + 1000] ^= 4;
         }

@@ -40,13 +40,7 @@ pub fn assert_no_damage(medium: &Medium, what: &str) {
 
 /// Writes to one zone that are flushed one by one, so that the image writes its log ahead; the last
 /// may fail, or other commands come instead of its flush.
-pub fn write_and_flush(
-    user: &mut User,
-    io: &mut Channel,
-    medium: &Medium,
-    rng: &mut Rng,
-    lba: u64,
-) {
+fn write_and_flush(user: &mut User, io: &mut Channel, medium: &Medium, rng: &mut Rng, lba: u64) {
     let settle = |user: &mut User, io: &mut Channel| {
         while io.outstanding() > 0 && !medium.is_off() {
             user.poll(io, medium);
@@ -65,6 +59,26 @@ pub fn write_and_flush(
     }
     user.submit_op(io, Op::Write, zone, lba);
     user.poll(io, medium);
+}
+
+/// Uses an image until its medium is off, and takes the completions that are left.
+pub fn use_until_off(user: &mut User, io: &mut Channel, medium: &Medium, rng: &mut Rng, lba: u64) {
+    medium.set_fuse(2 + rng.below(120));
+    while !medium.is_off() {
+        if rng.below(8) == 0 {
+            write_and_flush(user, io, medium, rng, lba);
+            continue;
+        }
+        for _ in 0..rng.below(6) {
+            user.submit(io, lba);
+        }
+        for _ in 0..rng.below(4) {
+            user.poll(io, medium);
+        }
+    }
+    while io.outstanding() > 0 {
+        user.poll(io, medium);
+    }
 }
 
 /// One run; gives how many commands ended, and how many failed.
@@ -89,22 +103,7 @@ fn run(seed: u64) -> (u64, u64) {
     let mut user = User::new(seed, &device);
     user.is_short = is_short;
     for loss in 0..4 {
-        medium.set_fuse(2 + rng.below(120));
-        while !medium.is_off() {
-            if rng.below(8) == 0 {
-                write_and_flush(&mut user, &mut io, &medium, &mut rng, lba);
-                continue;
-            }
-            for _ in 0..rng.below(6) {
-                user.submit(&mut io, lba);
-            }
-            for _ in 0..rng.below(4) {
-                user.poll(&mut io, &medium);
-            }
-        }
-        while io.outstanding() > 0 {
-            user.poll(&mut io, &medium);
-        }
+        use_until_off(&mut user, &mut io, &medium, &mut rng, lba);
         drop(io);
         drop(device);
         let (sector, keep) = ([512, 4096][usize::from(rng.below(2) == 1)], rng.below(5));
