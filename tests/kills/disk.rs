@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "this test uses a part of it")]
 mod medium;
 
-use crate::files::unmount;
+use crate::files::abort;
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
@@ -293,7 +293,7 @@ impl Disk {
 
     fn unmount(&mut self) {
         if let Some((dir, session)) = self.mounted.take() {
-            unmount(&dir);
+            abort(&dir);
             session.join().expect("the session ends with the mount");
         }
     }

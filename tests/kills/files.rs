@@ -165,7 +165,17 @@ impl Host for Files {
 
 /// Unmounts a directory, if something is mounted there.
 pub fn unmount(dir: &Path) {
+    umount("-l", dir);
+}
+
+/// The same, and requests that nobody answers fail: otherwise they would hold the mount for ever.
+#[cfg(feature = "fuse")]
+pub fn abort(dir: &Path) {
+    umount("-fl", dir);
+}
+
+fn umount(options: &str, dir: &Path) {
     let mut umount = std::process::Command::new("umount");
     // Where nothing is mounted, it says so.
-    let _ = umount.arg("-l").arg(dir).stderr(std::process::Stdio::null()).status();
+    let _ = umount.arg(options).arg(dir).stderr(std::process::Stdio::null()).status();
 }

@@ -75,7 +75,7 @@ const CHECKS: [Check; 20] = [
     check(
         "kills",
         "servers killed under load, half of them with a loss of power: nothing is lost; FUSE, root",
-        20,
+        30,
         &["bash", "-c", KILLS],
     ),
     check(
