@@ -42,7 +42,7 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 21] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check(
         "readme",
@@ -77,6 +77,12 @@ const CHECKS: [Check; 20] = [
         "servers killed under load, half of them with a loss of power: nothing is lost; FUSE, root",
         30,
         &["bash", "-c", KILLS],
+    ),
+    check(
+        "mutants",
+        "mistakes that cargo-mutants plants are found by tests, 40 of each area; network",
+        300,
+        &["cargo", "xtask", "mutants", "--sample", "40"],
     ),
     check(
         "address",

@@ -5,6 +5,7 @@ pub mod flash;
 pub mod full;
 pub mod lines;
 pub mod man3;
+pub mod mutants;
 pub mod site;
 
 use std::path::Path;

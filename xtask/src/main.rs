@@ -1,12 +1,12 @@
 //! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a release;
 //! `cargo xtask docs`: the commands in the documents; `cargo xtask capi`: the C library;
 //! `cargo xtask picture`: the picture of a document; `cargo xtask site`: the documents as a site;
-//! `cargo xtask lines`: the lines of the program.
+//! `cargo xtask lines`: the lines of the program; `cargo xtask mutants`: mistakes that tests have to find.
 #![forbid(unsafe_code)]
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use xtask::{capi, flash, full, lines, root, site};
+use xtask::{capi, flash, full, lines, mutants, root, site};
 
 const USAGE: &str = "\
 usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
@@ -18,7 +18,11 @@ usage: cargo xtask fast    format, lints, the house rules, unit tests of the pur
                                   builds libzonal for C and installs it below PREFIX
        cargo xtask picture    draws the picture of docs/flash.md from the table that is there
        cargo xtask site DIRECTORY    the documents as a site, by mdBook, with its links checked
-       cargo xtask lines      the lines of the program by crate, without blanks, comments and tests";
+       cargo xtask lines      the lines of the program by crate, without blanks, comments and tests
+       cargo xtask mutants [AREA...] [--sample N] [--since COMMIT]
+                           plants mistakes with cargo-mutants, which tests have to find: all, or N
+                           of each area, or only in lines that differ from COMMIT; continues where
+                           it was interrupted";
 
 /// What makes a site of the documents.
 const MDBOOK: &str = "mdbook@0.5.4";
@@ -41,6 +45,9 @@ fn main() -> ExitCode {
         ["capi", prefix, profile] => install_capi(Path::new(prefix), profile),
         ["picture"] => flash::write_picture().inspect_err(|error| eprintln!("{error}")).is_ok(),
         ["lines"] => lines::print(root()).inspect_err(|error| eprintln!("{error}")).is_ok(),
+        ["mutants", ref arguments @ ..] => {
+            mutants::run(arguments).inspect_err(|error| eprintln!("{error}")).is_ok()
+        }
         ["site", directory] => write_site(Path::new(directory)),
         _ => {
             eprintln!("{USAGE}");
