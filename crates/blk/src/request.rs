@@ -375,7 +375,7 @@ impl Request {
             && self.op == next.op
             && self.bio.flags == next.bio.flags
             && self.bio.prio == next.bio.prio
-            && self.bio.stream == next.bio.stream
+            && (self.bio.stream == next.bio.stream || mutant!(StreamsMerged))
             && !self.bio.flags.forbid_merges();
         let fits = total <= max_sectors.saturating_sub(next.nr_sectors);
         mark!(MergeLimitReached if follows && !fits);

@@ -187,6 +187,7 @@ pub(crate) fn parts(
     let op = if as_data { Op::Write } else { bio.op };
     mark!(ZeroesAsData if as_data);
     let flags = if mutant!(FuaDropped) { BioFlags::NONE } else { bio.flags };
+    let stream = if mutant!(StreamDropped) { 0 } else { bio.stream };
     let mut rest = if is_divisible(limits, bio) { bio.buf.take() } else { None };
     let mut parts = Vec::new();
     for (done, len) in ranges(limits, bio) {
@@ -207,7 +208,7 @@ pub(crate) fn parts(
             }),
         };
         let part = Bio::new(op, bio.sector + Sector(done.into()), len, bio.user_data);
-        parts.push(Bio { flags, prio: bio.prio, stream: bio.stream, buf, ..part });
+        parts.push(Bio { flags, prio: bio.prio, stream, buf, ..part });
     }
     Some(parts)
 }

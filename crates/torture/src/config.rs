@@ -184,7 +184,8 @@ impl Geometry {
         let native = zoned && random.percent(35);
         let append_lbas = if native { random.range(1, max_io_lbas) } else { 0 };
         let short_last = zones > 1 && !native && random.percent(20);
-        let limited = random.percent(35);
+        // The drive inside does not know that its last zone is shorter, and so not when it is full.
+        let limited = !short_last && random.percent(35);
         let max_active = if limited { random.range(0, zones.max(1)) } else { 0 };
         let most_open = if max_active > 0 { max_active } else { zones.max(1) };
         let lowest = u32::from(max_active > 0);

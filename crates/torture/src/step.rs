@@ -50,6 +50,9 @@ pub enum Action {
         lens: Vec<u16>,
         /// Flags of all.
         flags: u8,
+        /// Write stream of all.
+        #[serde(default)]
+        stream: u8,
     },
     /// Polls a channel.
     Poll {
@@ -161,6 +164,9 @@ pub struct Submit {
     pub flags: u8,
     /// Priority class, 0 for none.
     pub class: u8,
+    /// Write stream.
+    #[serde(default)]
+    pub stream: u8,
 }
 
 /// A flag of [`Submit`]: the bio starts one sector off, so it is unaligned on 4 KiB LBAs.
@@ -374,6 +380,8 @@ struct StepGenerator {
     /// Number of zones that most I/O goes to.
     hot: u32,
     classes: bool,
+    /// The highest write stream.
+    streams: u32,
     /// Percentage of writes that are whole units of the write granularity.
     whole_units: u32,
     /// Percentage of changes of the queue that read its zones anew.
@@ -392,6 +400,7 @@ impl StepGenerator {
             longest: longest.min(config.zone_lbas.max(1) * 2),
             hot: random.range(1, config.zones.max(1)),
             classes: random.percent(25),
+            streams: random.pick(&[0, 0, 0, 1, 3]),
             whole_units: random.pick(&[50, 90, 100]),
             revalidations: if formats { 70 } else { 10 },
             poll_after_submit: random.pick(&[0, 0, 30, 80]),
@@ -477,6 +486,7 @@ impl StepGenerator {
                     },
                     lens: (0..count).map(|_| self.len(random, config, self.longest)).collect(),
                     flags: if random.percent(20) { self.flags(random, config) } else { 0 },
+                    stream: random.range(0, self.streams) as u8,
                 }
             }
             ActionKind::Poll => Action::Poll { channel },
@@ -533,6 +543,7 @@ impl StepGenerator {
             len: self.len(random, config, longest),
             flags: self.flags(random, config) | unaligned,
             class: if self.classes { random.range(0, 3) as u8 } else { 0 },
+            stream: random.range(0, self.streams) as u8,
         }
     }
 }
@@ -605,6 +616,7 @@ mod tests {
             len: 1,
             flags: 0,
             class: 0,
+            stream: 0,
         };
         for (action, expected) in [
             (
@@ -617,7 +629,7 @@ mod tests {
             ),
             (
                 Action::Submit(submit),
-                r#"{"submit":{"channel":0,"op":"write","zone":0,"shift":1,"len":1,"flags":0,"class":0}}"#,
+                r#"{"submit":{"channel":0,"op":"write","zone":0,"shift":1,"len":1,"flags":0,"class":0,"stream":0}}"#,
             ),
             (
                 Action::Thaw { change: None, without_drain: true },

@@ -63,6 +63,8 @@ probes! {
         OldPointersKept = "the write pointers of before are kept when a device was formatted",
         CapacityKept = "bios for zones that a device has lost are sent to it",
         GranularityIgnored = "writes to sequential zones are sent that are finer than the device takes",
+        StreamsMerged = "waiting writes of different write streams are merged",
+        StreamDropped = "the parts of a split write lose their write stream",
         SplitBelowGranularity = "writes are split between units of the write granularity",
     }
 }

@@ -1,6 +1,6 @@
 //! A log of what happened at the device.
 use std::collections::VecDeque;
-use zonal_blk::{BioFlags, Nanos, Op, Sector, Status, Tag, Zone, ZoneNo};
+use zonal_blk::{BioFlags, Nanos, Op, Prio, Sector, Status, Tag, Zone, ZoneNo};
 
 /// A bio, or a part of one, in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub struct BioPart {
     pub nr_sectors: u32,
     /// The bio's flags.
     pub flags: BioFlags,
+    /// The bio's priority.
+    pub prio: Prio,
+    /// The bio's write stream.
+    pub stream: u8,
 }
 
 /// Something that happened at the device.

@@ -182,6 +182,8 @@ impl HwQueue for FaultQueue {
                 sector: bio.sector,
                 nr_sectors: bio.nr_sectors,
                 flags: bio.flags,
+                prio: bio.prio,
+                stream: bio.stream,
             });
         });
         let bios = parts.len() - before;

@@ -35,8 +35,8 @@ impl Model {
             let ordered =
                 spec.op == Op::Write && self.plugs_in_use() && !self.is_conventional(zone);
             let acknowledged = self.data.acknowledged_so_far();
-            let Spec { op, sector, nr_sectors, flags, prio, channel, .. } = spec;
-            let bio = self.bios.add(spec, acknowledged);
+            let Spec { op, sector, nr_sectors, flags, channel, .. } = spec;
+            let bio = self.bios.add(spec.clone(), acknowledged);
             self.channels[channel].outstanding += 1;
             self.bios.enter(bio, 1);
             if !ordered {
@@ -44,14 +44,13 @@ impl Model {
                 continue;
             }
             let at = self.offset(zone, sector);
-            let part = Part { bio, sector, nr_sectors, flags };
+            let part = spec.part(bio, sector, nr_sectors);
             let longest = if self.merge { self.limits.max_sectors } else { 0 };
             match &mut run {
                 Some(write)
                     if zone == run_zone
                         && at == write.at + u64::from(write.len)
-                        && flags == write.flags
-                        && prio == write.prio
+                        && part.goes_with(&write.parts[0])
                         && mergeable(flags)
                         && write.len + nr_sectors <= longest =>
                 {
@@ -59,7 +58,7 @@ impl Model {
                     write.parts.push(part);
                 }
                 _ => {
-                    let next = Write { op, at, len: nr_sectors, flags, prio, parts: vec![part] };
+                    let next = Write { op, at, len: nr_sectors, flags, parts: vec![part] };
                     if let Some(write) = run.replace(next) {
                         self.write(run_zone, write)?;
                     }
@@ -176,7 +175,7 @@ impl Model {
         let spec = self.bios.get(bio).clone();
         if let Some(status) = self.rejection(&spec) {
             self.bios.enter(bio, 1);
-            let part = Part { bio, sector: spec.sector, nr_sectors: 0, flags: spec.flags };
+            let part = spec.part(bio, spec.sector, 0);
             return self.part_completed(&part, status);
         }
         let parts = self.split(bio, &spec);
@@ -190,15 +189,14 @@ impl Model {
     }
 
     fn split(&self, bio: u32, spec: &Spec) -> Vec<Part> {
-        let flags = spec.flags;
         let mut parts = Vec::new();
         let (mut sector, mut left) = (spec.sector, spec.nr_sectors);
         if !spec.op.has_range() || spec.op == Op::ZoneAppend {
-            return vec![Part { bio, sector, nr_sectors: left, flags }];
+            return vec![spec.part(bio, sector, left)];
         }
         while left > 0 {
             let nr_sectors = left.min(self.longest(spec, sector));
-            parts.push(Part { bio, sector, nr_sectors, flags });
+            parts.push(spec.part(bio, sector, nr_sectors));
             left -= nr_sectors;
             sector += Sector(nr_sectors.into());
         }
@@ -239,8 +237,8 @@ impl Model {
             return self.begin_append(zone);
         }
         let at = self.offset(zone, part.sector);
-        let (len, flags, prio) = (part.nr_sectors, spec.flags, spec.prio);
-        self.write(zone, Write { op, at, len, flags, prio, parts: vec![part] })
+        let (len, flags) = (part.nr_sectors, spec.flags);
+        self.write(zone, Write { op, at, len, flags, parts: vec![part] })
     }
 
     /// Bios that have not completed, for messages.

@@ -12,7 +12,16 @@ pub(crate) struct Spec {
     pub(crate) nr_sectors: u32,
     pub(crate) flags: BioFlags,
     pub(crate) prio: Prio,
+    pub(crate) stream: u8,
     pub(crate) has_buf: bool,
+}
+
+impl Spec {
+    /// A part of the bio with this number.
+    pub(super) fn part(&self, bio: u32, sector: Sector, nr_sectors: u32) -> Part {
+        let Spec { flags, prio, stream, .. } = *self;
+        Part { bio, sector, nr_sectors, flags, prio, stream }
+    }
 }
 
 /// A bio or a part of one.
@@ -22,13 +31,22 @@ pub(super) struct Part {
     pub(super) sector: Sector,
     pub(super) nr_sectors: u32,
     pub(super) flags: BioFlags,
+    pub(super) prio: Prio,
+    pub(super) stream: u8,
+}
+
+impl Part {
+    /// Whether one command may have both.
+    pub(super) fn goes_with(&self, other: &Part) -> bool {
+        (self.flags, self.prio, self.stream) == (other.flags, other.prio, other.stream)
+    }
 }
 
 impl From<BioPart> for Part {
     fn from(part: BioPart) -> Self {
-        let BioPart { id, sector, nr_sectors, flags } = part;
+        let BioPart { id, sector, nr_sectors, flags, prio, stream } = part;
         let bio = u32::try_from(id).unwrap_or(u32::MAX);
-        Part { bio, sector, nr_sectors, flags }
+        Part { bio, sector, nr_sectors, flags, prio, stream }
     }
 }
 
@@ -96,6 +114,15 @@ impl Bios {
             part.bio,
             part.flags,
             bio.spec.flags
+        );
+        require!(
+            (part.prio, part.stream) == (bio.spec.prio, bio.spec.stream),
+            "bio {} reached the device in write stream {} with {:?}, expected {} and {:?}",
+            part.bio,
+            part.stream,
+            part.prio,
+            bio.spec.stream,
+            bio.spec.prio
         );
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The commands at the device, and whether the layer may send them.
 use super::bios::Part;
 use super::{CheckResult, Model, require};
-use crate::config::{Config, Policy};
+use crate::config::Policy;
 use zonal_blk::{BioFlags, Limits, Op, Sector, Status, Tag, Zone, ZoneCondition, ZoneKind};
 
 /// A command at the device.
@@ -38,13 +38,15 @@ pub(super) struct DeviceModel {
     commands: Vec<Vec<Option<Command>>>,
     in_flight: Vec<u32>,
     depth: u16,
-    limited: bool,
+    /// How many zones may be active, and how many explicitly open; 0 for any number. A device that has
+    /// lost zones keeps its limits.
+    max: (u32, u32),
     /// Writes in flight to sequential zones.
     writes: u32,
 }
 
 impl DeviceModel {
-    pub(super) fn new(config: &Config, limits: &Limits, zones: &[Zone]) -> Self {
+    pub(super) fn new(limits: &Limits, zones: &[Zone]) -> Self {
         let medium = |zone: &Zone| {
             let mut medium = MediumZone {
                 sequential: zone.kind == ZoneKind::SequentialRequired,
@@ -62,7 +64,7 @@ impl DeviceModel {
             commands: Vec::new(),
             in_flight: Vec::new(),
             depth: limits.queue_depth,
-            limited: config.max_open > 0 || config.max_active > 0,
+            max: (limits.max_active_zones, limits.max_open_zones),
             writes: 0,
         }
     }
@@ -80,6 +82,14 @@ impl DeviceModel {
         self.zones.get(zone).is_some_and(|zone| zone.sequential)
     }
 
+    /// The number of active zones, and of those among them that are explicitly open.
+    fn resources(&self) -> (u32, u32) {
+        let explicit = |zone: &&MediumZone| zone.cond == ZoneCondition::ExplicitOpen;
+        let count = |zones: usize| u32::try_from(zones).expect("as many as zones at most");
+        let active = self.zones.iter().filter(|zone| zone.sequential && zone.cond.is_active());
+        (count(active.clone().count()), count(active.filter(explicit).count()))
+    }
+
     pub(super) fn learn(&mut self, zone: usize, report: &Zone) {
         self.zones[zone].learn(report);
     }
@@ -94,6 +104,22 @@ impl DeviceModel {
             found.wp,
             zone.wp
         );
+        // A device may close a zone that is implicitly open.
+        let closes =
+            |cond| if cond == ZoneCondition::ImplicitOpen { ZoneCondition::Closed } else { cond };
+        require!(
+            closes(found.cond) == closes(zone.cond),
+            "the device has zone {number} {}, expected {}",
+            found.cond,
+            zone.cond
+        );
+        Ok(())
+    }
+
+    pub(super) fn check_open(&self, zones: &[Zone]) -> CheckResult {
+        let open = zones.iter().filter(|zone| zone.cond.is_open()).count();
+        let max_open = self.max.1 as usize;
+        require!(max_open == 0 || open <= max_open, "{open} zones are open, {max_open} may be");
         Ok(())
     }
 }
@@ -106,6 +132,13 @@ impl MediumZone {
             ZoneCondition::Full => report.capacity.0,
             _ => (report.wp - report.start).0,
         };
+    }
+
+    fn close(&mut self) {
+        if matches!(self.cond, ZoneCondition::ImplicitOpen | ZoneCondition::ExplicitOpen) {
+            let empty = self.wp == 0;
+            self.cond = if empty { ZoneCondition::Empty } else { ZoneCondition::Closed };
+        }
     }
 
     fn is_writable(&self) -> bool {
@@ -134,6 +167,11 @@ impl Model {
                 part.flags == command.flags,
                 "the flags of a command differ from those of its bio {}",
                 part.bio
+            );
+            require!(
+                part.goes_with(&command.parts[0]),
+                "a command has bios of different priorities or write streams: {:?}",
+                command.parts
             );
             next += Sector(part.nr_sectors.into());
         }
@@ -247,6 +285,9 @@ impl Model {
                         medium.wp
                     );
                     medium.wp += u64::from(done);
+                    if done > 0 {
+                        self.opened(zone, ZoneCondition::ImplicitOpen)?;
+                    }
                 }
                 if op == Op::ZoneAppend {
                     self.bios.landed(command.parts[0].bio, landed);
@@ -268,21 +309,66 @@ impl Model {
             Op::ZoneFinish => {
                 let medium = &mut self.device.zones[zone];
                 medium.wp = medium.capacity;
+                medium.cond = ZoneCondition::Full;
             }
+            Op::ZoneOpen => self.opened(zone, ZoneCondition::ExplicitOpen)?,
+            Op::ZoneClose => self.device.zones[zone].close(),
             _ => {}
         }
         Ok(())
     }
 
     fn reset(&mut self, zone: usize) {
-        self.device.zones[zone].wp = 0;
+        let medium = &mut self.device.zones[zone];
+        medium.wp = 0;
+        medium.cond = ZoneCondition::Empty;
         self.data.truncate(&self.limits, zone, 0);
         self.data.was_reset(zone);
+    }
+
+    /// A zone was opened, or was written to, which opens it if it is not open.
+    fn opened(&mut self, zone: usize, cond: ZoneCondition) -> CheckResult {
+        let medium = &mut self.device.zones[zone];
+        if medium.wp == medium.capacity {
+            medium.cond = ZoneCondition::Full;
+        } else if medium.cond != ZoneCondition::ExplicitOpen {
+            medium.cond = cond;
+        }
+        let (active, explicit) = self.device.resources();
+        let (max_active, max_open) = self.device.max;
+        require!(
+            (max_active == 0 || active <= max_active) && (max_open == 0 || explicit <= max_open),
+            "zone {zone}: {active} zones are active and {explicit} of them explicitly open, at most \
+             {max_active} and {max_open} may be"
+        );
+        Ok(())
+    }
+
+    /// Checks that a command failed for want of zone resources because all are in use.
+    fn check_resources(&self, zone: usize, status: Status) -> CheckResult {
+        let cond = self.device.zones[zone].cond;
+        let (active, explicit) = self.device.resources();
+        let (max_active, max_open) = self.device.max;
+        let no_activation = max_active > 0 && active >= max_active;
+        // A device need not close a zone that is implicitly open if it cannot activate another one.
+        let lacking = match status {
+            Status::ZoneActiveResource => no_activation && cond == ZoneCondition::Empty,
+            _ => max_open > 0 && (explicit >= max_open || no_activation),
+        };
+        require!(
+            lacking && cond != ZoneCondition::ExplicitOpen,
+            "zone {zone} ({cond:?}): the device failed a command with {status:?}; {active} zones are \
+             active and {explicit} of them explicitly open, {max_active} and {max_open} may be"
+        );
+        Ok(())
     }
 
     /// Checks that the medium had a reason to fail a command.
     fn check_failure(&self, command: &Command, status: Status) -> CheckResult {
         let zone = command.zone;
+        if matches!(status, Status::ZoneOpenResource | Status::ZoneActiveResource) {
+            return self.check_resources(zone, status);
+        }
         let writes = matches!(command.op, Op::Write | Op::WriteZeroes);
         if !writes || !self.device.is_sequential(zone) {
             return Ok(());
@@ -293,14 +379,10 @@ impl Model {
         }
         let at = command.sector.0 - medium.start;
         let end = at + u64::from(command.nr_sectors);
-        if at == medium.wp && end <= medium.capacity {
-            let resources = [Status::ZoneOpenResource, Status::ZoneActiveResource];
-            require!(
-                self.device.limited && resources.contains(&status),
-                "zone {zone}: the device failed a valid write at {at} with {status:?}"
-            );
-            return Ok(());
-        }
+        require!(
+            at != medium.wp || end > medium.capacity,
+            "zone {zone}: the device failed a valid write at {at} with {status:?}"
+        );
         require!(
             !self.plugs_in_use() || self.plugs.zones[zone].wp_uncertain,
             "zone {zone}: the device got a write at {at} of {} sectors, its write pointer is {} \

@@ -84,7 +84,7 @@ impl Model {
             channels: Vec::new(),
             frozen: 0,
             plugs: Plugs::new(zones),
-            device: DeviceModel::new(config, limits, zones),
+            device: DeviceModel::new(limits, zones),
             data: Data::new(config, limits),
             reports: VecDeque::new(),
             ios: 0,
@@ -307,7 +307,7 @@ impl Model {
         for (number, zone) in zones.iter().enumerate() {
             self.device.check(number, zone)?;
         }
-        Ok(())
+        self.device.check_open(zones)
     }
 
     /// The layer was asked for a zone.

@@ -3,7 +3,7 @@ use super::bios::Part;
 use super::{CheckResult, Model, Violation, mergeable, require};
 use crate::config::Policy;
 use std::collections::VecDeque;
-use zonal_blk::{BioFlags, Op, Prio, Sector, Status, Zone, ZoneCondition, ZoneKind};
+use zonal_blk::{BioFlags, Op, Sector, Status, Zone, ZoneCondition, ZoneKind};
 
 /// A write pointer as the layer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,6 @@ pub(super) struct Write {
     pub(super) at: u64,
     pub(super) len: u32,
     pub(super) flags: BioFlags,
-    pub(super) prio: Prio,
     pub(super) parts: Vec<Part>,
 }
 
@@ -283,8 +282,7 @@ impl Model {
             && write.op == Op::Write
             && next.op == Op::Write
             && next.parts.len() == 1
-            && next.flags == write.flags
-            && next.prio == write.prio
+            && next.parts[0].goes_with(&write.parts[0])
             && mergeable(write.flags)
             && write.len + next.len <= longest
             && let Some(next) = plug.waiting.pop_front()

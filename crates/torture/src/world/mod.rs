@@ -103,8 +103,8 @@ impl World {
         self.now = self.now.max(at);
         match &step.action {
             Action::Submit(submit) => self.submit(submit),
-            Action::Batch { channel, reads, zone, offset, lens, flags } => {
-                self.batch(*channel, *reads, (*zone, *offset), lens, *flags)
+            Action::Batch { channel, reads, zone, offset, lens, flags, stream } => {
+                self.batch(*channel, *reads, (*zone, *offset), lens, (*flags, *stream))
             }
             Action::Poll { channel } => {
                 let index = usize::from(*channel) % self.channels.len();
@@ -196,8 +196,8 @@ impl World {
             }
             buf
         });
-        let Spec { op, sector, nr_sectors, flags, prio, .. } = *spec;
-        Bio { flags, prio, buf, ..Bio::new(op, sector, nr_sectors, id) }
+        let Spec { op, sector, nr_sectors, flags, prio, stream, .. } = *spec;
+        Bio { flags, prio, stream, buf, ..Bio::new(op, sector, nr_sectors, id) }
     }
 
     /// A buffer of this length with any contents.
@@ -210,7 +210,13 @@ impl World {
         buf
     }
 
-    fn spec(&self, channel: usize, op: Op, (sector, lbas): (u64, u16), flags: u8) -> Spec {
+    fn spec(
+        &self,
+        channel: usize,
+        op: Op,
+        (sector, lbas): (u64, u16),
+        (flags, stream): (u8, u8),
+    ) -> Spec {
         let names = [BioFlags::FUA, BioFlags::PREFLUSH, BioFlags::NOMERGE, BioFlags::ASYNC];
         let set = names.iter().enumerate().filter(|(bit, _)| flags & 1 << bit != 0);
         let writes = op.is_write();
@@ -229,6 +235,7 @@ impl World {
                 BioFlags::NONE
             },
             prio: Prio::default(),
+            stream,
             has_buf: self.config.data && matches!(op, Op::Read | Op::Write | Op::ZoneAppend),
         }
     }
@@ -262,7 +269,7 @@ impl World {
         let op = Op::from(submit.op);
         let unaligned = u64::from(submit.flags & UNALIGNED != 0);
         let sector = self.start_sector(op, submit.zone, submit.offset) + unaligned;
-        let mut spec = self.spec(number, op, (sector, submit.len), submit.flags);
+        let mut spec = self.spec(number, op, (sector, submit.len), (submit.flags, submit.stream));
         spec.prio = prio(submit.class);
         let bio = self.bio(self.model.next_id(), &spec);
         let now = self.now;
@@ -278,7 +285,7 @@ impl World {
         reads: bool,
         (zone, offset): (u16, u16),
         lens: &[u16],
-        flags: u8,
+        flags: (u8, u8),
     ) -> CheckResult {
         let index = usize::from(channel) % self.channels.len();
         let number = self.channels[index].0;

@@ -210,7 +210,7 @@ impl World {
         let number = self.channels[0].0;
         for first in (0..lbas).step_by(step as usize) {
             let count = u16::try_from((lbas - first).min(step.into())).expect("at most 16");
-            let spec = self.spec(number, Op::Read, (first * u64::from(lba), count), 0);
+            let spec = self.spec(number, Op::Read, (first * u64::from(lba), count), (0, 0));
             let bio = self.bio(self.model.next_id(), &spec);
             let now = self.now;
             self.channels[0].1.submit(now, bio);
