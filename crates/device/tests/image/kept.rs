@@ -267,6 +267,32 @@ fn state_that_is_damaged_is_reported_and_the_drive_begins_anew_with_all_of_its_d
 }
 
 #[test]
+fn copy_of_a_root_of_the_state_that_is_damaged_is_found_and_made_good() {
+    let medium = new_image(6);
+    let device = open(&medium);
+    overwrite(&mut channel(&device), 500, &mut Rng::new(6), &mut BTreeMap::new());
+    let host = stats(&device).host;
+    drop(device);
+    let bytes = medium.bytes();
+    let roots = (0..bytes.len()).step_by(4096).filter(|&at| bytes[at..].starts_with(b"ZNLH"));
+    let roots: Vec<usize> = roots.collect();
+    assert_eq!(roots.len(), 4, "two of each half");
+    for at in roots {
+        let mut bytes = bytes.clone();
+        bytes[at + 100] ^= 1;
+        let damaged = Medium::of(bytes, 0);
+        let findings = check(&damaged).unwrap().2;
+        let [Finding::Damage(text)] = &findings[..] else { panic!("{findings:?}") };
+        assert!(text.starts_with("root of the drive's state, copy "), "{text}");
+        assert!(text.ends_with(&format!("at byte {at}; its twin is whole")), "{text}");
+        let device = open(&damaged);
+        assert_eq!((device.state_damage(), stats(&device).host), (None, host));
+        drop(device);
+        assert_eq!(check(&damaged).unwrap().2, []);
+    }
+}
+
+#[test]
 fn log_that_is_full_is_replaced_by_the_whole_state() {
     let medium = new_image(4);
     let device = open(&medium);
