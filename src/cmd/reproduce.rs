@@ -10,8 +10,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use zonal_lab::chart::Plot;
 use zonal_lab::page;
-use zonal_lab::reproduce::{self, Bench, MeasureSettings, MeasuredTable, Plot, Table};
+use zonal_lab::reproduce::{self, Bench, MeasureSettings, MeasuredTable, Table};
 use zonal_sim::CostModel;
 
 /// Options of `zonal reproduce`.
@@ -153,7 +154,7 @@ pub fn write_plots(dir: &Path, plots: &[Plot]) -> Result<()> {
     for plot in plots {
         let path = dir.join(format!("{}.svg", plot.name));
         let part = path.with_extension("svg.part");
-        fs::write(&part, plot.standalone())
+        fs::write(&part, plot.standalone()?)
             .and_then(|()| fs::rename(&part, &path))
             .with_context(|| format!("--plot: {}", path.display()))?;
     }
@@ -163,14 +164,15 @@ pub fn write_plots(dir: &Path, plots: &[Plot]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zonal_lab::chart::Chart;
 
     #[test]
     fn plots_are_written_to_files_of_their_names() {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("a/b");
         prepare(&inner).unwrap();
-        let (svg, none) = ("<svg>\n</svg>".to_owned(), String::new);
-        let plot = Plot { name: "x".to_owned(), svg, narrow: none(), data: none() };
+        let chart = Chart::scatter("iops", "1/s", [("a", vec![(1.0, 2.0)])]).unwrap();
+        let plot = Plot { name: "x".to_owned(), chart };
         write_plots(&inner, &[plot]).unwrap();
         let names = fs::read_dir(&inner).unwrap();
         let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();

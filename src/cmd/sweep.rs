@@ -94,7 +94,7 @@ pub fn run(args: &SweepArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let bar = StepBar::new("[{bar:24}] {pos}/{len} measurements eta {eta} {msg}");
     let sweep = sweep::sweep(job_args, options, &stop, &bar)?;
     if let Some(dir) = &args.plot {
-        write_plots(dir, &sweep::plots(&sweep)?)?;
+        write_plots(dir, &sweep::plots(&sweep))?;
     }
     Forms {
         text: || sweep::text(&sweep),

@@ -59,7 +59,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     let bar = StepBar::new("{prefix} [{bar:24}] {pos}/{len} loads eta {eta}");
     let validation = validate::validate(cells, &options, &bar)?;
     if let Some(dir) = &args.plot {
-        write_plots(dir, &validate::plots(&validation)?)?;
+        write_plots(dir, &validate::plots(&validation))?;
     }
     Forms {
         text: || validate::text(&validation),

@@ -4,8 +4,9 @@
 //! everything else has the colour of the surrounding text. Lines have their names at their ends where
 //! there is room; the legend above the plot has the others. Each chart is drawn twice, for wide and for
 //! narrow pages.
+use crate::page;
 use crate::table::Table;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::coord::types::RangedCoordf64;
@@ -171,13 +172,24 @@ impl Ranged for Along {
     }
 }
 
-/// A chart as a file of its own, with colours for light and dark backgrounds.
-pub fn standalone(svg: &str) -> String {
-    let style = "<style>svg{color:#222;background:#fff}\
-                 @media(prefers-color-scheme:dark){svg{color:#ddd;background:#161616}}</style>\n";
-    match svg.split_once(">\n") {
-        Some((tag, rest)) => format!("{tag}>\n{style}{rest}"),
-        None => svg.to_owned(),
+/// A chart with a name.
+pub struct Plot {
+    /// Its name, unique among the plots of all tables: a file name without its extension.
+    pub name: String,
+    /// The chart.
+    pub chart: Chart,
+}
+
+impl Plot {
+    /// The SVG as a file of its own, with colours for light and dark backgrounds.
+    ///
+    /// # Errors
+    /// It cannot be drawn.
+    pub fn standalone(&self) -> Result<String> {
+        let svg = self.chart.draw().with_context(|| format!("plot {}", self.name))?;
+        let style = "<style>svg{color:#222;background:#fff}\
+                     @media(prefers-color-scheme:dark){svg{color:#ddd;background:#161616}}</style>\n";
+        Ok(svg.replacen(">\n", &format!(">\n{style}"), 1))
     }
 }
 
@@ -200,6 +212,36 @@ fn text(size: u32) -> TextStyle<'static> {
 const MAX_ROWS: usize = 200;
 
 impl Chart {
+    /// The figures of a model against the measured ones, by kind; `None` without any.
+    pub fn scatter<'a>(
+        title: &str,
+        unit: &str,
+        kinds: impl IntoIterator<Item = (&'a str, Vec<(f64, f64)>)>,
+    ) -> Option<Self> {
+        let mut series = Vec::new();
+        for (colour, (kind, points)) in kinds.into_iter().enumerate() {
+            let (name, slot, marks) = (kind.to_owned(), (0, 1), Marks::Dots);
+            series.push(Series { name, colour, slot, marks, points });
+        }
+        series.retain(|series| !series.points.is_empty());
+        let all = || series.iter().flat_map(|series| &series.points).flat_map(|&(x, y)| [x, y]);
+        let (low, high) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
+        series.push(Series {
+            name: "model = measured".to_owned(),
+            colour: COLOURS.len() - 1,
+            slot: (0, 1),
+            marks: Marks::Line { dashed: true, points: false },
+            points: vec![(low, low), (high, high)],
+        });
+        Some(Chart {
+            title: title.to_owned(),
+            x: Axis { label: format!("measured, {unit}"), steps: None, scale: Scale::Logarithmic },
+            y_label: format!("model, {unit}"),
+            scale: Scale::Logarithmic,
+            series,
+        })
+    }
+
     /// Its data as a table: positions, and the value of each series there.
     pub fn data(&self) -> String {
         let series: Vec<&Series> = self.legend().collect();
@@ -225,6 +267,19 @@ impl Chart {
         out
     }
 
+    /// Appends it to a page, for wide and for narrow ones, with its data as a table after it.
+    ///
+    /// # Errors
+    /// It cannot be drawn.
+    pub fn html(&self, out: &mut String) -> Result<()> {
+        let (wide, narrow) = (self.draw()?, self.draw_narrow()?);
+        *out += &format!(
+            "<figure class=\"chart\">\n<div class=\"wide\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>\n"
+        );
+        page::end_figure(out, &self.data());
+        Ok(())
+    }
+
     /// Draws the chart as SVG, for wide pages.
     ///
     /// # Errors
@@ -243,13 +298,16 @@ impl Chart {
 
     fn draw_as(&self, layout: &Layout) -> Result<String> {
         let mut svg = String::new();
+        let named = self.named(layout);
+        let keys: Vec<&Series> =
+            self.legend().filter(|series| !(named && series.has_name())).collect();
+        let lines = i32::try_from(keys.len().div_ceil(layout.columns))?;
+        let head = TITLE_HEIGHT + lines * LINE_HEIGHT;
+        // A long legend makes the chart higher.
+        let (width, height) = layout.size;
+        let size = (width, height.max(u32::try_from(head)? + height / 2));
         {
-            let root = SVGBackend::with_string(&mut svg, layout.size).into_drawing_area();
-            let named = self.named(layout);
-            let keys: Vec<&Series> =
-                self.legend().filter(|series| !(named && series.has_name())).collect();
-            let lines = i32::try_from(keys.len().div_ceil(layout.columns))?;
-            let head = TITLE_HEIGHT + lines * LINE_HEIGHT;
+            let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
             let (above, below) = root.split_vertically(head);
             self.draw_head(&above, layout, &keys)?;
             self.draw_plot(&below, layout, named)?;
@@ -703,6 +761,18 @@ mod tests {
         assert_eq!(widths([2.0, 2.0, 2.0]), [1, 1]);
         assert_eq!(widths([2.0, 3.0, 2.0]), [0, 1]);
         assert_eq!(widths([2.0, 3.0, 4.0]), [0, 0]);
+    }
+
+    #[test]
+    fn legend_of_many_series_leaves_room_for_the_plot() {
+        let height = |series: usize| -> u32 {
+            let kinds = (0..series).map(|_| ("kind", vec![(1.0, 2.0)]));
+            let chart = Chart::scatter("iops", "1/s", kinds).expect("there are points");
+            let svg = chart.draw().expect("a chart");
+            let height = svg.split("height=\"").nth(1).and_then(|rest| rest.split('"').next());
+            height.expect("the chart has one").parse().expect("a number")
+        };
+        assert_eq!([1, 16, 50, 99].map(height), [440, 440, 770, 1250]);
     }
 
     #[test]

@@ -136,12 +136,11 @@ impl DeviceCheck {
     /// The plot cannot be drawn.
     pub fn html(&self) -> Result<String> {
         let mut out = page::begin(&format!("Device {}", self.device));
-        out += &format!("<p>{}</p>\n", page::escaped(&self.description));
+        page::paragraphs(&mut out, [&self.description]);
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let of = self.characteristics.iter().map(|(name, value)| words(&[name, value]));
         Table::new(["property", "value"], of).html(&mut out, 2);
-        let chart = self.chart();
-        page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
+        self.chart().html(&mut out)?;
         let of = self.loads.iter().map(|(name, value)| words(&[name, value]));
         Table::new(["load", "result"], of).html(&mut out, 2);
         let result = |ok| if ok { "ok" } else { "FAIL" };

@@ -19,6 +19,9 @@ use zonal_fio::jobfile::{self, SystemEnvironment};
 use zonal_fio::plan::{self, PlanError, Task};
 use zonal_fio::stats::{Histogram, IoStats};
 
+/// The percentiles of completion latencies that sweeps and tables keep.
+pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
 /// The name of a job that prepares the device for the others and is not measured.
 pub const PREPARATION: &str = "preparation";
 

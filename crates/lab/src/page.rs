@@ -41,13 +41,11 @@ pub fn with_command(page: &str, arguments: impl Iterator<Item = String>) -> Stri
     format!("{}{line}{END}", page.strip_suffix(END).unwrap_or(page))
 }
 
-/// A plot for wide and for narrow pages, with its data as a table after it.
-pub fn figure(out: &mut String, wide: &str, narrow: &str, data: &str) {
-    let _ = writeln!(
-        out,
-        "<figure class=\"chart\">\n<div class=\"wide\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>"
-    );
-    end_figure(out, data);
+/// A paragraph for each line.
+pub fn paragraphs<T: AsRef<str>>(out: &mut String, lines: impl IntoIterator<Item = T>) {
+    for line in lines {
+        let _ = writeln!(out, "<p>{}</p>", escaped(line.as_ref()));
+    }
 }
 
 /// The end of a figure: its data as a table after it.

@@ -321,13 +321,11 @@ pub fn html(advice: &Advice) -> Result<String> {
         writeln!(out, "<h2>Why</h2>\n<pre class=\"prose\">{why}</pre>")?;
     }
     out += "<h2>What was measured</h2>\n";
-    for line in [advice.description.as_str(), &load, &time] {
-        writeln!(out, "<p>{}</p>", escaped(line))?;
-    }
+    page::paragraphs(&mut out, [&advice.description, &load, &time]);
     table(advice).html(&mut out, 2);
     let charts = if advice.trials.is_empty() { Vec::new() } else { charts(advice) };
     for chart in charts {
-        page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
+        chart.html(&mut out)?;
     }
     Ok(out + page::END)
 }

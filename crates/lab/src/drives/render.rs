@@ -167,13 +167,9 @@ pub fn csv(comparison: &Comparison) -> String {
 /// The same as [`text`] as a page.
 pub fn html(comparison: &Comparison) -> String {
     let mut out = page::begin("Drives of the same flash");
-    let paragraphs = |lines: Vec<String>| {
-        lines.iter().map(|line| format!("<p>{}</p>\n", page::escaped(line))).collect::<String>()
-    };
-    out += &paragraphs(conclusion(comparison));
-    out += &paragraphs(about(comparison));
+    page::paragraphs(&mut out, conclusion(comparison).into_iter().chain(about(comparison)));
     table(comparison).html(&mut out, 1);
-    out += &paragraphs(legend(comparison).to_vec());
+    page::paragraphs(&mut out, legend(comparison));
     out + page::END
 }
 

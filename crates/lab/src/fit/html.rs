@@ -2,13 +2,12 @@
 //! far the model is from the measurements.
 use super::text::{error, used};
 use super::{Adjusted, Fitted};
-use crate::chart::{Axis, Chart, Marks, Scale, Series};
+use crate::chart::Chart;
 use crate::measurements::{Cell, Cells, Metric, Predicted};
-use crate::page::{self, escaped};
+use crate::page;
 use crate::table::Table;
 use crate::validate::Errors;
 use anyhow::Result;
-use std::fmt::Write;
 
 /// Figures of the loads, by what they are called in a plot.
 type Figures<'a> = [(&'static str, &'a [Option<Predicted>]); 3];
@@ -19,9 +18,10 @@ type Figures<'a> = [(&'static str, &'a [Option<Predicted>]); 3];
 /// A plot cannot be drawn.
 pub fn html(fitted: &Fitted, cells: &Cells) -> Result<String> {
     let mut out = page::begin("A fitted profile");
-    for assumed in &cells.assumptions {
-        let _ = writeln!(out, "<p>Assumed: {}</p>", escaped(assumed));
-    }
+    page::paragraphs(
+        &mut out,
+        cells.assumptions.iter().map(|assumed| format!("Assumed: {assumed}")),
+    );
     let used = used(fitted, cells);
     let figures: Figures<'_> = [
         ("before", &fitted.before[..]),
@@ -32,9 +32,7 @@ pub fn html(fitted: &Fitted, cells: &Cells) -> Result<String> {
     let headings = ["", "cells", "median", "p90", "largest"];
     let errors = figures.iter().filter_map(|(name, figures)| {
         let errors = Errors::of(used.iter().filter_map(|cell| error(cell, figures)))?;
-        let Errors { cells, median, p90, largest } = errors;
-        let percents = [median, p90, largest].map(|percent| format!("{percent:.1}"));
-        Some([vec![(*name).to_owned(), cells.to_string()], percents.to_vec()].concat())
+        Some([vec![(*name).to_owned()], errors.fields().to_vec()].concat())
     });
     Table::new(headings, errors).html(&mut out, 1);
     out += "<h2>Options</h2>\n";
@@ -42,7 +40,7 @@ pub fn html(fitted: &Fitted, cells: &Cells) -> Result<String> {
     out += "<h2>The model against the measurements</h2>\n<p>The line is where both are the same.</p>\n";
     for metric in Metric::ALL {
         if let Some(chart) = scatter(metric, &used, &figures) {
-            page::figure(&mut out, &chart.draw()?, &chart.draw_narrow()?, &chart.data());
+            chart.html(&mut out)?;
         }
     }
     Ok(out + page::END)
@@ -64,37 +62,13 @@ fn options(out: &mut String, options: &[Adjusted]) {
 
 /// The figures of a metric; `None` if nothing of it was measured.
 fn scatter(metric: Metric, used: &[&Cell], figures: &Figures<'_>) -> Option<Chart> {
-    let of = |(at, (name, figures)): (usize, &(&str, &[Option<Predicted>]))| {
-        let point = |cell: &&&Cell| {
+    let of = |(name, figures): &(&'static str, &[Option<Predicted>])| {
+        let point = |cell: &&Cell| {
             let figure = figures[cell.load].as_ref()?.figure(cell);
             (figure > 0.0).then_some((cell.value, figure))
         };
-        let points = used.iter().filter(|cell| cell.metric == metric);
-        Series {
-            name: (*name).to_owned(),
-            colour: at,
-            slot: (0, 1),
-            marks: Marks::Dots,
-            points: points.filter_map(|cell| point(&cell)).collect(),
-        }
+        let points = used.iter().copied().filter(|cell| cell.metric == metric);
+        (*name, points.filter_map(|cell| point(&cell)).collect())
     };
-    let mut series: Vec<Series> = figures.iter().enumerate().map(of).collect();
-    series.retain(|series| !series.points.is_empty());
-    let all = || series.iter().flat_map(|series| &series.points).flat_map(|&(x, y)| [x, y]);
-    let (low, high) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
-    series.push(Series {
-        name: "model = measured".to_owned(),
-        colour: 7,
-        slot: (0, 1),
-        marks: Marks::Line { dashed: true, points: false },
-        points: vec![(low, low), (high, high)],
-    });
-    let unit = metric.unit();
-    Some(Chart {
-        title: metric.name().to_owned(),
-        x: Axis { label: format!("measured, {unit}"), steps: None, scale: Scale::Logarithmic },
-        y_label: format!("model, {unit}"),
-        scale: Scale::Logarithmic,
-        series,
-    })
+    Chart::scatter(metric.name(), metric.unit(), figures.iter().map(of))
 }

@@ -32,7 +32,7 @@ fn overview(out: &mut String, tables: &[MeasuredTable]) {
 fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
     let own = &measured.table;
     let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(&own.name));
-    let _ = writeln!(out, "<p>{}</p>", escaped(&own.about));
+    page::paragraphs(out, [&own.about]);
     if let Some(source) = &own.source {
         let title = escaped(&source.title);
         let title = match &source.link {
@@ -44,16 +44,12 @@ fn section(out: &mut String, measured: &MeasuredTable) -> Result<()> {
     let (devices, settings) = (measured.devices(), measured.settings.describe());
     let _ =
         writeln!(out, "<p>published: {}<br />zonal: {}</p>", escaped(&devices), escaped(&settings));
-    if let Some(caveat) = caveat(measured) {
-        let _ = writeln!(out, "<p>{}</p>", escaped(caveat));
-    }
+    page::paragraphs(out, caveat(measured));
     for plot in plot::plots(measured)? {
-        page::figure(out, &plot.svg, &plot.narrow, &plot.data);
+        plot.chart.html(out)?;
     }
     figures(out, measured);
-    for note in notes(measured) {
-        let _ = writeln!(out, "<p>{}</p>", escaped(&note));
-    }
+    page::paragraphs(out, notes(measured));
     Ok(())
 }
 

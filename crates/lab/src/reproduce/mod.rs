@@ -27,7 +27,7 @@ pub use export::{csv_header, csv_lines, json};
 pub use html::page as html_page;
 pub use measure::Bench;
 pub use measured::MeasuredTable;
-pub use plot::{Plot, plots};
+pub use plot::plots;
 pub use published::{Figure, Source};
 pub use results::{PERCENTILES, Results, Rounds, Sample};
 pub use settings::{ANY_MACHINE, MeasureSettings};

@@ -4,43 +4,14 @@ use super::head;
 use super::measured::MeasuredTable;
 use super::results::PERCENTILES;
 use super::table::{Comparability, Layout};
-use crate::chart::{self, Axis, Chart, Marks, Scale, Series};
+use crate::chart::{Axis, Chart, Marks, Plot, Scale, Series};
 use crate::experiment::Unit;
-use anyhow::{Context, Result};
-
-/// A plot.
-pub struct Plot {
-    /// Its name, unique among the plots of all tables: a file name without its extension.
-    pub name: String,
-    /// The SVG, for a page that sets a foreground colour.
-    pub svg: String,
-    /// The same for a narrow page.
-    pub narrow: String,
-    /// Its data, as a table in HTML.
-    pub data: String,
-}
-
-impl Plot {
-    /// Draws a chart.
-    ///
-    /// # Errors
-    /// It cannot be drawn.
-    pub fn of(name: String, chart: &Chart) -> Result<Self> {
-        let svg = chart.draw().with_context(|| format!("plot {name}"))?;
-        let narrow = chart.draw_narrow().with_context(|| format!("plot {name}"))?;
-        Ok(Plot { name, svg, narrow, data: chart.data() })
-    }
-
-    /// The SVG as a file of its own, with colours for light and dark backgrounds.
-    pub fn standalone(&self) -> String {
-        chart::standalone(&self.svg)
-    }
-}
+use anyhow::Result;
 
 /// The plots of a table; an interrupted one has none.
 ///
 /// # Errors
-/// A plot cannot be drawn.
+/// The head of a disk cannot be traced.
 pub fn plots(measured: &MeasuredTable) -> Result<Vec<Plot>> {
     if measured.interrupted.is_some() {
         return Ok(Vec::new());
@@ -54,9 +25,8 @@ pub fn plots(measured: &MeasuredTable) -> Result<Vec<Plot>> {
     if !measured.table.crossings.cells.is_empty() {
         charts.push(("head", head::chart(measured)?));
     }
-    let draw =
-        |(name, chart): (&str, Chart)| Plot::of(format!("{}-{name}", measured.table.name), &chart);
-    charts.into_iter().map(draw).collect()
+    let named = |(name, chart)| Plot { name: format!("{}-{name}", measured.table.name), chart };
+    Ok(charts.into_iter().map(named).collect())
 }
 
 /// Series for each row of the table: measured figures drawn as `marks`, and published ones as rings

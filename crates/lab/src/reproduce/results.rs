@@ -1,8 +1,6 @@
 //! The samples of a table's cells.
+pub use crate::experiment::PERCENTILES;
 use crate::experiment::{median, sorted};
-
-/// The latency percentiles that are kept.
-pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// A cell in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,16 +1,14 @@
 //! A sweep as CSV, as JSON, as a page and as plots.
 use super::text::{best, notices, settings, table};
 use super::{Axis, Metric, PERCENTILES, Point, Sample, Sweep, SweepOptions};
-use crate::chart::{Axis as ChartAxis, Scale};
+use crate::chart::{Axis as ChartAxis, Plot, Scale};
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
 use crate::executor::ClockKind;
-use crate::page::{self, escaped};
-use crate::reproduce::Plot;
+use crate::page;
 use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
 
 /// A line for each point: the values of the axes, the number of samples, then mean and half the width
 /// of the 95 % confidence interval of each figure.
@@ -137,15 +135,12 @@ fn again(sweep: &Sweep, point: &Point) -> Option<String> {
 pub fn html(sweep: &Sweep) -> Result<String> {
     let names: Vec<&str> = sweep.options.axes.iter().map(Axis::name).collect();
     let mut out = page::begin(&format!("Sweep over {}", names.join(", ")));
-    writeln!(out, "<p>{}</p>", escaped(&settings(sweep)))?;
-    for line in best(sweep).into_iter().chain(notices(sweep)) {
-        writeln!(out, "<p>{}</p>", escaped(&line))?;
-    }
-    if sweep.is_interrupted {
-        writeln!(out, "<p>Interrupted: points without figures were not reached.</p>")?;
-    }
-    for plot in plots(sweep)? {
-        page::figure(&mut out, &plot.svg, &plot.narrow, &plot.data);
+    let interrupted = "Interrupted: points without figures were not reached.";
+    let interrupted = sweep.is_interrupted.then(|| interrupted.to_owned());
+    let lines = best(sweep).into_iter().chain(notices(sweep)).chain(interrupted);
+    page::paragraphs(&mut out, std::iter::once(settings(sweep)).chain(lines));
+    for plot in plots(sweep) {
+        plot.chart.html(&mut out)?;
     }
     table(sweep).html(&mut out, names.len());
     Ok(out + page::END)
@@ -153,10 +148,7 @@ pub fn html(sweep: &Sweep) -> Result<String> {
 
 /// Throughput, and each percentile of the latency, over the first axis of numbers (else the first
 /// axis), with a line for each combination of the others.
-///
-/// # Errors
-/// A plot cannot be drawn.
-pub fn plots(sweep: &Sweep) -> Result<Vec<Plot>> {
+pub fn plots(sweep: &Sweep) -> Vec<Plot> {
     let axes = &sweep.options.axes;
     let across = axes.iter().position(|axis| axis.is_numeric() && axis.values.len() > 1);
     let across = across.unwrap_or(0);
@@ -165,16 +157,16 @@ pub fn plots(sweep: &Sweep) -> Result<Vec<Plot>> {
         let x = ChartAxis { label: axes[across].name().to_owned(), steps, scale: Scale::Linear };
         let title = format!("{title} by {}", axes[across].name());
         let chart = curves::chart(&title, x, unit, scale, &curves_of(sweep, across, value));
-        Plot::of(format!("sweep-{name}"), &chart)
+        Plot { name: format!("sweep-{name}"), chart }
     };
     let mut plots =
-        vec![plot("throughput", "Throughput", "MB/s", Scale::Linear, &Point::throughput)?];
+        vec![plot("throughput", "Throughput", "MB/s", Scale::Linear, &Point::throughput)];
     for (at, percentile) in PERCENTILES.iter().enumerate() {
         let title = format!("Completion latency, {percentile}th percentile,");
         let name = format!("latency-{percentile}");
-        plots.push(plot(&name, &title, "ms", Scale::Logarithmic, &|point| point.latency(at))?);
+        plots.push(plot(&name, &title, "ms", Scale::Logarithmic, &|point| point.latency(at)));
     }
-    Ok(plots)
+    plots
 }
 
 type Taken<'a> = dyn Fn(&Point) -> Option<Estimate> + 'a;

@@ -16,6 +16,7 @@ mod metric;
 mod search;
 mod text;
 
+pub use crate::experiment::PERCENTILES;
 pub use axis::{Axis, Target};
 pub use export::{csv, html, json, plots};
 pub use metric::Metric;
@@ -40,9 +41,6 @@ use zonal_blk::{QueueOptions, ZoneWrite};
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, WithText};
 use zonal_sim::CostModel;
-
-/// The percentiles of the completion latencies that are kept.
-pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// The name of a job file that is a text of [`SweepOptions`].
 pub const JOBS: &str = "<jobs>";

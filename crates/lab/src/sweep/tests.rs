@@ -180,14 +180,14 @@ fn page_is_well_formed_and_has_a_line_with_error_bars_for_each_other_value() {
     )
     .expect("well-formed XML");
     assert!(page.contains("randwrite, none") && page.contains("randwrite, mq-deadline"));
-    let plots = plots(&swept).unwrap();
+    let plots = plots(&swept);
     let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
     assert_eq!(
         names,
         ["sweep-throughput", "sweep-latency-50", "sweep-latency-99", "sweep-latency-99.9"]
     );
     // Caps at both ends of each of six intervals, besides the six points themselves.
-    assert_eq!(plots[0].svg.matches("r=\"2\"").count(), 12);
+    assert_eq!(plots[0].chart.draw().unwrap().matches("r=\"2\"").count(), 12);
 }
 
 #[test]

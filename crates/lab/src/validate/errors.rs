@@ -30,6 +30,13 @@ impl Errors {
         let at = |percent: usize| errors[(cells * percent).div_ceil(100).max(1) - 1];
         (cells > 0).then(|| Errors { cells, median: at(50), p90: at(90), largest: at(100) })
     }
+
+    /// All of them for a table.
+    pub fn fields(self) -> [String; 4] {
+        let [median, p90, largest] =
+            [self.median, self.p90, self.largest].map(|percent| format!("{percent:.1}"));
+        [self.cells.to_string(), median, p90, largest]
+    }
 }
 
 /// The demerit of a model's latency distribution: the root mean square of the horizontal distance

@@ -17,9 +17,7 @@ const WORST: usize = 40;
 /// A plot cannot be drawn.
 pub fn page(validation: &Validation) -> Result<String> {
     let mut out = page::begin(&format!("{}: predicted and measured", validation.device));
-    for note in notes(validation) {
-        let _ = writeln!(out, "<p>{}</p>", escaped(&note));
-    }
+    page::paragraphs(&mut out, notes(validation));
     for (title, held_out) in parts(validation) {
         let rows = rows(&Summary::of(validation, held_out));
         if rows.is_empty() {
@@ -28,16 +26,13 @@ pub fn page(validation: &Validation) -> Result<String> {
         let _ = writeln!(out, "<h2>Errors in percent, {}</h2>", escaped(&title));
         let headings = ["kind", "metric", "cells", "median", "p90", "largest"];
         let row = |(kind, metric, errors): (&str, &str, Errors)| {
-            let Errors { cells, median, p90, largest } = errors;
-            let mut row = vec![kind.to_owned(), metric.to_owned(), cells.to_string()];
-            row.extend([median, p90, largest].map(|error| format!("{error:.1}")));
-            row
+            [vec![kind.to_owned(), metric.to_owned()], errors.fields().to_vec()].concat()
         };
         Table::new(headings, rows.into_iter().map(row)).html(&mut out, 2);
     }
     out += "<h2>Predicted against measured</h2>\n<p>The line is where both are the same.</p>\n";
-    for plot in plots(validation)? {
-        page::figure(&mut out, &plot.svg, &plot.narrow, &plot.data);
+    for plot in plots(validation) {
+        plot.chart.html(&mut out)?;
     }
     out += "<h2>Largest errors</h2>\n";
     let headings = ["cell", "measured", "predicted", "error"];
