@@ -36,7 +36,7 @@ impl Model {
                 spec.op == Op::Write && self.plugs_in_use() && !self.is_conventional(zone);
             let acknowledged = self.data.acknowledged_so_far();
             let Spec { op, sector, nr_sectors, flags, channel, .. } = spec;
-            let bio = self.bios.add(spec.clone(), acknowledged);
+            let bio = self.bios.add(spec, acknowledged);
             self.channels[channel].outstanding += 1;
             self.bios.enter(bio, 1);
             if !ordered {
@@ -44,7 +44,7 @@ impl Model {
                 continue;
             }
             let at = self.offset(zone, sector);
-            let part = spec.part(bio, sector, nr_sectors);
+            let part = self.bios.get(bio).part(bio, sector, nr_sectors);
             let longest = if self.merge { self.limits.max_sectors } else { 0 };
             match &mut run {
                 Some(write)
