@@ -98,7 +98,7 @@ pub enum Command {
     /// Show or manage the zones of a device, as blkzone(8) does
     #[command(subcommand)]
     Zone(ZoneCommand),
-    /// Measure the cells of a published table and print them beside the published figures
+    /// Measure the cells of a published table and print them with the published figures
     Reproduce(ReproduceArgs),
     /// Find the scheduler, zone-write policy and queue depth, or the kind of flash drive, that suit jobs
     #[command(
@@ -141,7 +141,7 @@ pub enum Command {
     /// Show what the configuration file says: names for devices, and defaults of options
     #[command(after_help = CONFIG_HELP)]
     Config(ConfigArgs),
-    /// Tell which frontends and backends this machine can use, and what provides the others
+    /// Check which frontends and backends work on this machine
     Doctor(DoctorArgs),
     /// Print the completions for a shell
     Completions {

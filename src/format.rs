@@ -1,4 +1,4 @@
-//! `--format`: a result as text, as JSON, as CSV or as a page. `docs/output.md` has the fields.
+//! `--format`: a result as text, as JSON, as CSV or as a page. `docs/reference/output.md` has the fields.
 use crate::terminal::stdout;
 use anyhow::Result;
 use clap::{Args, ValueEnum};

@@ -93,7 +93,7 @@ pub struct CrashArgs {
     /// Check no more states after this many failures; 0 to check all
     #[arg(long, requires = "checked", value_name = "N", default_value_t = 0)]
     pub max_failures: usize,
-    /// Keep the results in this file, so that a run that is interrupted goes on from where it was
+    /// Keep the results in this file, so that an interrupted run can continue
     #[arg(long, requires = "checked", value_name = "FILE")]
     pub resume: Option<PathBuf>,
     /// Write the results as JUnit XML

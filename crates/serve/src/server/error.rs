@@ -30,7 +30,7 @@ pub enum ServeError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// The system has no random numbers.
-    #[error("no random numbers for an identity")]
+    #[error("cannot generate an identity: the system has no random numbers")]
     Random(#[from] io::Error),
     /// The profile of a device, of which images are to be made, cannot be read.
     #[error(transparent)]
