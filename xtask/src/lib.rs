@@ -7,6 +7,7 @@ pub mod lines;
 pub mod man3;
 pub mod mutants;
 pub mod site;
+pub mod size;
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! `cargo xtask fast` and `cargo xtask full`: the checks before a commit and before a release;
-//! `cargo xtask docs`: the commands in the documents; `cargo xtask capi`: the C library;
+//! `cargo xtask docs`: the commands in the documents, and their size; `cargo xtask capi`: the C library;
 //! `cargo xtask picture`: the picture of a document; `cargo xtask site`: the documents as a site;
 //! `cargo xtask lines`: the lines of the program; `cargo xtask mutants`: mistakes that tests have to find.
 #![forbid(unsafe_code)]
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use xtask::{capi, flash, full, lines, mutants, root, site};
+use xtask::{capi, flash, full, lines, mutants, root, site, size};
 
 const USAGE: &str = "\
 usage: cargo xtask fast    format, lints, the house rules, unit tests of the pure crates
@@ -14,9 +14,10 @@ usage: cargo xtask fast    format, lints, the house rules, unit tests of the pur
                            take: `ci`, as in CI (.ci/run), and what CI leaves out
        cargo xtask docs [--update]    the commands in the documents, compared with what a release
                            build prints; or the documents with what it prints now
+       cargo xtask docs --size    bytes, long lines and phrases to avoid of the documents, by page
        cargo xtask capi PREFIX [PROFILE]
                                   builds libzonal for C and installs it below PREFIX
-       cargo xtask picture    draws the picture of docs/flash.md from the table that is there
+       cargo xtask picture    draws the picture of docs/flash.md from the table of its evidence
        cargo xtask site DIRECTORY    the documents as a site, by mdBook, with its links checked
        cargo xtask lines      the lines of the program by crate, without blanks, comments and tests
        cargo xtask mutants [AREA...] [--sample N] [--since COMMIT]
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ["fast"] => fast(),
         ["docs"] => docs(false),
         ["docs", "--update"] => docs(true),
+        ["docs", "--size"] => size::print(root()).inspect_err(|error| eprintln!("{error}")).is_ok(),
         ["capi", prefix] => install_capi(Path::new(prefix), "release"),
         ["capi", prefix, profile] => install_capi(Path::new(prefix), profile),
         ["picture"] => flash::write_picture().inspect_err(|error| eprintln!("{error}")).is_ok(),
