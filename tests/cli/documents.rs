@@ -14,8 +14,11 @@ fn part(document: &str, name: &str) -> String {
 fn job_options_of_the_manual_are_those_of_the_program() {
     let markdown = zonal(&["options", "--markdown"]).expect_ok();
     assert_eq!(markdown, zonal_fio::options::markdown());
-    let same = part("docs/jobs.md", "options") == markdown;
-    assert!(same, "docs/jobs.md: put the output of `zonal options --markdown` between the marks");
+    let same = part("docs/reference/options.md", "options") == markdown;
+    assert!(
+        same,
+        "docs/reference/options.md: put the output of `zonal options --markdown` between the marks"
+    );
 }
 
 #[test]
@@ -39,6 +42,6 @@ fn picture_of_the_head_is_what_the_program_draws() {
 #[test]
 fn device_options_of_the_manual_are_those_of_the_program() {
     let help = zonal(&["devices"]).expect_ok();
-    let same = part("docs/devices.md", "options") == format!("```text\n{help}```\n");
-    assert!(same, "docs/devices.md: put the output of `zonal devices` between the marks");
+    let same = part("docs/reference/devices.md", "options") == format!("```text\n{help}```\n");
+    assert!(same, "docs/reference/devices.md: put the output of `zonal devices` between the marks");
 }

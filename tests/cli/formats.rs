@@ -1,4 +1,4 @@
-//! `--format`: each command has all formats, and `docs/output.md` has the fields of its JSON.
+//! `--format`: each command has all formats, and `docs/reference/output.md` has the fields of its JSON.
 use crate::support::{TestDir, repository};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -84,7 +84,7 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
 
 #[track_caller]
 fn check_fields(title: &str, json: &Value) {
-    let page = std::fs::read_to_string(repository("docs/output.md")).expect("the page");
+    let page = std::fs::read_to_string(repository("docs/reference/output.md")).expect("the page");
     let fields = documented(&page, title);
     let mut found = BTreeSet::new();
     paths("", json, &mut found);

@@ -1,4 +1,5 @@
-//! The commands in the README and in the pages of `docs/` and `docs/tutorials/` do what the pages say.
+//! The commands in the README and in the pages of `docs/` and its folders `evidence`, `reference` and
+//! `tutorials` do what the pages say.
 //!
 //! The line before each block with a command is a mark, which says how it is checked:
 //!
@@ -30,10 +31,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// The README and the pages of `docs/` and its tutorials.
+/// The README and the pages of `docs/`, its evidence, its reference and its tutorials.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["docs", "docs/tutorials"].map(|folder| fs::read_dir(root.join(folder)));
+    let folders = ["docs", "docs/evidence", "docs/reference", "docs/tutorials"];
+    let folders = folders.map(|folder| fs::read_dir(root.join(folder)));
     let entries = folders.into_iter().flat_map(|folder| folder.expect("the pages"));
     let mut pages: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));

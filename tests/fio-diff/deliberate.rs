@@ -1,4 +1,4 @@
-//! The deliberate differences. This list may only shrink; docs/jobs.md has it with its reasons.
+//! The deliberate differences. This list may only shrink; docs/evidence/jobs.md has it with its reasons.
 use crate::case::{Case, Section};
 use crate::compare::Difference;
 use crate::features::Feature;
@@ -7,7 +7,7 @@ use crate::observe::Dir;
 
 /// A difference that is there on purpose.
 pub struct Deliberate {
-    /// The difference, as docs/jobs.md has it.
+    /// The difference, as docs/evidence/jobs.md has it.
     pub what: &'static str,
     /// The reason.
     pub why: &'static str,
@@ -15,7 +15,7 @@ pub struct Deliberate {
     pub covers: fn(&Case, &Difference) -> bool,
 }
 
-/// The lines of docs/jobs.md.
+/// The lines of docs/evidence/jobs.md.
 pub fn table() -> String {
     let row = |entry: &Deliberate| format!("| {} | {} |\n", entry.what, entry.why);
     DELIBERATE.iter().map(row).collect()
@@ -639,7 +639,7 @@ mod tests {
     #[test]
     fn the_list_is_that_of_the_documents_and_does_not_grow() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let page = std::fs::read_to_string(root.join("docs/jobs.md")).expect("docs/jobs.md");
+        let page = std::fs::read_to_string(root.join("docs/evidence/jobs.md")).expect("the page");
         let (begin, end) = ("<!-- begin: differences -->\n", "<!-- end: differences -->");
         let listed = page.split(begin).nth(1).and_then(|rest| rest.split(end).next());
         let expected = format!("\n| Zonal | Why |\n|---|---|\n{}\n", table());

@@ -165,6 +165,24 @@ fn links_between_documents_resolve() {
     none(faults);
 }
 
+/// What the manual may have in all; evidence and reference are apart.
+const MANUAL_BYTES: usize = 350 * 1024;
+
+#[test]
+fn manual_is_short() {
+    let is_page = |name: &String| {
+        let inside = name.strip_prefix("docs/").filter(|inside| !inside.contains('/'));
+        name == "README.md" || inside.is_some_and(|inside| inside.ends_with(".md"))
+    };
+    let bytes: usize =
+        file_names().iter().filter(|name| is_page(name)).map(|n| read(n).len()).sum();
+    assert!(
+        bytes <= MANUAL_BYTES,
+        "{bytes} bytes, {MANUAL_BYTES} expected at most: say it shorter, or move what proves it to \
+         docs/evidence (`cargo xtask docs --size`)"
+    );
+}
+
 #[test]
 fn glossary_has_the_names_of_the_sources() {
     let sources: Vec<_> =
@@ -174,7 +192,7 @@ fn glossary_has_the_names_of_the_sources() {
 
 #[test]
 fn requirements_of_nvme_have_the_tests_that_the_checklist_names() {
-    none(links::unknown_tests(&read("docs/nvme-compliance.md"), &rust_files()));
+    none(links::unknown_tests(&read("docs/evidence/nvme-compliance.md"), &rust_files()));
 }
 
 #[test]

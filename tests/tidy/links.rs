@@ -116,7 +116,7 @@ pub fn unknown_tests(page: &str, sources: &[(String, String)]) -> Vec<String> {
     for (line, row) in rows.filter(|(_, row)| *row != "| Section | Requirement | Test |") {
         let column = row.split('|').nth(3).unwrap_or_default().trim();
         if !sources.iter().any(|(_, text)| has_test(text, column.trim_matches('`'))) {
-            faults.push(format!("docs/nvme-compliance.md:{line}: no test {column}"));
+            faults.push(format!("docs/evidence/nvme-compliance.md:{line}: no test {column}"));
         }
     }
     faults
@@ -142,10 +142,12 @@ pub const LINUX_FAULTS: FaultTable = (
 );
 
 /// The faults that jobs of fio had here.
-pub const JOB_FAULTS: FaultTable = ("docs/jobs.md", "| # | Fault of the job generator | Tests |");
+pub const JOB_FAULTS: FaultTable =
+    ("docs/evidence/jobs.md", "| # | Fault of the job generator | Tests |");
 
 /// What clients may cost: limits in place of faults.
-pub const CLIENT_COSTS: FaultTable = ("docs/security.md", "| # | Export | Of | At most | Tests |");
+pub const CLIENT_COSTS: FaultTable =
+    ("docs/evidence/security.md", "| # | Export | Of | At most | Tests |");
 
 /// Rows of a table of faults that are out of sequence, name a test that the sources do not have, or
 /// name none and do not begin with `n/a:` and a reason.

@@ -1,12 +1,12 @@
 //! The picture at the beginning of `docs/flash.md`: write amplification and 99th percentile of the latency
-//! of three drives, drawn from the table of workloads on that page.
+//! of three drives, drawn from the table of workloads of its evidence.
 use super::root;
 use std::fmt::Write;
 use std::fs;
 use std::io;
 
-/// The page, and its picture.
-const PAGE: &str = "docs/flash.md";
+/// The page with the table, and the picture.
+const PAGE: &str = "docs/evidence/flash.md";
 const PICTURE: &str = "docs/images/flash-drives.svg";
 
 /// The drives, with their colours.
@@ -182,7 +182,7 @@ mod tests {
         let read = |file| fs::read_to_string(root().join(file)).expect(file);
         let drawn = picture(&read(PAGE)).expect("the table has all figures");
         assert!(drawn == read(PICTURE), "draw it again: cargo xtask picture");
-        assert!(read(PAGE).contains("(images/flash-drives.svg)"));
+        assert!(read("docs/flash.md").contains("(images/flash-drives.svg)"));
     }
 
     #[test]
@@ -190,6 +190,9 @@ mod tests {
         let page = "| `uniform.fio` | zns | 5.19 | 42.7 | 0.05 | 233.83 | 291.50 | 653 |";
         assert_eq!(rows(page)[0].figures[3], 233.83);
         let error = picture(page).expect_err("there is one drive").to_string();
-        assert_eq!(error, "docs/flash.md: the table of workloads lacks uniform.fio on ssd");
+        assert_eq!(
+            error,
+            "docs/evidence/flash.md: the table of workloads lacks uniform.fio on ssd"
+        );
     }
 }

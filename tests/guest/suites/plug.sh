@@ -1,5 +1,5 @@
 # Three columns: a published figure, ours in virtual time, and the guest's kernel on our disk in real time
-# (docs/linux-as-judge.md), of an SMR disk, of XFS on it, and of a ZNS drive; and how long one zone keeps the writes of
+# (docs/evidence/linux-as-judge.md), of an SMR disk, of XFS on it, and of a ZNS drive; and how long one zone keeps the writes of
 # another waiting. Results stay in the cache, a line a cell, and another run goes on where one ended; PLUG_FRESH=1 begins
 # anew, PLUG_SECONDS=N measures each cell for that long.
 # shellcheck shell=bash
