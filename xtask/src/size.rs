@@ -46,7 +46,8 @@ fn folder(root: &Path, name: &str, each: bool, table: &mut String) -> io::Result
     for page in pages {
         let figures = measure(&fs::read_to_string(&page)?);
         if each {
-            line(table, &page.file_name().expect("a file").to_string_lossy(), figures);
+            let file = page.file_name().expect("a file").to_string_lossy();
+            line(table, &format!("{name}/{file}"), figures);
         }
         sum.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
     }
@@ -54,7 +55,7 @@ fn folder(root: &Path, name: &str, each: bool, table: &mut String) -> io::Result
 }
 
 fn line(table: &mut String, name: &str, figures: [usize; 7]) {
-    write!(table, "{name:26}").expect("a string");
+    write!(table, "{name:28}").expect("a string");
     figures.iter().for_each(|figure| write!(table, "{figure:>10}").expect("a string"));
     table.push('\n');
 }
@@ -64,7 +65,7 @@ fn line(table: &mut String, name: &str, figures: [usize; 7]) {
 /// # Errors
 /// A page cannot be read.
 pub fn print(root: &Path) -> io::Result<()> {
-    let mut table = format!("{:26}{:>10}{:>10}", "", "bytes", "> 600");
+    let mut table = format!("{:28}{:>10}{:>10}", "", "bytes", "> 600");
     PHRASES.iter().for_each(|(name, _)| write!(table, "{name:>10}").expect("a string"));
     table.push('\n');
     let readme = measure(&fs::read_to_string(root.join("README.md"))?);
