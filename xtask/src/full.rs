@@ -42,7 +42,7 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 21] = [
+const CHECKS: [Check; 22] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check(
         "readme",
@@ -78,6 +78,22 @@ const CHECKS: [Check; 21] = [
         30,
         &["bash", "-c", KILLS],
     ),
+    Check {
+        name: "images",
+        what: "images that lose their power or are killed at random moments, 20,000 runs of each",
+        minutes: 10,
+        variables: &[("ZONAL_CASES", "20000")],
+        command: &[
+            "cargo",
+            "test",
+            "--release",
+            "--locked",
+            "-p",
+            "zonal-device",
+            "--test",
+            "image",
+        ],
+    },
     check(
         "mutants",
         "mistakes that cargo-mutants plants are found by tests, 40 of each area; network",

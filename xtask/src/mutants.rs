@@ -13,7 +13,7 @@ use std::process::Command;
 /// Plants the mistakes.
 const TOOL: &str = "cargo-mutants@27.1.0";
 
-/// Runs of the randomized tests of images: theirs, 2000, take minutes.
+/// Runs of the randomized tests of images: fewer than theirs.
 const CASES: (&str, &str) = ("ZONAL_CASES", "100");
 
 /// A part of the sources, with the tests that have to find a mistake in it.

@@ -499,7 +499,7 @@ impl Log {
     fn is_unreadable(&self, index: u32) -> bool {
         let both = &self.bytes[2 * index as usize * BLOCK..][..2 * BLOCK];
         let read = |copy| decode_block(copy, BlockKind::Log, self.image).is_some();
-        !both.chunks_exact(BLOCK).any(read) && both.iter().any(|&byte| byte != 0)
+        !both.chunks_exact(BLOCK).any(read) && *both != [0; 2 * BLOCK]
     }
 
     /// An intact copy of a block.

@@ -240,3 +240,18 @@ fn random_losses_are_all_those_that_the_rules_allow() {
         assert!(writes.contains(&expected[..]), "{expected:?} of {writes:?}");
     }
 }
+
+#[test]
+fn all_but_one_loses_a_part_of_one_tail_or_one_write() {
+    let mut lost = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let mut rig = Rig::new(1 << 20);
+        rig.write(ZONE, 2, 1);
+        rig.write(0, 1, 2);
+        rig.write(LBA, 1, 3);
+        rig.cut(When::Now, Keep::AllButOne, seed);
+        lost.insert((rig.zone(1).0, rig.read(0, 2)));
+    }
+    let expected = [(0, [2, 3]), (1, [2, 3]), (2, [0, 3]), (2, [2, 0])];
+    assert!(lost.into_iter().eq(expected.map(|(tail, writes)| (tail, writes.to_vec()))));
+}

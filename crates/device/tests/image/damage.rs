@@ -109,7 +109,7 @@ proptest! {
 
     #[test]
     fn any_superblock_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..8192)) {
-        let _either = read_superblock(&Medium::of(bytes.clone(), 0)).map_err(|e| e.to_string());
+        let _either = read_superblock(&Medium::of(&bytes, 0)).map_err(|e| e.to_string());
         let mut block = superblock().encode();
         let len = bytes.len().min(4096);
         block[..len].iter_mut().zip(&bytes).for_each(|(to, from)| *to ^= from & 1);
@@ -139,8 +139,7 @@ fn what_is_lost_in_both_copies_is_told_exactly() {
         cut,
         "the file is truncated: found 100000 bytes, expected at least 1048576 (the metadata)"
     );
-    let generation =
-        recover(&Medium::of(used().0.clone(), 0), &superblock()).unwrap().generation as usize;
+    let generation = recover(&Medium::of(&used().0, 0), &superblock()).unwrap().generation as usize;
     let half = (4 + generation % 2 * 12) * 4096;
     let table = told(&|bytes| both(bytes, half));
     let expected = format!("both copies of zone table block 0 of generation {generation}");

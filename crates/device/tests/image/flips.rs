@@ -60,7 +60,7 @@ fn turn_bits(what: &str, medium: &Medium, end: usize, state: impl Fn(Medium) -> 
     let bytes = medium.bytes();
     let (expected, damaged) = meaning(medium).unwrap();
     assert!(!damaged, "{what}");
-    let expected_state = state(Medium::of(bytes.clone(), 0));
+    let expected_state = state(Medium::of(&bytes, 0));
     let mut rng = Rng::new(7);
     let mut found = BTreeSet::new();
     let mut in_row = (String::new(), 0);

@@ -3,7 +3,9 @@ use crate::medium::Medium;
 use crate::model::{channel, complete, new_image, open, run};
 use std::sync::Arc;
 use zonal_blk::{Bio, Buf, Channel, Op, Sector, Status, ZoneNo};
-use zonal_device::image::{Finding, ImageDevice, check, check_data};
+use zonal_device::image::{
+    Finding, ImageDevice, ImageGeometry, Profile, Superblock, check, check_data,
+};
 
 const ZONE: u64 = 256;
 
@@ -125,5 +127,33 @@ fn flushed_data_that_change_before_their_checksums_are_in_the_file_are_found() {
         assert_eq!(run(&mut io, Bio::read(Sector(16), 8, 0)), Status::Ok);
         drop((io, device));
         assert!(!damage(&medium).is_empty(), "it stays damaged");
+    }
+}
+
+#[test]
+fn start_reads_no_more_data_than_a_batch_and_a_log_may_cover() {
+    // In MiB: data of a flush, one to a zone; data of all flushes; at most read again, first to verify
+    // them and then for their checksums.
+    for (flush_of, all, most) in [(1, 140, 2 * 128), (4, 8, 2 * 8), (8, 8, 0)] {
+        let geometry = ImageGeometry::simple(8, 0, Sector(160 << 11));
+        let superblock =
+            Superblock::new([1; 16], geometry, Profile::Spec("null".to_owned())).unwrap();
+        let medium = Medium::new(1);
+        ImageDevice::create(&medium, &superblock).unwrap();
+        let device = open(&medium).unwrap();
+        let mut io = channel(&device);
+        for round in 0..all / flush_of {
+            for zone in 0..flush_of {
+                assert_eq!(write(&mut io, (zone * 160 + round) << 11, 1 << 20 >> 9), Status::Ok);
+            }
+            assert_eq!(flush(&mut io), Status::Ok);
+        }
+        medium.set_fuse(0);
+        drop((io, device));
+        medium.lose_power(4096, 0);
+        let before = medium.calls().read;
+        drop(open(&medium).unwrap());
+        let read = (medium.calls().read - before) >> 20;
+        assert!(read <= most + 8, "{read} MiB of {all}, flushed {flush_of} at a time");
     }
 }

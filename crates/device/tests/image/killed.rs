@@ -9,7 +9,7 @@ use zonal_device::image::{Finding, ImageDevice, ImageGeometry, Profile, Superblo
 use zonal_device::rng::Rng;
 
 /// Runs, unless `ZONAL_CASES` says another number.
-const CASES: u64 = 150;
+const CASES: u64 = 80;
 
 /// Kills and losses of power at random moments. Returns how many sectors were answered and not flushed when
 /// the process was killed.

@@ -1,6 +1,7 @@
 //! A file in memory with the worst loss of power that is allowed: of the writes since the last sync it
 //! keeps a random part, sector by sector.
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use zonal_blk::{Buf, Tag};
 use zonal_device::image::{ImageStore, ReadAt, Ring, SharedWords, Transfer};
@@ -13,29 +14,79 @@ enum Change {
     Truncate(u64),
 }
 
-fn apply(to: &mut Vec<u8>, change: &Change) {
-    let index = |at: u64| usize::try_from(at).unwrap();
-    match change {
-        Change::Write { at, data } => {
-            let end = index(*at) + data.len();
-            if to.len() < end {
-                to.extend_from_slice(&vec![0; end - to.len()]);
-            }
-            to[index(*at)..end].copy_from_slice(data);
+/// What is in a file. Copies share their pages until one of them is written; a page without contents has zeroes.
+#[derive(Clone, Default)]
+struct Contents {
+    len: usize,
+    pages: Vec<Option<Arc<[u8; PAGE]>>>,
+}
+
+const PAGE: usize = 4096;
+
+fn index(at: u64) -> usize {
+    usize::try_from(at).unwrap()
+}
+
+impl Contents {
+    /// The pages of a range with the parts of it that are in them, and where those begin in the range.
+    fn pages(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
+        let pages = range.start / PAGE..range.end.div_ceil(PAGE);
+        pages.map(move |page| {
+            let (first, end) = (page * PAGE, (page + 1) * PAGE);
+            let (from, to) = (range.start.max(first), range.end.min(end));
+            (page, from - first..to - first, from - range.start)
+        })
+    }
+
+    fn write(&mut self, at: usize, data: &[u8]) {
+        let end = at + data.len();
+        self.len = self.len.max(end);
+        self.pages.resize(self.pages.len().max(end.div_ceil(PAGE)), None);
+        for (page, part, from) in Self::pages(at..end) {
+            let page = self.pages[page].get_or_insert_with(|| Arc::new([0; PAGE]));
+            let len = part.len();
+            Arc::make_mut(page)[part].copy_from_slice(&data[from..from + len]);
         }
-        Change::Discard { at, len } => {
-            let end = index(at + len).min(to.len());
-            if let Some(range) = to.get_mut(index(*at)..end) {
-                range.fill(0);
+    }
+
+    fn discard(&mut self, range: Range<usize>) {
+        let end = range.end.min(self.len).max(range.start);
+        for (page, part, _) in Self::pages(range.start..end) {
+            let Some(page) = self.pages.get_mut(page) else { break };
+            match page {
+                Some(page) if part.len() < PAGE => Arc::make_mut(page)[part].fill(0),
+                page => *page = None,
             }
         }
-        Change::Truncate(len) => to.truncate(index(*len)),
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.discard(len..self.len);
+        self.len = self.len.min(len);
+    }
+
+    /// Zeroes beyond the end.
+    fn read(&self, at: usize, to: &mut [u8]) {
+        to.fill(0);
+        for (page, part, from) in Self::pages(at..at + to.len()) {
+            if let Some(Some(page)) = self.pages.get(page) {
+                to[from..from + part.len()].copy_from_slice(&page[part]);
+            }
+        }
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write { at, data } => self.write(index(*at), data),
+            Change::Discard { at, len } => self.discard(index(*at)..index(at + len)),
+            Change::Truncate(len) => self.truncate(index(*len)),
+        }
     }
 }
 
 struct State {
-    now: Vec<u8>,
-    durable: Vec<u8>,
+    now: Contents,
+    durable: Contents,
     /// Since the last synchronisation, the oldest first.
     changes: Vec<Change>,
     /// Calls until the power goes.
@@ -56,6 +107,8 @@ struct State {
 pub struct Calls {
     pub writes: u64,
     pub syncs: u64,
+    /// Bytes that were read, without those of rings.
+    pub read: u64,
 }
 
 impl State {
@@ -68,7 +121,7 @@ impl State {
     }
 
     fn change(&mut self, change: Change) {
-        apply(&mut self.now, &change);
+        self.now.apply(&change);
         self.changes.push(change);
     }
 }
@@ -80,14 +133,30 @@ pub struct Medium(Arc<Mutex<State>>);
 impl Medium {
     /// An empty file.
     pub fn new(seed: u64) -> Self {
-        Medium::of(Vec::new(), seed)
+        Medium::with(Contents::default(), seed)
     }
 
     /// A file with contents, which are durable.
-    pub fn of(bytes: Vec<u8>, seed: u64) -> Self {
+    pub fn of(bytes: impl AsRef<[u8]>, seed: u64) -> Self {
+        let bytes = bytes.as_ref();
+        let mut contents = Contents { len: bytes.len(), ..Contents::default() };
+        for (at, page) in (0..).step_by(PAGE).zip(bytes.chunks(PAGE)) {
+            if *page != [0; PAGE][..page.len()] {
+                contents.write(at, page);
+            }
+        }
+        Medium::with(contents, seed)
+    }
+
+    /// Another file with the same contents, which are durable.
+    pub fn copied(&self, seed: u64) -> Self {
+        Medium::with(self.state().now.clone(), seed)
+    }
+
+    fn with(contents: Contents, seed: u64) -> Self {
         Medium(Arc::new(Mutex::new(State {
-            now: bytes.clone(),
-            durable: bytes,
+            now: contents.clone(),
+            durable: contents,
             changes: Vec::new(),
             fuse: u64::MAX,
             on_the_way: Vec::new(),
@@ -118,21 +187,26 @@ impl Medium {
         self.state().full = one_in;
     }
 
-    /// Writes, without those of rings, and syncs so far.
+    /// Writes and bytes read, without those of rings, and syncs so far.
     pub fn calls(&self) -> Calls {
         self.state().calls
     }
 
     /// The present contents of the file.
     pub fn bytes(&self) -> Vec<u8> {
-        self.state().now.clone()
+        let state = self.state();
+        let mut bytes = vec![0; state.now.len];
+        state.now.read(0, &mut bytes);
+        bytes
     }
 
     /// Turns bits of a byte.
     pub fn turn(&self, at: usize, bits: u8) {
         let mut state = self.state();
-        state.now[at] ^= bits;
-        state.durable = Vec::new();
+        let mut byte = [0];
+        state.now.read(at, &mut byte);
+        state.now.write(at, &[byte[0] ^ bits]);
+        state.durable = Contents::default();
     }
 
     /// The file as it is when its process is killed. What was done is done, and transfers are in the file or not.
@@ -163,13 +237,13 @@ impl Medium {
                     for (number, piece) in data.chunks(sector).enumerate() {
                         if kept() {
                             let at = at + (number * sector) as u64;
-                            apply(&mut after, &Change::Write { at, data: piece.to_vec() });
+                            after.write(index(at), piece);
                         }
                     }
                 }
                 whole => {
                     if kept() {
-                        apply(&mut after, &whole);
+                        after.apply(&whole);
                     }
                 }
             }
@@ -185,17 +259,13 @@ impl ReadAt for Medium {
     fn read(&self, at: u64, to: &mut [u8]) -> io::Result<()> {
         let mut state = self.state();
         state.alive()?;
-        to.fill(0);
-        let at = usize::try_from(at).unwrap();
-        if let Some(there) = state.now.get(at..) {
-            let len = there.len().min(to.len());
-            to[..len].copy_from_slice(&there[..len]);
-        }
+        state.calls.read += to.len() as u64;
+        state.now.read(index(at), to);
         Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.state().now.len() as u64)
+        Ok(self.state().now.len as u64)
     }
 }
 
@@ -221,7 +291,7 @@ impl ImageStore for Medium {
         state.calls.syncs += 1;
         let state = &mut *state;
         for change in state.changes.drain(..) {
-            apply(&mut state.durable, &change);
+            state.durable.apply(&change);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use zonal_device::image::{
 use zonal_device::rng::Rng;
 
 /// Runs, unless `ZONAL_CASES` says another number.
-const CASES: u64 = 2000;
+const CASES: u64 = 400;
 
 pub fn geometry(rng: &mut Rng) -> ImageGeometry {
     let lba = if rng.below(3) == 0 { 4096 } else { 512 };
