@@ -77,7 +77,7 @@ impl Place {
         match self {
             Place::File(_) => false,
             #[cfg(feature = "fuse")]
-            Place::Disk(disk) => match rng.below(4) {
+            Place::Disk(disk) => match rng.below(8) {
                 0 => {
                     disk.set_faults(10 + rng.below(200));
                     true
@@ -99,7 +99,9 @@ impl Place {
             Place::Disk(disk) => {
                 disk.set_faults(0);
                 let unit = if rng.below(2) == 0 { 512 } else { 4096 };
-                disk.lose_power(unit, rng.below(5));
+                // Often nothing that was not synced is there.
+                let keep = [0, 0, 1, 2, 4][usize::try_from(rng.below(5)).expect("five")];
+                disk.lose_power(unit, keep);
             }
         }
     }
@@ -169,15 +171,12 @@ impl Sum {
     }
 }
 
+/// A row of the table that `main` prints.
 impl std::fmt::Display for Sum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Sum { kills, losses_of_power, shutdowns, writes, faults, lost } = self;
-        write!(
-            f,
-            "{kills} kills ({losses_of_power} with a loss of power, {shutdowns} after a shutdown), {faults} \
-             faults, {writes} writes checked, {} losses",
-            lost.len()
-        )
+        let lost = lost.len();
+        write!(f, "{kills} | {losses_of_power} | {shutdowns} | {faults} | {writes} | {lost} |")
     }
 }
 
@@ -309,7 +308,7 @@ impl Case {
         let may_fail = power_fails && image.place.plan_faults(&mut self.rng);
         let mut session = image.session.take().expect("it has started");
         self.load(image, &mut session)?;
-        self.end(image, &mut session, may_fail)?;
+        self.end(image, &mut session, (power_fails, may_fail))?;
         let said = session.server.said();
         if said.contains("panicked") {
             return Err(said);
@@ -472,13 +471,14 @@ impl Case {
         of(Work::Write { sector, len, version, fua })
     }
 
-    /// Fills the slots that are free.
-    fn submit(&mut self, image: &mut Image, session: &mut Session) {
+    /// Fills the slots that are free, with commands of a kind.
+    fn submit(&mut self, image: &mut Image, session: &mut Session, kind: fn(&Work) -> bool) {
         for slot in 0..session.slots.len() {
             if session.slots[slot].is_some() {
                 continue;
             }
-            let Some(command) = self.draw(image, &*session.host) else { continue };
+            let drawn = self.draw(image, &*session.host);
+            let Some(command) = drawn.filter(|command| kind(&command.work)) else { continue };
             let (data, then) = match command.work {
                 Work::Write { sector, len, version, .. } => {
                     (image.model.data(command.namespace, sector, len, version), None)
@@ -497,7 +497,7 @@ impl Case {
         let commands = 5 + self.rng.below(400);
         let (mut answered, mut failures, mut last) = (0, 0, Instant::now());
         while answered < commands && failures < MAX_FAILURES && !image.place.is_off() {
-            self.submit(image, session);
+            self.submit(image, session, |_| true);
             let results = settle(image, session, false);
             for fine in &results {
                 failures = if *fine { 0 } else { failures + 1 };
@@ -514,36 +514,60 @@ impl Case {
             }
             std::thread::yield_now();
         }
-        self.submit(image, session);
+        self.submit(image, session, |_| true);
         std::thread::sleep(Duration::from_micros(self.rng.below(1500)));
         Ok(())
     }
 
-    /// Ends the server: kills it, perhaps after an orderly shutdown, or signals it to end.
+    /// Has answers to writes that nothing has made durable yet, and more such writes in flight.
+    fn write_unflushed(&mut self, image: &mut Image, session: &mut Session) -> Result<(), String> {
+        let is_plain = |work: &Work| matches!(work, Work::Write { fua: false, .. });
+        for _ in 0..1 + self.rng.below(4) {
+            drain(image, session)?;
+            self.submit(image, session, is_plain);
+        }
+        drain(image, session)?;
+        self.submit(image, session, is_plain);
+        Ok(())
+    }
+
+    /// The same; then a flush or a write with FUA, which has its answer.
+    fn write_and_flush(&mut self, image: &mut Image, session: &mut Session) -> Result<(), String> {
+        self.write_unflushed(image, session)?;
+        drain(image, session)?;
+        for _ in 0..100 {
+            self.submit(image, session, |work| {
+                matches!(work, Work::Flush | Work::Write { fua: true, .. })
+            });
+            if session.slots.iter().any(Option::is_some) {
+                break;
+            }
+        }
+        drain(image, session)
+    }
+
+    /// Ends the server: kills it, perhaps right after an orderly shutdown or a flush, or signals it to end. If
+    /// the power is lost then, it shows whether that is what made data durable.
     fn end(
         &mut self,
         image: &mut Image,
         session: &mut Session,
-        may_fail: bool,
+        (power_fails, may_fail): (bool, bool),
     ) -> Result<(), String> {
         let (mut kept, mut how) = (None, "killed");
-        match self.rng.below(8) {
-            0 | 1 if !may_fail => {
-                settle(image, session, false);
-                let then = image.model.answered();
-                how = "shut down by its host";
-                match session.host.shut_down() {
-                    Some(ShutDown::Answered) => kept = Some(then),
-                    Some(ShutDown::WithServer) if session.server.wait() == Some(0) => {
-                        kept = Some(then);
-                    }
-                    Some(ShutDown::WithServer) => {
-                        return Err(format!("it fails at its end: {}", session.server.said()));
-                    }
-                    None => {}
-                }
+        match self.rng.below(16) {
+            0..10 if power_fails && !may_fail => {
+                self.write_unflushed(image, session)?;
+                (kept, how) = (shut_down(image, session)?, "shut down by its host");
             }
-            2 => {
+            10..14 if power_fails && !may_fail => {
+                self.write_and_flush(image, session)?;
+                how = "killed after a flush";
+            }
+            0..2 if !may_fail => {
+                (kept, how) = (shut_down(image, session)?, "shut down by its host");
+            }
+            14 => {
                 settle(image, session, false);
                 let then = image.model.answered();
                 how = "ended by SIGTERM";
@@ -566,6 +590,31 @@ impl Case {
         }
         Ok(())
     }
+}
+
+/// Has a host shut the device down. Returns what had been answered before, if that is kept.
+fn shut_down(image: &mut Image, session: &mut Session) -> Result<Option<Answered>, String> {
+    settle(image, session, false);
+    let then = image.model.answered();
+    match session.host.shut_down() {
+        Some(ShutDown::WithServer) if session.server.wait() != Some(0) => {
+            Err(format!("it fails at its end: {}", session.server.said()))
+        }
+        answer => Ok(answer.map(|_| then)),
+    }
+}
+
+/// Waits for the answers to all commands.
+fn drain(image: &mut Image, session: &mut Session) -> Result<(), String> {
+    let begun = Instant::now();
+    while session.slots.iter().any(Option::is_some) {
+        settle(image, session, false);
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("no answer for {PATIENCE:?}"));
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Takes the answers that have come. Returns whether each was a success.

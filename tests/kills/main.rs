@@ -30,7 +30,6 @@ mod virtio;
 use case::{Case, Export, Kind};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
 use zonal_device::rng::mix;
 
 /// Kills of each case, unless `ZONAL_KILLS` is set.
@@ -48,6 +47,10 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::Ssd, "ssd"),
     (Kind::Divided, "divided"),
 ];
+
+const HEAD: &str = "\
+| Export | Images | Kills | with a loss of power | after a shutdown | Faults | Writes checked | Losses |
+|---|---|---|---|---|---|---|---|";
 
 /// Why a case is not run.
 fn obstacle(export: Export, kind: Kind) -> Option<&'static str> {
@@ -79,8 +82,9 @@ fn main() -> ExitCode {
     let wanted = std::env::var("ZONAL_CASE").unwrap_or_default();
     let loses_power = cfg!(feature = "fuse");
     if !loses_power {
-        println!("no losses of power: built without the feature fuse");
+        eprintln!("no losses of power: built without the feature fuse");
     }
+    println!("{HEAD}");
     let mut all = case::Sum::default();
     let cases = EXPORTS.iter().flat_map(|export| KINDS.iter().map(move |kind| (export, kind)));
     for (number, (&(export, door), &(kind, image))) in (0_u64..).zip(cases) {
@@ -89,10 +93,9 @@ fn main() -> ExitCode {
             continue;
         }
         if let Some(why) = obstacle(export, kind) {
-            println!("{name:20} not run: {why}");
+            eprintln!("{name} not run: {why}");
             continue;
         }
-        let begun = Instant::now();
         let mut case = Case::new(export, kind, mix(seed) ^ number);
         for kill in 0..kills {
             // Half of them with a loss of power; of the others every second on the same file system.
@@ -100,14 +103,15 @@ fn main() -> ExitCode {
         }
         let sum = std::mem::take(&mut case.sum);
         drop(case);
-        println!("{name:20} {sum}, {:.0} s", begun.elapsed().as_secs_f64());
+        println!("| {door} | {image} | {sum}");
         for lost in &sum.lost {
-            println!(
+            eprintln!(
                 "  lost: {lost}\n  again: ZONAL_SEED={seed} ZONAL_CASE={name} ZONAL_KILLS={kills}"
             );
         }
         all.add(&sum);
     }
-    println!("{:20} {all}, seed {seed}", "in all");
+    println!("| in all | | {all}");
+    eprintln!("seed {seed}");
     if all.lost.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
