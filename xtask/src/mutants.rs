@@ -41,7 +41,7 @@ const ALL: &str = "--lib --tests";
 
 const AREAS: [Area; 11] = [
     area("blk", "zonal-blk", "crates/blk/src/**", ALL, 95),
-    area("image", "zonal-device", "crates/device/src/image/**", "--lib --test image", 95),
+    area("image", "zonal-device", "crates/device/src/image/**", "--lib --test=image", 95),
     area("ssd", "zonal-device", "crates/device/src/ssd/**", ALL, 90),
     area("zns", "zonal-device", "crates/device/src/{zns,zones}/**", ALL, 90),
     area("inject", "zonal-device", "crates/device/src/inject/**", ALL, 90),
@@ -50,15 +50,15 @@ const AREAS: [Area; 11] = [
         "controller",
         "zonal-nvme",
         "crates/nvme/src/controller/**",
-        "--lib --test controller --test pcie",
+        "--lib --test=controller --test=pcie",
         95,
     ),
-    area("session", "zonal-nvme", "crates/nvme/src/session.rs", "--lib --test controller", 95),
+    area("session", "zonal-nvme", "crates/nvme/src/session.rs", "--lib --test=controller", 95),
     area(
         "crash",
         "zonal-crash",
         "crates/crash/src/{choices,drive,outcome,states}.rs",
-        "--lib --test states",
+        "--lib --test=states",
         90,
     ),
     area("backend", "zonal-backend", "crates/backend/src/**", ALL, 90),
@@ -174,7 +174,9 @@ fn measure(area: &Area, names: &[&String], reasons: &BTreeMap<&str, &str>) -> Re
             command.args(["--re", &format!("^{}$", escaped(name))]);
         }
         command.args(["--minimum-test-timeout", "60", "--output"]).arg(run_directory(area));
-        command.args(["--", "--locked"]).args(area.tests.split(' '));
+        // Also when it builds, which takes in all targets otherwise.
+        let arguments = ["--locked"].into_iter().chain(area.tests.split(' '));
+        command.args(arguments.map(|argument| format!("--cargo-arg={argument}")));
         command.env("CARGO_TARGET_DIR", directory().join("target")).envs([CASES]);
         fs::create_dir_all(run_directory(area)).map_err(|error| error.to_string())?;
         let status = command.status().map_err(|error| format!("cargo mutants: {error}"))?;
