@@ -153,11 +153,6 @@ pub enum Command {
         /// Where they are written; it is created
         directory: PathBuf,
     },
-    /// Show the memory layout of the structures that every I/O touches, as pahole(1) does
-    Layout {
-        /// Only structures whose name contains this
-        name: Option<String>,
-    },
     /// Explain the job options, which are fio's
     Options(OptionsArgs),
 }

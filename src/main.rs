@@ -81,7 +81,6 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Completions { shell } => cmd::shell::completions(cli::definition(), shell),
         Command::Man { directory } => cmd::shell::man(cli::without_examples(), &directory),
-        Command::Layout { name } => cmd::layout::run(name.as_deref()),
         Command::Options(args) => cmd::info::options(&args),
     }
 }

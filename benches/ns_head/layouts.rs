@@ -10,18 +10,21 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use zonal_blk::Sector;
-use zonal_nvme::ns::{self, Ids, NamespaceInfo, NamespaceLayout, Protection};
+use zonal_nvme::ns::{self, CommandFormat, Ids, NamespaceInfo, Protection};
 use zonal_nvme::wire::opcode::Csi;
 
 /// A field that making a read or write reads: its structure, its offset and its size in bytes.
 type Access = (&'static str, usize, usize);
 
 /// A layout to measure.
-pub trait Layout: NamespaceLayout + Sized + 'static {
+pub trait Layout: Send + Sync + Sized + 'static {
     /// What the published table calls it.
     const NAME: &'static str;
 
     fn new(info: &NamespaceInfo) -> Arc<Self>;
+
+    /// Gathers what commands are made from.
+    fn format(&self) -> CommandFormat;
 
     /// The fields that making a read or write reads.
     fn accesses() -> Vec<Access>;
@@ -48,10 +51,13 @@ impl Layout for ns::Namespace {
         ns::NamespaceHead::new(info).path()
     }
 
+    #[inline(always)]
+    fn format(&self) -> CommandFormat {
+        ns::Namespace::format(self)
+    }
+
     fn accesses() -> Vec<Access> {
-        let (layout, read) = ns::Namespace::layout();
-        let access = |field: &zonal_blk::layout::Field| ("Namespace", field.offset, field.size);
-        read.iter().filter_map(|name| layout.field(name)).map(access).collect()
+        vec![("Namespace", 0, size_of::<ns::Namespace>())]
     }
 }
 
@@ -136,28 +142,20 @@ pub mod in_path {
             })
         }
 
+        #[inline(always)]
+        fn format(&self) -> CommandFormat {
+            CommandFormat {
+                nsid: self.head.nsid,
+                protection: Protection::new(self.metadata, self.pi_type),
+                lba_shift: self.lba_shift,
+            }
+        }
+
         fn accesses() -> Vec<Access> {
             accesses!(
                 Namespace.head: Arc<NamespaceHead>, NamespaceHead.nsid: u32,
                 Namespace.lba_shift: u8, Namespace.metadata: u16, Namespace.pi_type: u8,
             )
-        }
-    }
-
-    impl NamespaceLayout for Namespace {
-        #[inline(always)]
-        fn nsid(&self) -> u32 {
-            self.head.nsid
-        }
-
-        #[inline(always)]
-        fn lba_shift(&self) -> u8 {
-            self.lba_shift
-        }
-
-        #[inline(always)]
-        fn protection(&self) -> Protection {
-            Protection::new(self.metadata, self.pi_type)
         }
     }
 }
@@ -223,29 +221,21 @@ pub mod in_head {
             Arc::new(Namespace { state, head, counters })
         }
 
+        #[inline(always)]
+        fn format(&self) -> CommandFormat {
+            CommandFormat {
+                nsid: self.head.nsid,
+                protection: Protection::new(self.head.metadata, self.head.pi_type),
+                lba_shift: self.head.lba_shift,
+            }
+        }
+
         fn accesses() -> Vec<Access> {
             accesses!(
                 Namespace.head: Arc<NamespaceHead>, NamespaceHead.nsid: u32,
                 NamespaceHead.lba_shift: u8, NamespaceHead.metadata: u16,
                 NamespaceHead.pi_type: u8,
             )
-        }
-    }
-
-    impl NamespaceLayout for Namespace {
-        #[inline(always)]
-        fn nsid(&self) -> u32 {
-            self.head.nsid
-        }
-
-        #[inline(always)]
-        fn lba_shift(&self) -> u8 {
-            self.head.lba_shift
-        }
-
-        #[inline(always)]
-        fn protection(&self) -> Protection {
-            Protection::new(self.head.metadata, self.head.pi_type)
         }
     }
 }
@@ -292,27 +282,15 @@ pub mod cache_line {
             Arc::new(Namespace { state, head, counters: PathCounters::default() })
         }
 
+        #[inline(always)]
+        fn format(&self) -> CommandFormat {
+            self.head.format()
+        }
+
         fn accesses() -> Vec<Access> {
             let mut accesses = accesses!(Namespace.head: Arc<NamespaceHead>);
             accesses.extend(NamespaceHead::accesses());
             accesses
-        }
-    }
-
-    impl NamespaceLayout for Namespace {
-        #[inline(always)]
-        fn nsid(&self) -> u32 {
-            self.head.nsid
-        }
-
-        #[inline(always)]
-        fn lba_shift(&self) -> u8 {
-            self.head.lba_shift
-        }
-
-        #[inline(always)]
-        fn protection(&self) -> Protection {
-            self.head.protection()
         }
     }
 
@@ -342,28 +320,20 @@ pub mod cache_line {
             })
         }
 
+        #[inline(always)]
+        fn format(&self) -> CommandFormat {
+            CommandFormat {
+                nsid: self.nsid,
+                protection: Protection::new(self.metadata, self.pi_type),
+                lba_shift: self.lba_shift,
+            }
+        }
+
         fn accesses() -> Vec<Access> {
             accesses!(
                 NamespaceHead.nsid: u32, NamespaceHead.lba_shift: u8, NamespaceHead.pi_type: u8,
                 NamespaceHead.metadata: u16,
             )
-        }
-    }
-
-    impl NamespaceLayout for NamespaceHead {
-        #[inline(always)]
-        fn nsid(&self) -> u32 {
-            self.nsid
-        }
-
-        #[inline(always)]
-        fn lba_shift(&self) -> u8 {
-            self.lba_shift
-        }
-
-        #[inline(always)]
-        fn protection(&self) -> Protection {
-            Protection::new(self.metadata, self.pi_type)
         }
     }
 }

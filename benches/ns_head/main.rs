@@ -110,7 +110,7 @@ impl<A: Layout> CommandQueue<A> {
                     self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
                     &namespaces[(self.random >> 33) as usize % namespaces.len()]
                 };
-                setup_rw(&**black_box(ns), request, request.tag().0, slot).expect("a read");
+                setup_rw(black_box(ns).format(), request, request.tag().0, slot).expect("a read");
             }
             black_box(&mut self.slots);
         }
@@ -121,7 +121,8 @@ impl<A: Layout> HwQueue for CommandQueue<A> {
     fn start(&mut self, _now: Nanos, request: Box<Request>) -> Result<(), Box<Request>> {
         if self.device.repeat == 1 {
             let slot = &mut self.slots[self.pending.len()];
-            setup_rw(&*self.device.namespaces[0], &request, request.tag().0, slot).expect("a read");
+            setup_rw(self.device.namespaces[0].format(), &request, request.tag().0, slot)
+                .expect("a read");
         }
         self.pending.push(request);
         Ok(())
@@ -220,8 +221,9 @@ fn layouts() -> Vec<(&'static str, usize, [Measure; 4])> {
         ];
         let (info, made) = (info(7), A::new(&info(7)));
         let protection = Protection::new(info.metadata, info.pi_type);
-        assert_eq!((made.nsid(), made.lba_shift()), (info.nsid, info.lba_shift));
-        assert_eq!(made.protection(), protection, "all layouts make the same commands");
+        let made = made.format();
+        assert_eq!((made.nsid, made.lba_shift), (info.nsid, info.lba_shift));
+        assert_eq!(made.protection, protection, "all layouts make the same commands");
         (A::NAME, A::cache_lines(), measures)
     }
     vec![

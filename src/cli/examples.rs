@@ -2,7 +2,7 @@
 use clap::Command;
 
 /// Command lines, by command.
-const EXAMPLES: [(&str, &[&str]); 38] = [
+const EXAMPLES: [(&str, &[&str]); 37] = [
     (
         "run",
         &[
@@ -76,7 +76,6 @@ const EXAMPLES: [(&str, &[&str]); 38] = [
     ("doctor", &["zonal doctor", "zonal doctor ublk && zonal serve null --ublk"]),
     ("completions", &["zonal completions bash >~/.local/share/bash-completion/completions/zonal"]),
     ("man", &["zonal man ~/.local/share/man/man1"]),
-    ("layout", &["zonal layout Request"]),
     ("options", &["zonal options --markdown"]),
 ];
 

@@ -7,7 +7,6 @@ pub mod doctor;
 pub mod fit;
 pub mod image;
 pub mod info;
-pub mod layout;
 mod measured;
 pub mod pattern;
 pub mod reproduce;

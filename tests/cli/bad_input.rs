@@ -426,11 +426,3 @@ fn each_bad_value_is_named_with_file_line_and_option() {
         assert!(why && told.lines().count() == 1, "{line}: {}", ran.err);
     }
 }
-
-#[test]
-fn unknown_structure_is_rejected() {
-    expect_error(
-        zonal(&["layout", "Nothing"]),
-        "zonal: no structure is called `Nothing`; `zonal layout` shows all\n",
-    );
-}

@@ -229,22 +229,11 @@ fn manual_pages_of_all_commands_are_written() {
 }
 
 #[test]
-fn layout_shows_the_named_structures() {
-    let all = zonal(&["layout"]).expect_ok();
-    for name in ["Bio {", "Request {", "ZonePlug {", "Namespace {"] {
-        assert!(all.contains(name), "{name}: {all}");
-    }
-    let plug = zonal(&["layout", "ZonePlug"]).expect_ok();
-    assert!(plug.starts_with("ZonePlug {") && plug.matches(" {").count() == 1, "{plug}");
-}
-
-#[test]
 fn help_lists_the_options() {
     for (args, part) in [
         (&["--help"][..], "Run fio jobs through the zoned block layer onto a device"),
         (&["run", "--help"], "--zone-write"),
         (&["devices"], "zone_capacity"),
-        (&["layout", "--help"], "pahole"),
         (&["options"], "iodepth_batch_complete_max"),
         (&["--version"], concat!("zonal ", env!("CARGO_PKG_VERSION"), " (commit ")),
         (&["completions", "bash"], "complete -F _zonal"),

@@ -1,9 +1,7 @@
 //! Bios, which are submitted to the block layer, and the completions that come back.
 use crate::buf::Buf;
-use crate::layout::StructLayout;
 use crate::op::Op;
 use crate::status::Status;
-use crate::struct_layout;
 use crate::units::Sector;
 
 /// Modifiers of a bio (`enum req_flag_bits`).
@@ -183,11 +181,6 @@ impl Bio {
     pub fn read(sector: Sector, nr_sectors: u32, user_data: u64) -> Self {
         let buf = Some(Buf::zeroed(nr_sectors as usize * 512));
         Bio { buf, ..Bio::new(Op::Read, sector, nr_sectors, user_data) }
-    }
-
-    /// Where the fields lie.
-    pub(crate) fn layout() -> StructLayout {
-        struct_layout!(Bio { op, flags, prio, stream, sector, nr_sectors, user_data, buf })
     }
 
     /// The first sector after the bio's range.

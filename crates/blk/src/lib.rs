@@ -67,8 +67,6 @@ mod hctx;
 mod interleavings;
 mod iostat;
 #[doc(hidden)]
-pub mod layout;
-#[doc(hidden)]
 pub mod lazy;
 pub mod limits;
 #[doc(hidden)]
@@ -132,20 +130,3 @@ pub use wake::{Clock, Wake, WakeUp};
 pub use zone::{REPORT_BATCH, Zone, ZoneAttributes, ZoneCondition, ZoneKind};
 pub use zone_refusal::ZoneRefusal;
 pub use zone_report::ZoneReport;
-
-/// The structures that every I/O touches, for `zonal layout`.
-#[doc(hidden)]
-pub fn hot_structs() -> Vec<layout::StructLayout> {
-    vec![Bio::layout(), Request::layout(), plug::ZonePlug::layout()]
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn hot_structures_have_no_overlapping_fields() {
-        for layout in super::hot_structs() {
-            let ends = layout.fields.windows(2).all(|f| f[0].offset + f[0].size <= f[1].offset);
-            assert!(ends, "{}", layout.name);
-        }
-    }
-}

@@ -6,11 +6,9 @@
 use crate::bio::{Bio, BioFlags, Prio};
 use crate::buf::Buf;
 use crate::external::ExternalBuf;
-use crate::layout::StructLayout;
 use crate::op::Op;
 use crate::probe::{mark, mutant};
 use crate::status::Status;
-use crate::struct_layout;
 use crate::units::{Nanos, Sector, Tag, ZoneNo};
 use std::mem;
 
@@ -65,30 +63,6 @@ const NO_PARENT: u32 = u32::MAX;
 const _: () = assert!(std::mem::offset_of!(Request, parked_at) == 64);
 
 impl Request {
-    /// Where the fields lie.
-    pub(crate) fn layout() -> StructLayout {
-        struct_layout!(Request {
-            bio,
-            next,
-            owner,
-            zone,
-            nr_sectors,
-            tag,
-            op,
-            status,
-            live,
-            done,
-            plugged,
-            refused,
-            parent,
-            parked_at,
-            merged,
-            queued_at,
-            sent_at,
-            trace,
-        })
-    }
-
     pub(crate) fn empty() -> Self {
         Request {
             bio: Bio::new(Op::Flush, Sector(0), 0, 0),

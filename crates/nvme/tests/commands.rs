@@ -57,7 +57,7 @@ impl Device for Recorder {
 impl HwQueue for RecorderQueue {
     fn start(&mut self, _now: Nanos, mut request: Box<Request>) -> Result<(), Box<Request>> {
         let mut sqe = Sqe::zeroed();
-        let made = setup(&*self.0.ns, &request, 7, &mut sqe).map(|payload| (sqe, payload));
+        let made = setup(self.0.ns.format(), &request, 7, &mut sqe).map(|payload| (sqe, payload));
         request.set_status(made.err().unwrap_or(Status::Ok));
         self.0.made.lock().unwrap().push(made);
         self.1.push(request);

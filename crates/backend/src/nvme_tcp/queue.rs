@@ -12,7 +12,6 @@ use std::sync::Arc;
 use zerocopy::IntoBytes;
 use zonal_blk::units::SECTOR_SHIFT;
 use zonal_blk::{BioFlags, Buf, Device, HwQueue, Nanos, Op, Outgoing, Request, Status, Tag, Wake};
-use zonal_nvme::ns::NamespaceLayout;
 use zonal_nvme::ns::{SpecialPayload, setup};
 use zonal_nvme::tcp::{CommandData, HostEvent};
 use zonal_nvme::wire::opcode::IoOpcode;
@@ -81,7 +80,7 @@ impl Queue {
             return self.complete(request, Status::Transport);
         };
         let mut sqe = Sqe::zeroed();
-        let payload = match setup(&*active.namespace, &request, request.tag().0, &mut sqe) {
+        let payload = match setup(active.namespace.format(), &request, request.tag().0, &mut sqe) {
             Ok(payload) => payload,
             Err(status) => return self.complete(request, status),
         };
@@ -107,7 +106,7 @@ impl Queue {
     fn submit_preflush(&mut self, now: Nanos, request: Box<Request>) {
         let tag = request.tag();
         let submit = |active: &mut ActiveConnection| {
-            let sqe = Sqe::new(IoOpcode::FLUSH.0, tag.0 | PREFLUSH, active.namespace.nsid());
+            let sqe = Sqe::new(IoOpcode::FLUSH.0, tag.0 | PREFLUSH, active.namespace.format().nsid);
             active.connection.tcp.submit(sqe, None)
         };
         match self.active.as_mut().map(submit) {

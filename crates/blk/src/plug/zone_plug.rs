@@ -1,10 +1,8 @@
 //! The plug of one zone: its write pointer, what is in flight, and what waits.
-use crate::layout::StructLayout;
 use crate::op::Op;
 use crate::probe::{mark, mutant};
 use crate::request::{Request, RequestFifo, RequestList};
 use crate::status::Status;
-use crate::struct_layout;
 use crate::units::{Nanos, Sector};
 use crate::zone::{Zone, ZoneCondition, ZoneKind};
 
@@ -65,25 +63,6 @@ pub(crate) struct ZonePlug {
 }
 
 impl ZonePlug {
-    /// Where the fields lie.
-    pub(crate) fn layout() -> StructLayout {
-        struct_layout!(ZonePlug {
-            wp,
-            parked,
-            nr_parked,
-            managing,
-            appending,
-            in_flight,
-            listed,
-            alive,
-            state,
-            writes,
-            appends,
-            merges,
-            parked_ns,
-        })
-    }
-
     /// The plug of an empty sequential zone.
     pub(crate) const EMPTY: ZonePlug = ZonePlug {
         wp: Sector(0),

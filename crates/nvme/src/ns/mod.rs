@@ -16,7 +16,7 @@ mod scan;
 mod setup;
 
 pub use info::{Ids, NamespaceInfo, ScanError, ZoneInfo};
-pub use path::{Namespace, NamespaceHead, NamespaceLayout, NamespaceMismatch};
+pub use path::{CommandFormat, Namespace, NamespaceHead, NamespaceMismatch};
 pub use protection::Protection;
 pub use scan::{ControllerInfo, identify_data, scan};
 pub use setup::{SpecialPayload, setup, setup_rw};

@@ -9,19 +9,16 @@ use super::info::NamespaceInfo;
 use super::protection::Protection;
 use std::fmt::{LowerHex, Write};
 use std::sync::Arc;
-use zonal_blk::layout::StructLayout;
-use zonal_blk::struct_layout;
 
-/// The fields that commands are made from, wherever a namespace keeps them.
-pub trait NamespaceLayout: Send + Sync {
+/// What the commands of a namespace are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandFormat {
     /// The namespace identifier.
-    fn nsid(&self) -> u32;
-
-    /// log2 of the block size in bytes.
-    fn lba_shift(&self) -> u8;
-
+    pub nsid: u32,
     /// Control bits for protection information.
-    fn protection(&self) -> Protection;
+    pub protection: Protection,
+    /// log2 of the block size in bytes.
+    pub lba_shift: u8,
 }
 
 /// State that the paths of a namespace share.
@@ -35,11 +32,11 @@ pub struct NamespaceHead {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Namespace {
-    nsid: u32,
-    protection: Protection,
-    lba_shift: u8,
+    format: CommandFormat,
     head: Arc<NamespaceHead>,
 }
+
+const _: () = assert!(size_of::<Namespace>() == 64, "making a command reads one cache line");
 
 impl NamespaceHead {
     /// The head of a namespace that a scan found.
@@ -50,12 +47,12 @@ impl NamespaceHead {
     /// Adds a path to the namespace.
     pub fn path(self: &Arc<Self>) -> Arc<Namespace> {
         let info = &self.info;
-        Arc::new(Namespace {
+        let format = CommandFormat {
             nsid: info.nsid,
             protection: Protection::new(info.metadata, info.pi_type),
             lba_shift: info.lba_shift,
-            head: Arc::clone(self),
-        })
+        };
+        Arc::new(Namespace { format, head: Arc::clone(self) })
     }
 
     /// Checks that `found`, the namespace on another path, is this one: its identifiers and its
@@ -98,27 +95,10 @@ impl Namespace {
         &self.head
     }
 
-    /// The layout, and the names of the fields that making a read or write command reads.
-    pub fn layout() -> (StructLayout, &'static [&'static str]) {
-        let layout = struct_layout!(Namespace { nsid, protection, lba_shift, head });
-        (layout, &["nsid", "protection", "lba_shift"])
-    }
-}
-
-impl NamespaceLayout for Namespace {
+    /// What its commands are made from.
     #[inline(always)]
-    fn nsid(&self) -> u32 {
-        self.nsid
-    }
-
-    #[inline(always)]
-    fn lba_shift(&self) -> u8 {
-        self.lba_shift
-    }
-
-    #[inline(always)]
-    fn protection(&self) -> Protection {
-        self.protection
+    pub fn format(&self) -> CommandFormat {
+        self.format
     }
 }
 
@@ -202,14 +182,5 @@ mod tests {
         head.validate(&private).unwrap();
         let error = head.validate_shared(&private).unwrap_err().to_string();
         assert_eq!(error, "sharing (NMIC): found private, expected shared");
-    }
-
-    #[test]
-    fn what_commands_read_is_in_one_cache_line() {
-        let (layout, read) = Namespace::layout();
-        for name in read {
-            let field = layout.field(name).expect("a field of the structure");
-            assert_eq!(layout.lines_of(field), 0..=0, "{name}");
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Makes the command for a request, in its place in the submission queue.
 //!
-//! One generic body makes reads, writes and appends for every [`NamespaceLayout`], so that a
-//! benchmark of layouts compares nothing else.
-use super::path::NamespaceLayout;
+//! Reads, writes and appends are made by one inlined function for every place that a [`CommandFormat`]
+//! comes from, so that a benchmark of layouts compares nothing else.
+use super::path::CommandFormat;
 use crate::wire::io::{DSM_DEALLOCATE, DsmCommand, DsmRange, RwCommand, control};
 use crate::wire::opcode::IoOpcode;
 use crate::wire::queue::PSDT_SGL;
@@ -26,13 +26,13 @@ pub enum SpecialPayload {
 /// [`Status::NotSupported`] for another operation; [`Status::Invalid`] for more blocks than NLB can
 /// hold.
 #[inline(always)]
-pub fn setup_rw<A: NamespaceLayout>(
-    ns: &A,
+pub fn setup_rw(
+    ns: CommandFormat,
     request: &Request,
     cid: u16,
     slot: &mut Sqe,
 ) -> Result<(), Status> {
-    let protection = ns.protection();
+    let protection = ns.protection;
     let (opcode, bits) = match request.op() {
         Op::Read => (IoOpcode::READ, protection.rw),
         Op::Write => (IoOpcode::WRITE, protection.rw),
@@ -45,8 +45,8 @@ pub fn setup_rw<A: NamespaceLayout>(
 
 /// A command with the fields of a read or write.
 #[inline(always)]
-fn rw<A: NamespaceLayout>(
-    ns: &A,
+fn rw(
+    ns: CommandFormat,
     request: &Request,
     cid: u16,
     slot: &mut Sqe,
@@ -54,7 +54,7 @@ fn rw<A: NamespaceLayout>(
     bits: u16,
     dptr: Sgl,
 ) -> Result<(), Status> {
-    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+    let shift = u32::from(ns.lba_shift) - SECTOR_SHIFT;
     let blocks = request.nr_sectors() >> shift;
     let nlb = u16::try_from(blocks.wrapping_sub(1)).map_err(|_| Status::Invalid)?;
     let slba = request.sector().0 >> shift;
@@ -66,7 +66,7 @@ fn rw<A: NamespaceLayout>(
         opcode: opcode.0,
         flags: PSDT_SGL,
         cid: cid.into(),
-        nsid: ns.nsid().into(),
+        nsid: ns.nsid.into(),
         dptr,
         slba: slba.into(),
         nlb: nlb.into(),
@@ -83,17 +83,17 @@ fn rw<A: NamespaceLayout>(
 ///
 /// # Errors
 /// As [`setup_rw`].
-pub fn setup<A: NamespaceLayout>(
-    ns: &A,
+pub fn setup(
+    ns: CommandFormat,
     request: &Request,
     cid: u16,
     slot: &mut Sqe,
 ) -> Result<SpecialPayload, Status> {
     match request.op() {
         Op::Read | Op::Write | Op::ZoneAppend => setup_rw(ns, request, cid, slot)?,
-        Op::Flush => *slot = Sqe::new(IoOpcode::FLUSH.0, cid, ns.nsid()),
+        Op::Flush => *slot = Sqe::new(IoOpcode::FLUSH.0, cid, ns.nsid),
         Op::WriteZeroes => {
-            let bits = ns.protection().rw;
+            let bits = ns.protection.rw;
             rw(ns, request, cid, slot, IoOpcode::WRITE_ZEROES, bits, Sgl::zeroed())?;
         }
         Op::Discard => return Ok(SpecialPayload::Range(discard(ns, request, cid, slot))),
@@ -108,13 +108,13 @@ pub fn setup<A: NamespaceLayout>(
     Ok(SpecialPayload::None)
 }
 
-fn discard<A: NamespaceLayout>(ns: &A, request: &Request, cid: u16, slot: &mut Sqe) -> DsmRange {
-    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+fn discard(ns: CommandFormat, request: &Request, cid: u16, slot: &mut Sqe) -> DsmRange {
+    let shift = u32::from(ns.lba_shift) - SECTOR_SHIFT;
     let command = DsmCommand {
         opcode: IoOpcode::DATASET_MANAGEMENT.0,
         flags: PSDT_SGL,
         cid: cid.into(),
-        nsid: ns.nsid().into(),
+        nsid: ns.nsid.into(),
         dptr: Sgl::in_capsule(16),
         attributes: DSM_DEALLOCATE.into(),
         ..DsmCommand::zeroed()
@@ -127,19 +127,13 @@ fn discard<A: NamespaceLayout>(ns: &A, request: &Request, cid: u16, slot: &mut S
     }
 }
 
-fn zone<A: NamespaceLayout>(
-    ns: &A,
-    request: &Request,
-    cid: u16,
-    action: SendAction,
-    options: u8,
-) -> Sqe {
-    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+fn zone(ns: CommandFormat, request: &Request, cid: u16, action: SendAction, options: u8) -> Sqe {
+    let shift = u32::from(ns.lba_shift) - SECTOR_SHIFT;
     let command = ZoneSend {
         opcode: IoOpcode::ZONE_MANAGEMENT_SEND.0,
         flags: PSDT_SGL,
         cid: cid.into(),
-        nsid: ns.nsid().into(),
+        nsid: ns.nsid.into(),
         slba: (request.sector().0 >> shift).into(),
         action: action.0,
         options,
@@ -149,8 +143,8 @@ fn zone<A: NamespaceLayout>(
 }
 
 /// Flush Explicit ZRWA Range, which names the last block to commit.
-fn zrwa_flush<A: NamespaceLayout>(ns: &A, request: &Request, cid: u16) -> Result<Sqe, Status> {
-    let shift = u32::from(ns.lba_shift()) - SECTOR_SHIFT;
+fn zrwa_flush(ns: CommandFormat, request: &Request, cid: u16) -> Result<Sqe, Status> {
+    let shift = u32::from(ns.lba_shift) - SECTOR_SHIFT;
     let last = (request.end().0 >> shift).checked_sub(1).filter(|_| request.nr_sectors() > 0);
     let last = last.ok_or(Status::Invalid)?;
     let send = ZoneSend::from(zone(ns, request, cid, SendAction::ZRWA_FLUSH, 0));

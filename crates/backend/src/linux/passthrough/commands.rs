@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use zonal_blk::{Op, Request, Status};
 use zonal_nvme::NvmeStatus;
-use zonal_nvme::ns::{Namespace, NamespaceLayout, SpecialPayload, setup};
+use zonal_nvme::ns::{Namespace, SpecialPayload, setup};
 use zonal_nvme::wire::Sqe;
 use zonal_nvme::wire::opcode::IoOpcode;
 use zonal_os::poll::fixed_buffers::FixedBuffers;
@@ -36,13 +36,13 @@ unsafe impl Commands for NvmeCommands {
     type Cqe = cqueue::Entry32;
 
     fn flush(&self) -> squeue::Entry128 {
-        let sqe = Sqe::new(IoOpcode::FLUSH.0, 0, self.namespace.nsid());
+        let sqe = Sqe::new(IoOpcode::FLUSH.0, 0, self.namespace.format().nsid);
         self.entry(&UringCmd::new(&sqe, std::ptr::null_mut(), 0), None)
     }
 
     fn start(&self, request: &Request, data: *mut u8) -> Result<squeue::Entry128, Status> {
         let mut sqe = Sqe::zeroed();
-        match setup(&*self.namespace, request, 0, &mut sqe)? {
+        match setup(self.namespace.format(), request, 0, &mut sqe)? {
             SpecialPayload::None => {
                 Ok(self.entry(&UringCmd::new(&sqe, data, data_len(request)), None))
             }
@@ -57,7 +57,7 @@ unsafe impl Commands for NvmeCommands {
         let external = request.external_buf()?;
         let [register, unregister] = FixedBuffers::register_entries(external, index)?;
         let mut sqe = Sqe::zeroed();
-        let Ok(SpecialPayload::None) = setup(&*self.namespace, request, 0, &mut sqe) else {
+        let Ok(SpecialPayload::None) = setup(self.namespace.format(), request, 0, &mut sqe) else {
             return None;
         };
         let at = std::ptr::without_provenance_mut(external.offset());
