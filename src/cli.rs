@@ -15,14 +15,12 @@ use crate::cmd::doctor::DoctorArgs;
 use crate::cmd::fit::FitArgs;
 use crate::cmd::image::ImageCommand;
 use crate::cmd::info::{DevicesArgs, OptionsArgs};
-use crate::cmd::pattern::PatternCommand;
 use crate::cmd::reproduce::ReproduceArgs;
 use crate::cmd::run::RunArgs;
 use crate::cmd::serve::ServeArgs;
 use crate::cmd::sweep::SweepArgs;
 #[cfg(feature = "top")]
 use crate::cmd::top::TopArgs;
-use crate::cmd::torture::TortureArgs;
 use crate::cmd::validate::ValidateArgs;
 use crate::cmd::view::ViewArgs;
 use crate::cmd::zone::ZoneCommand;
@@ -116,11 +114,6 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Adjust a device profile to measurements of a drive
     Fit(FitArgs),
-    /// Generate request patterns of raidtest or randomio, or summarize patterns and traces
-    #[command(subcommand)]
-    Pattern(PatternCommand),
-    /// Test the block layer: random runs over a failing device, each checked against a model
-    Torture(TortureArgs),
     /// Export a device to other machines and guests
     Serve(Box<ServeArgs>),
     /// Monitor or control a device that `zonal serve --ctl` exports

@@ -67,8 +67,6 @@ fn run(command: Command, job_args: Vec<OsString>, log: &Log) -> anyhow::Result<E
         Command::Sweep(args) => cmd::sweep::run(&args, job_args),
         Command::Validate(args) => cmd::validate::run(&args),
         Command::Fit(args) => cmd::fit::run(&args),
-        Command::Pattern(command) => cmd::pattern::run(&command),
-        Command::Torture(args) => cmd::torture::run(&args),
         Command::Serve(args) => cmd::serve::run(&args, log),
         Command::Ctl(args) => cmd::ctl::run(&args),
         #[cfg(feature = "top")]

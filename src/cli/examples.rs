@@ -2,7 +2,7 @@
 use clap::Command;
 
 /// Command lines, by command.
-const EXAMPLES: [(&str, &[&str]); 37] = [
+const EXAMPLES: [(&str, &[&str]); 33] = [
     (
         "run",
         &[
@@ -30,16 +30,6 @@ const EXAMPLES: [(&str, &[&str]); 37] = [
     ),
     ("validate", &["zonal validate --device zn540 results.csv --hold-out 3"]),
     ("fit", &["zonal fit zn540 results.csv --output mine.toml"]),
-    (
-        "pattern generate raidtest",
-        &["zonal pattern generate raidtest --size 1g --output pattern.bin"],
-    ),
-    (
-        "pattern generate randomio",
-        &["zonal pattern generate randomio --device smr-30t --requests 1000 --output pattern.txt"],
-    ),
-    ("pattern show", &["zonal pattern show pattern.bin"]),
-    ("torture", &["zonal torture --minutes 2"]),
     (
         "serve",
         &[

@@ -8,7 +8,6 @@ pub mod fit;
 pub mod image;
 pub mod info;
 mod measured;
-pub mod pattern;
 pub mod reproduce;
 pub mod run;
 pub mod serve;
@@ -16,7 +15,6 @@ pub mod shell;
 pub mod sweep;
 #[cfg(feature = "top")]
 pub mod top;
-pub mod torture;
 pub mod traced;
 pub mod validate;
 pub mod view;

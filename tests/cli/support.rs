@@ -42,7 +42,11 @@ impl TestDir {
 
     /// A command that runs the program here.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
+        self.command_of(env!("CARGO_BIN_EXE_zonal"), args)
+    }
+
+    fn command_of(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         // The user's own configuration is not that of the tests.
         command.args(args).current_dir(self.path()).env("ZONAL_CONFIG", "");
         command
@@ -51,6 +55,12 @@ impl TestDir {
     /// Runs `zonal` with these arguments.
     pub fn zonal(&self, args: &[&str]) -> RunOutput {
         let output = self.command(args).output();
+        RunOutput::from(output.expect("the program starts"))
+    }
+
+    /// Runs `zonal-dev` with these arguments.
+    pub fn zonal_dev(&self, args: &[&str]) -> RunOutput {
+        let output = self.command_of(env!("CARGO_BIN_EXE_zonal-dev"), args).output();
         RunOutput::from(output.expect("the program starts"))
     }
 

@@ -1,11 +1,13 @@
-//! `zonal torture`: it finds nothing in the layer as it is, is reproducible, and finds mutants.
-use crate::support::run;
+//! `zonal-dev torture`: it finds nothing in the layer as it is, is reproducible, and finds mutants.
+use crate::support::{RunOutput, TestDir};
 use std::path::PathBuf;
 use zonal_torture::{self as torture, History, Profile};
 
-/// Runs `zonal torture`: exit code, standard output, standard error.
-fn zonal(args: &[&str]) -> (i32, String, String) {
-    run(&["torture", "--eta=never"], args)
+/// Runs `zonal-dev torture`: exit code, standard output, standard error.
+fn zonal_dev(args: &[&str]) -> (i32, String, String) {
+    let RunOutput { code, out, err } =
+        TestDir::new().zonal_dev(&[&["torture", "--quiet"], args].concat());
+    (code, out, err)
 }
 
 /// A file for a history, in a temporary directory.
@@ -19,7 +21,7 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn runs_do_not_fail() {
     for (name, _) in Profile::ALL {
-        let (code, out, err) = zonal(&["--runs=40", "--seed=7", "--profile", name]);
+        let (code, out, err) = zonal_dev(&["--runs=40", "--seed=7", "--profile", name]);
         assert_eq!((code, err.as_str()), (0, ""), "{name}: {out}");
         assert!(out.starts_with("40 runs, "), "{out}");
     }
@@ -40,14 +42,14 @@ fn history_determines_its_outcome() {
 fn reports_of_different_seeds_are_merged_and_those_of_the_same_are_refused() {
     let directory = tempfile::TempDir::new().expect("a temporary directory");
     let part = |name: &str, first: &str, runs: &str| {
-        let (code, out, err) = zonal(&["--json", "--seed", first, "--runs", runs]);
+        let (code, out, err) = zonal_dev(&["--json", "--seed", first, "--runs", runs]);
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
         let path = directory.path().join(name);
         std::fs::write(&path, out).expect("a file is written");
         path.to_str().expect("UTF-8").to_owned()
     };
     let (a, b, all) = (part("a", "0", "10"), part("b", "10", "20"), part("all", "0", "30"));
-    let merged = |files: &[&str]| zonal(&[&["--json", "--merge"], files].concat());
+    let merged = |files: &[&str]| zonal_dev(&[&["--json", "--merge"], files].concat());
     let (code, out, _) = merged(&[&b, &a]);
     assert_eq!(code, 0, "{out}");
     let report = |text: &str| serde_json::from_str::<torture::Report>(text).expect("a report");
@@ -58,7 +60,7 @@ fn reports_of_different_seeds_are_merged_and_those_of_the_same_are_refused() {
         (found.steps, found.faults, &found.marks),
         (whole.steps, whole.faults, &whole.marks)
     );
-    let (code, out, _) = zonal(&["--merge", &a, &b]);
+    let (code, out, _) = zonal_dev(&["--merge", &a, &b]);
     assert!(code == 0 && out.starts_with("30 runs, "), "{out}");
     let (code, out, err) = merged(&[&a, &all]);
     assert_eq!((code, out.as_str()), (2, ""));
@@ -77,7 +79,7 @@ fn history_is_replayed_from_a_file() {
     let text = serde_json::to_string(&history).unwrap();
     assert_eq!(serde_json::from_str::<History>(&text).unwrap(), history);
     let (_directory, path) = file(&text);
-    let (code, out, _) = zonal(&["--replay", path.to_str().unwrap()]);
+    let (code, out, _) = zonal_dev(&["--replay", path.to_str().unwrap()]);
     assert_eq!(code, 0, "{out}");
     assert!(out.contains(&format!("{} steps", history.steps.len())), "{out}");
 }
@@ -97,11 +99,11 @@ fn bad_history_is_rejected() {
         (serde_json::to_string(&no_channels).unwrap(), "channels"),
     ] {
         let (_directory, path) = file(&text);
-        let (code, out, err) = zonal(&["--replay", path.to_str().unwrap()]);
+        let (code, out, err) = zonal_dev(&["--replay", path.to_str().unwrap()]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains("history.json") && err.contains(complaint), "{err}");
     }
-    let (code, _, err) = zonal(&["--profile=quiet"]);
+    let (code, _, err) = zonal_dev(&["--profile=quiet"]);
     assert_eq!(code, 2);
     assert!(err.contains("expected one of any, zoned, regular, calm, crash"), "{err}");
 }

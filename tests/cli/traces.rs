@@ -130,7 +130,7 @@ fn devices_of_a_trace_are_replayed_by_a_clone_each() {
 fn pattern_job_issues_the_requests_of_the_pattern_file() {
     let dir = TestDir::new();
     let generate = ["pattern", "generate", "raidtest", "--size=1g", "--output=pat"];
-    dir.zonal(&generate).expect_ok();
+    dir.zonal_dev(&generate).expect_ok();
     let common = [PLAIN, "--name=raid", "--numjobs=32", "--write_iolog=log"];
     let made = run(&dir, &[&common[..], &["--pattern=raidtest", "--group_reporting"]].concat());
     assert_eq!(issued(&made), "total=4991,5009,0,0");
@@ -147,20 +147,20 @@ fn pattern_job_issues_the_requests_of_the_pattern_file() {
 fn pattern_files_are_reproducible_and_summarized() {
     let dir = TestDir::new();
     let args = ["pattern", "generate", "raidtest", "--size=1g", "--requests=2"];
-    let text = dir.zonal(&args).expect_ok();
+    let text = dir.zonal_dev(&args).expect_ok();
     let expected = "zonal pattern 1\n\
         raidtest size=1073741824 requests=2 seed=137 align=512 max_size=131072 writes=0.5\n\
         R 204223488 87040\nR 231605760 109568\nend 2 ";
     assert!(text.starts_with(expected), "{text}");
     let device =
         ["pattern", "generate", "raidtest", "--device=null:zoned=false,size=1G", "--requests=2"];
-    assert_eq!(dir.zonal(&device).expect_ok(), text);
+    assert_eq!(dir.zonal_dev(&device).expect_ok(), text);
     let randomio = ["pattern", "generate", "randomio", "--size=1g", "--requests=400"];
     let mix = ["--writes=0.25", "--fsyncs=0.5", "--io_size=8k", "--output=pat"];
     let mix = mix.map(|option| option.replace('_', "-"));
     let mix: Vec<&str> = mix.iter().map(String::as_str).collect();
-    dir.zonal(&[&randomio[..], &mix].concat()).expect_ok();
-    let shown = dir.zonal(&["pattern", "show", "pat"]).expect_ok();
+    dir.zonal_dev(&[&randomio[..], &mix].concat()).expect_ok();
+    let shown = dir.zonal_dev(&["pattern", "show", "pat"]).expect_ok();
     assert!(shown.starts_with("pat: a pattern\n"), "{shown}");
     let count = |what: &str| -> u64 {
         let line = shown.lines().find(|line| line.trim_start().starts_with(what)).expect(what);
@@ -184,7 +184,7 @@ fn bad_pattern_arguments_are_named() {
         (&["randomio", "--size=1k"], "size: found 1024, expected at least io_size=4096"),
         (&["randomio", "--size=1g", "--align=100"], "align: found 100, expected a multiple of 512"),
     ] {
-        let ran = zonal(&[&["pattern", "generate"], options].concat());
+        let ran = TestDir::new().zonal_dev(&[&["pattern", "generate"], options].concat());
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{options:?}");
         assert!(ran.err.contains(message), "{}", ran.err);
     }

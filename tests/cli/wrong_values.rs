@@ -82,12 +82,6 @@ fn others(command: &str, option: &str) -> Vec<&'static str> {
         "reproduce" => vec!["smr-seq-qd"],
         "validate" => vec!["--device=zn540", "cells.csv"],
         "fit" => vec!["zn540", "cells.csv"],
-        "pattern generate raidtest" | "pattern generate randomio" => match option {
-            "device" => vec!["--requests=9"],
-            _ => vec!["--size=1g", "--requests=9"],
-        },
-        "torture" if matches!(option, "replay" | "merge") => vec![],
-        "torture" => vec!["--runs=1"],
         "crash" => of_crash(option),
         "crash generate" => vec!["new"],
         "crash play" => vec!["workloads", "."],

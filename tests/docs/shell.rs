@@ -40,6 +40,8 @@ impl Shell {
         let program = fs::canonicalize(program).expect("ZONAL_PROGRAM: a program");
         fs::create_dir(dir.path().join("bin")).expect("a directory");
         symlink(program, dir.path().join("bin/zonal")).expect("a link");
+        let dev = env!("CARGO_BIN_EXE_zonal-dev");
+        symlink(dev, dir.path().join("bin/zonal-dev")).expect("a link");
         for name in ["examples", "crates"] {
             let target = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
             symlink(target, dir.path().join(name)).expect("a link");

@@ -173,7 +173,7 @@ impl Report {
         }
         for FailedRun { seed, profile, what, .. } in &self.failures {
             line(format!("seed {seed}: {what}"));
-            line(format!("  again: zonal torture --seed {seed} --runs 1 --profile {profile}"));
+            line(format!("  again: zonal-dev torture --seed {seed} --runs 1 --profile {profile}"));
         }
         text
     }
@@ -257,7 +257,7 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{text}");
         }
         assert!(
-            text.ends_with("  again: zonal torture --seed 3 --runs 1 --profile any\n"),
+            text.ends_with("  again: zonal-dev torture --seed 3 --runs 1 --profile any\n"),
             "{text}"
         );
         // The order makes no difference.

@@ -31,7 +31,7 @@ PIECE = 1000
 class Torture:
     """What runs with many seeds came to."""
 
-    #: As ``zonal torture --json`` prints it, for ``zonal torture --merge``.
+    #: As ``zonal-dev torture --json`` prints it, for ``zonal-dev torture --merge``.
     report: dict[str, Any]
     #: Whether no run failed.
     passed: bool
@@ -69,7 +69,7 @@ def torture(
     out: str | os.PathLike[str] | None = None,
     progress: Report = None,
 ) -> Torture:
-    """Runs seeds, as ``zonal torture`` does. One that fails is shrunk, and the others go on.
+    """Runs seeds, as ``zonal-dev torture`` does. One that fails is shrunk, and the others go on.
 
     ``profile`` is any, zoned, regular, calm or crash. ``out``, ``engine`` and ``workers`` are those of
     :func:`zonal.sweep`: pieces of 1000 seeds that ``out`` has are not run again. Which marks were

@@ -57,7 +57,7 @@ options! {
         "Do the I/O of FreeBSD's raidtest, with the clones as its processes, or of randomio, \
          with the clones as its threads and bs as its size. Zonal's own.";
     "pattern_file": ValueKind::Text(|draft, text| draft.job.pattern.file = Some(text.to_owned())),
-        "", "Replay a file made by `zonal pattern`, divided among the clones. Zonal's own.";
+        "", "Replay a file made by `zonal-dev pattern`, divided among the clones. Zonal's own.";
     "pattern_requests":
         number(1, Raidtest::MAX_REQUESTS, |draft, n| draft.job.pattern.requests = Some(n)),
         "10000", "Number of raidtest requests, of all clones together. Zonal's own.";

@@ -1,6 +1,5 @@
-//! `zonal pattern`: generates pattern files, and summarizes patterns and traces.
-use crate::config;
-use crate::terminal::stdout;
+//! `zonal-dev pattern`: generates pattern files, and summarizes patterns and traces.
+use crate::shown::stdout;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::fs::File;
@@ -45,7 +44,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "device")]
     pub size: Option<u64>,
     /// The region is this device: a spec (see `zonal devices`) or a TOML profile
-    #[arg(long, value_name = "SPEC", conflicts_with = "size", value_parser = config::device)]
+    #[arg(long, value_name = "SPEC", conflicts_with = "size")]
     pub device: Option<String>,
     /// Number of reads and writes (raidtest's -n)
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -61,7 +60,7 @@ pub struct GenerateArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Options of `zonal pattern generate raidtest`.
+/// Options of `zonal-dev pattern generate raidtest`.
 #[derive(Args, Debug)]
 pub struct RaidtestArgs {
     #[command(flatten)]
@@ -74,7 +73,7 @@ pub struct RaidtestArgs {
     pub max_size: u64,
 }
 
-/// Options of `zonal pattern generate randomio`.
+/// Options of `zonal-dev pattern generate randomio`.
 #[derive(Args, Debug)]
 pub struct RandomioArgs {
     #[command(flatten)]
@@ -93,7 +92,7 @@ pub struct RandomioArgs {
 /// Separates the random numbers of a randomio pattern from those of a job.
 const RANDOMIO: u64 = u64::from_be_bytes(*b"randomio");
 
-/// Runs a `zonal pattern` command.
+/// Runs a `zonal-dev pattern` command.
 pub fn run(command: &PatternCommand) -> Result<ExitCode> {
     match command {
         PatternCommand::Generate(GenerateCommand::Raidtest(args)) => raidtest(args)?,

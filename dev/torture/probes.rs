@@ -1,8 +1,7 @@
 //! Parts of a build with `--cfg torture` alone: mutants, bugs that can be switched on and have to be
 //! found, and coverage marks on rare paths of the layer.
 use super::TortureArgs;
-use crate::format::Format;
-use crate::terminal::stdout;
+use crate::shown::stdout;
 use anyhow::{Result, anyhow, bail};
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,7 +25,7 @@ pub fn find_mutants(args: &TortureArgs, name: &str) -> Result<ExitCode> {
         bail!("--mutant {name}: expected all or one of {}{hint}", names.join(", "));
     }
     let limit = args.minutes.map_or(LIMIT, |minutes| Duration::from_secs_f64(minutes * 60.0));
-    if args.format.get() != Format::Text {
+    if args.json {
         return find_as_json(args, &wanted, limit);
     }
     let mut out = stdout();

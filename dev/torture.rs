@@ -1,10 +1,8 @@
-//! `zonal torture`: random runs over a failing device until one fails, time is up or all are done.
+//! `zonal-dev torture`: random runs over a failing device until one fails, time is up or all are done.
 #[cfg(torture)]
 mod probes;
 
-use crate::args::Eta;
-use crate::format::{self, Format, FormatArgs};
-use crate::terminal::stdout;
+use crate::shown::stdout;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,7 +17,7 @@ use zonal_os::text_file;
 use zonal_torture::report::{Report, Seeds, marks};
 use zonal_torture::{self as torture, Failure, History, Outcome, Profile};
 
-/// Options of `zonal torture`.
+/// Options of `zonal-dev torture`.
 #[derive(Args, Debug)]
 pub struct TortureArgs {
     /// Seed of the first run; each further run has the next seed
@@ -43,18 +41,18 @@ pub struct TortureArgs {
     /// Write the shrunk history of a failure to a file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    // As JSON the report is for --merge, and a failure has its shrunk history.
-    #[command(flatten)]
-    pub format: FormatArgs,
+    /// Print the report as JSON, for --merge; a failure has its shrunk history
+    #[arg(long)]
+    pub json: bool,
     /// Merge reports that --json printed, of different seeds: runs, marks, mutants, failures
     #[arg(
         long, value_name = "FILE", num_args = 1..,
         conflicts_with_all = ["seed", "runs", "minutes", "profile", "jobs", "replay", "save"]
     )]
     pub merge: Vec<PathBuf>,
-    /// Show progress: on a terminal, always or never
-    #[arg(long, value_enum, default_value_t = Eta::Auto)]
-    pub eta: Eta,
+    /// Show no progress on the terminal
+    #[arg(long)]
+    pub quiet: bool,
     /// Fail unless every coverage mark was reached
     #[cfg(torture)]
     #[arg(long)]
@@ -80,7 +78,7 @@ const SHRINK_TRIES: u32 = 4000;
 /// Runs by default.
 const RUNS: u64 = 1000;
 
-/// Runs `zonal torture`. Exits with 1 if a run fails.
+/// Runs `zonal-dev torture`. Exits with 1 if a run fails.
 pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     torture::silence_panics();
     #[cfg(torture)]
@@ -88,10 +86,7 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
         return probes::find_mutants(args, name);
     }
     if let Some(file) = &args.replay {
-        ensure!(
-            args.format.get() == Format::Text,
-            "--format: found it with --replay, which prints text"
-        );
+        ensure!(!args.json, "--json: found it with --replay, which prints text");
         return replay(args, file);
     }
     if !args.merge.is_empty() {
@@ -109,7 +104,7 @@ pub fn run(args: &TortureArgs) -> Result<ExitCode> {
     let found = search(args, &mut tally)?;
     let found = found.map(|(history, failure)| torture::shrink(&history, &failure, SHRINK_TRIES));
     let mut out = stdout();
-    if args.format.get() != Format::Text {
+    if args.json {
         let mut report = tally.report(args);
         if let Some((history, failure)) = found {
             save(args, &history)?;
@@ -148,7 +143,9 @@ fn merge(args: &TortureArgs) -> Result<ExitCode> {
 }
 
 fn print_report(args: &TortureArgs, report: &Report) -> Result<()> {
-    format::print(args.format, "Torture", || report.text(), &serde_json::to_value(report)?)
+    let text =
+        if args.json { format!("{:#}\n", serde_json::to_value(report)?) } else { report.text() };
+    Ok(stdout().write_all(text.as_bytes())?)
 }
 
 #[cfg(torture)]
@@ -169,7 +166,7 @@ fn search(args: &TortureArgs, tally: &mut Tally) -> Result<Option<(History, Fail
         Some(_) => u64::MAX,
         None => args.runs.unwrap_or(RUNS),
     };
-    let live = ProgressLine::new(args.eta, if limit.is_none() { Some(runs) } else { None });
+    let live = ProgressLine::new(args.quiet, if limit.is_none() { Some(runs) } else { None });
     let search = Search {
         args,
         limit,
@@ -285,10 +282,10 @@ fn report(
     }
     if args.replay.is_none() {
         let (profile, seed) = (args.profile.name(), history.seed);
-        writeln!(out, "\nagain: zonal torture --seed {seed} --runs 1 --profile {profile}")?;
+        writeln!(out, "\nagain: zonal-dev torture --seed {seed} --runs 1 --profile {profile}")?;
     }
     if let Some(file) = save(args, history)? {
-        writeln!(out, "again, in short: zonal torture --replay {}", file.display())?;
+        writeln!(out, "again, in short: zonal-dev torture --replay {}", file.display())?;
     }
     Ok(())
 }
@@ -325,10 +322,11 @@ impl Tally {
 struct ProgressLine(ProgressBar);
 
 impl ProgressLine {
-    fn new(eta: Eta, runs: Option<u64>) -> Self {
-        let target = match eta {
-            Eta::Never => ProgressDrawTarget::hidden(),
-            Eta::Auto | Eta::Always => ProgressDrawTarget::stderr_with_hz(4),
+    fn new(quiet: bool, runs: Option<u64>) -> Self {
+        let target = if quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(4)
         };
         let bar = ProgressBar::with_draw_target(runs, target);
         let template = if runs.is_some() {
