@@ -2,10 +2,10 @@
 use crate::error::bad_input;
 use crate::jobs::Jobs;
 use crate::watch::watch;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use pyo3::prelude::*;
 use zonal_blk::sched::Scheduler;
-use zonal_lab::advise::{self as lab, AdviseOptions, Goal};
+use zonal_lab::advise::{self as lab, AdviseOptions};
 
 /// What Python's `advise` takes.
 #[derive(FromPyObject)]
@@ -14,9 +14,9 @@ pub struct Options {
     device: String,
     schedulers: Vec<String>,
     zone_write: Vec<String>,
-    depths: Vec<u32>,
-    seconds: f64,
-    goal: String,
+    depths: Vec<String>,
+    seconds: Option<f64>,
+    goals: Vec<String>,
     seeds: u32,
     seed: u64,
     io_cost: String,
@@ -31,36 +31,23 @@ impl Options {
         let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
         let policy = |name: &String| name.parse().context("--zone-write");
         ensure!(
-            (0.0001..=86400.0).contains(&self.seconds),
+            self.seconds.is_none_or(|seconds| (0.0001..=86400.0).contains(&seconds)),
             "--time: found {}, expected 0.0001 to 86400 seconds",
-            self.seconds
+            self.seconds.unwrap_or_default()
         );
         ensure!(
             (1..=1000).contains(&self.seeds),
             "--seeds: found {}, expected 1 to 1000",
             self.seeds
         );
-        let depth = self.depths.iter().find(|depth| !(1..=65535).contains(*depth));
-        ensure!(
-            depth.is_none(),
-            "--depths: found {}, expected 1 to 65535",
-            depth.copied().unwrap_or_default()
-        );
-        let goal = match self.goal.as_str() {
-            "throughput" => Goal::Throughput,
-            "latency" => Goal::Latency,
-            other => {
-                let near = zonal_blk::did_you_mean(other, ["throughput", "latency"]);
-                anyhow::bail!("--goal: found `{other}`, expected throughput or latency{near}")
-            }
-        };
+        let depth = |text: &String| text.parse().map_err(|error| anyhow!("--depths: found {text}, {error}"));
         Ok(AdviseOptions {
             schedulers: self.schedulers.iter().map(scheduler).collect::<Result<_>>()?,
             zone_write: self.zone_write.iter().map(policy).collect::<Result<_>>()?,
             device: self.device,
-            depths: self.depths,
+            depths: self.depths.iter().map(depth).collect::<Result<_>>()?,
             seconds: self.seconds,
-            goal,
+            goals: self.goals,
             seed: self.seed,
             seeds: self.seeds,
             kernel: self.kernel.parse().context("--kernel")?,

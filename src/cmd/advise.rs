@@ -6,6 +6,7 @@ use crate::interrupt::{exit_code, set_on_interrupt};
 use crate::terminal::{StepBar, print_error};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use zonal_blk::ZoneWrite;
 use zonal_blk::sched::Scheduler;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, SystemEnvironment};
-use zonal_lab::advise::{self, AdviseOptions};
+use zonal_lab::advise::{self, AdviseOptions, Depth};
 use zonal_lab::drives::{self, Drive, DrivesOptions};
 use zonal_lab::measurements::Kernel;
 use zonal_sim::CostModel;
@@ -21,8 +22,8 @@ use zonal_sim::CostModel;
 /// Options of `zonal advise` that are not job options.
 #[derive(Args, Debug)]
 pub struct AdviseArgs {
-    /// The device: a spec (see `zonal devices`) or a TOML profile. With --drives it is an ordinary flash
-    /// drive, and all have its flash [default with --drives: a small one]
+    /// The device: a spec (see `zonal devices`) or a TOML profile [default: the filename of the jobs, if they have one].
+    /// With --drives it is an ordinary flash drive, and all have its flash [default: a small one]
     #[arg(long, value_name = "SPEC", value_parser = config::device)]
     pub device: Option<String>,
     /// Compares kinds of drive with the same flash, not configurations of one device
@@ -60,22 +61,25 @@ pub struct AdviseArgs {
     /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]
     #[arg(long, value_parser = zone_write(), value_name = "POLICY,...", value_delimiter = ',')]
     pub zone_write: Vec<ZoneWrite>,
-    /// The queue depths to try [default: that of the jobs, 1, 4, 16 and 64; for jobs on a file system
-    /// only their own]
-    #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65535))]
-    pub depths: Vec<u32>,
-    /// Virtual time for each configuration, in seconds, of which the beginning is left out; with --drives the most for warm-up and measurement
-    /// each
-    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
-    pub time: f64,
-    /// What makes a configuration the best
-    #[arg(long, value_enum, default_value_t = Goal::Throughput)]
-    pub goal: Goal,
+    /// The queue depths to try: of all jobs, of one (`JOB=DEPTH`), or `own` [default: that of the jobs, 1, 4, 16 and
+    /// 64; their own if they differ or are on a file system]
+    #[arg(long, value_name = "DEPTH,...", value_delimiter = ',')]
+    pub depths: Vec<Depth>,
+    /// Virtual time for each configuration, in seconds, of which the beginning is left out; with --drives the
+    /// most for warm-up and measurement each [default: 120; 2 for a device that does not rotate]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<f64>,
+    /// What to look for, the most important first, each for all jobs or `JOB:`, `JOB:read:`, `JOB:write:`: `throughput`,
+    /// `latency` (its 99th percentile), `p99<TIME`, `rate` (that which the job has) [default: rates, then the latency of jobs
+    /// without one; without any rate throughput, then latency; with no job worse off than today]
+    #[arg(long, value_name = "GOAL,...", value_delimiter = ',')]
+    pub goal: Vec<String>,
     #[command(flatten)]
     pub format: FormatArgs,
-    /// How often each configuration is measured, each time with the next seed
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub seeds: u32,
+    /// How often a configuration is measured, each time with the next seed: at most, or with --drives always
+    /// [default: 60, with --drives 3]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: Option<u32>,
     /// First random seed of the jobs and of the device
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -115,25 +119,7 @@ fn sizes(text: &str) -> Result<f64, String> {
     sizes.ok_or_else(|| "expected a number from 0.01 to 1000".to_owned())
 }
 
-/// `--goal`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Goal {
-    /// Most bytes a second
-    Throughput,
-    /// Shortest 99th percentile of latency
-    Latency,
-}
-
-impl From<Goal> for advise::Goal {
-    fn from(goal: Goal) -> Self {
-        match goal {
-            Goal::Throughput => advise::Goal::Throughput,
-            Goal::Latency => advise::Goal::Latency,
-        }
-    }
-}
-
-/// Measures the jobs in all configurations and prints these, best first. After an interrupt those
+/// Measures the jobs in all configurations and prints the advice and these. After an interrupt those
 /// that were measured by then are printed. Exits with 1 if a job did no I/O in any of them.
 pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     let set = jobfile::parse_args(job_args, &SystemEnvironment)?;
@@ -146,16 +132,14 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     }
     let scheduler = |name: &String| name.parse::<Scheduler>().context("--schedulers");
     let options = AdviseOptions {
-        device: args.device.clone().context(
-            "no device: give --device (see zonal devices), or --drives to compare kinds of drive",
-        )?,
+        device: device(args, &jobs)?,
         schedulers: args.schedulers.iter().map(scheduler).collect::<Result<_>>()?,
         zone_write: args.zone_write.clone(),
         depths: args.depths.clone(),
         seconds: args.time,
-        goal: args.goal.into(),
+        goals: args.goal.clone(),
         seed: args.seed,
-        seeds: args.seeds,
+        seeds: args.seeds.unwrap_or(advise::SEEDS),
         io_cost: args.io_cost,
         kernel: args.kernel,
     };
@@ -172,6 +156,15 @@ pub fn run(args: &AdviseArgs, job_args: Vec<OsString>) -> Result<ExitCode> {
     .print(args.format)?;
     tell(args, &advice.without_io());
     Ok(ended(advice.interrupted.is_some(), advice.leaves_out_a_job()))
+}
+
+/// The device: the one that is given, or that of all jobs.
+fn device(args: &AdviseArgs, jobs: &[Job]) -> Result<String> {
+    let all = jobs.iter().map(|job| job.filename.clone()).collect::<Option<BTreeSet<String>>>();
+    let own = all.filter(|all| all.len() == 1).and_then(|mut all| all.pop_first());
+    args.device.clone().or(own).context(
+        "no device: give --device (see zonal devices), or --drives to compare kinds of drive",
+    )
 }
 
 /// Tells which jobs did no I/O where the answer is for programs; else it has that itself.
@@ -199,10 +192,10 @@ fn compare_drives(args: &AdviseArgs, jobs: &[Job]) -> Result<ExitCode> {
         flash: args.device.clone(),
         before: args.warm_up,
         measured: args.drive_writes,
-        seconds: args.time,
+        seconds: args.time.unwrap_or(120.0),
         cycles: args.cycles,
         seed: args.seed,
-        seeds: args.seeds,
+        seeds: args.seeds.unwrap_or(3),
         io_cost: args.io_cost,
     };
     let bar = progress_bar();

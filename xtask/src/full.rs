@@ -95,6 +95,12 @@ const CHECKS: [Check; 22] = [
         ],
     },
     check(
+        "advice",
+        "the same advice for 20 base seeds, of eight jobs; a release of the program",
+        45,
+        &["bash", "-c", "cargo build --release --locked && tests/advice/run"],
+    ),
+    check(
         "mutants",
         "mistakes that cargo-mutants plants are found by tests, 40 of each area; network",
         300,

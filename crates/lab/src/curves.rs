@@ -18,6 +18,23 @@ pub struct Curve {
 
 /// A chart of curves over the steps of `x`.
 pub fn chart(title: &str, x: Axis, y_label: &str, scale: Scale, curves: &[Curve]) -> Chart {
+    let line = |colour| Marks::Line { dashed: colour >= SOLID, points: true };
+    marked(title, x, y_label, scale, curves, line)
+}
+
+/// The same without lines, for steps that have no order.
+pub fn points(title: &str, x: Axis, y_label: &str, scale: Scale, curves: &[Curve]) -> Chart {
+    marked(title, x, y_label, scale, curves, |_| Marks::Rings)
+}
+
+fn marked(
+    title: &str,
+    x: Axis,
+    y_label: &str,
+    scale: Scale,
+    curves: &[Curve],
+    marks: impl Fn(usize) -> Marks,
+) -> Chart {
     let mut series = Vec::with_capacity(2 * curves.len());
     for (colour, curve) in curves.iter().enumerate().filter(|(_, curve)| !curve.points.is_empty()) {
         let own = |points, marks| Series {
@@ -28,8 +45,7 @@ pub fn chart(title: &str, x: Axis, y_label: &str, scale: Scale, curves: &[Curve]
             points,
         };
         let points = curve.points.iter().map(|&(step, value)| (step as f64, value.mean));
-        let line = Marks::Line { dashed: colour >= SOLID, points: true };
-        series.push(own(points.collect(), line));
+        series.push(own(points.collect(), marks(colour)));
         let interval = |&(step, value): &(usize, Estimate)| {
             let (low, high) = value.interval();
             let low = if scale == Scale::Logarithmic { low.max(value.mean * LOWEST) } else { low };

@@ -1,12 +1,6 @@
 //! An estimate from several measurements of one thing, each with its own seed.
+use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt;
-
-/// The quantile 0.975 of Student's t distribution for 1 to 30 degrees of freedom.
-const T: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-];
 
 /// A mean with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +8,8 @@ pub struct Estimate {
     /// The mean of the samples.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval of the mean: Student's t times the standard
-    /// error. `None` for a single sample, which says nothing about it.
+    /// error. `None` for one sample, which says nothing about it, and for two, whose interval
+    /// is six times as wide as the distance between them.
     pub margin: Option<f64>,
 }
 
@@ -25,13 +20,13 @@ impl Estimate {
         if count == 0 {
             return None;
         }
-        let mean = samples.iter().sum::<f64>() / count as f64;
-        let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
-        let margin =
-            (count > 1).then(|| t(count - 1) * (squares / ((count - 1) * count) as f64).sqrt());
+        let (mean, margin) = mean_and_margin(samples.iter().copied(), 0.05);
         // The rounding of the mean of equal samples is no difference.
-        let margin = margin.map(|margin| if margin <= mean.abs() * 1e-9 { 0.0 } else { margin });
-        Some(Estimate { mean, margin })
+        let margin = if margin <= mean.abs() * 1e-9 { 0.0 } else { margin };
+        Some(Estimate {
+            mean,
+            margin: (count > 2 || count == 2 && margin == 0.0).then_some(margin),
+        })
     }
 
     /// The confidence interval; a single sample's is the sample.
@@ -60,12 +55,42 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// The quantile 0.975 of Student's t distribution. Above the table, its expansion in the inverse of
-/// the degrees of freedom (Abramowitz and Stegun, 26.7.5), to the first term.
-fn t(degrees: usize) -> f64 {
-    const Z: f64 = 1.960;
-    let tabled = degrees.checked_sub(1).and_then(|at| T.get(at));
-    tabled.copied().unwrap_or(Z + (Z.powi(3) + Z) / (4.0 * degrees as f64))
+/// A difference of two things that were measured with the same seeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The mean of the differences seed by seed.
+    pub mean: f64,
+    /// Half the width of its confidence interval.
+    pub margin: f64,
+}
+
+impl Comparison {
+    /// Of the seeds that both have, in this order, with this probability of error. One seed has no
+    /// interval: its difference is taken for that of all.
+    pub fn of(one: &[f64], other: &[f64], error: f64) -> Self {
+        let (mean, margin) = mean_and_margin(one.iter().zip(other).map(|(a, b)| a - b), error);
+        Comparison { mean, margin: if margin <= 1e-9 { 0.0 } else { margin } }
+    }
+
+    /// The confidence interval.
+    pub fn interval(&self) -> (f64, f64) {
+        (self.mean - self.margin, self.mean + self.margin)
+    }
+}
+
+/// The mean of samples, and half the width of its confidence interval with this probability of error by
+/// Student's t; 0 for one sample.
+fn mean_and_margin(samples: impl ExactSizeIterator<Item = f64> + Clone, error: f64) -> (f64, f64) {
+    let count = samples.len();
+    let mean = samples.clone().sum::<f64>() / count as f64;
+    let squares: f64 = samples.map(|sample| (sample - mean).powi(2)).sum();
+    if count < 2 || squares == 0.0 {
+        return (mean, 0.0);
+    }
+    let distribution =
+        StudentsT::new(0.0, 1.0, (count - 1) as f64).expect("a scale and degrees above 0");
+    let quantile = distribution.inverse_cdf(1.0 - error / 2.0);
+    (mean, quantile * (squares / ((count - 1) * count) as f64).sqrt())
 }
 
 #[cfg(test)]
@@ -85,22 +110,27 @@ mod tests {
     fn a_margin_of_nothing_is_not_shown() {
         let same = Estimate::of(&[0.1, 0.1, 0.1]).unwrap();
         assert_eq!((same.margin, same.to_string().as_str()), (Some(0.0), "0.1"));
-        let near = Estimate::of(&[5.0, 5.002]).unwrap();
+        let near = Estimate::of(&[5.0, 5.001, 5.002]).unwrap();
         assert_eq!(near.to_string(), "5.0");
-        assert_eq!(format!("{near:.3}"), "5.001 ±0.013");
+        assert_eq!(format!("{near:.3}"), "5.001 ±0.002");
     }
 
     #[test]
-    fn one_sample_has_no_interval() {
+    fn one_sample_and_two_have_no_interval() {
         assert_eq!(Estimate::of(&[]), None);
-        let estimate = Estimate::of(&[5.0]).unwrap();
-        assert_eq!((estimate.margin, estimate.interval()), (None, (5.0, 5.0)));
-        assert_eq!(estimate.to_string(), "5.0");
+        for samples in [&[5.0][..], &[4.0, 6.0]] {
+            let estimate = Estimate::of(samples).unwrap();
+            assert_eq!((estimate.margin, estimate.interval()), (None, (5.0, 5.0)));
+            assert_eq!(estimate.to_string(), "5.0");
+        }
     }
 
     #[test]
-    fn expansion_continues_the_table() {
-        assert!((t(30) - t(31)).abs() < 0.01 && t(31) > t(100));
-        assert!((t(120) - 1.980).abs() < 0.001, "the tabled value for 120 degrees");
+    fn what_a_seed_does_to_both_cancels_out() {
+        let it = Comparison::of(&[1.0, 5.0, 9.0], &[0.5, 4.5, 8.5, 100.0], 0.05);
+        assert_eq!(it, Comparison { mean: 0.5, margin: 0.0 });
+        let it = Comparison::of(&[1.0, 2.0, 3.0], &[0.0; 3], 0.05);
+        assert!((it.margin - 2.4843).abs() < 1e-3, "{it:?}");
+        assert_eq!(Comparison::of(&[1.0], &[0.0], 0.05).interval(), (1.0, 1.0));
     }
 }

@@ -212,6 +212,8 @@ pub struct Outcome {
     pub bytes: f64,
     /// Completion latencies in nanoseconds.
     pub latencies: Histogram,
+    /// The same by job and direction, in the order of the jobs; none where it does not matter.
+    pub parts: Vec<Part>,
     /// How the beginning was left out, if it was.
     pub settling: Option<Settling>,
     /// Jobs that did no I/O in the time that is measured, and why: the figures are those of the others.
@@ -220,6 +222,30 @@ pub struct Outcome {
     pub reads_of_nothing: Vec<String>,
     /// The devices, in the order of their names.
     pub devices: Vec<DeviceOutcome>,
+}
+
+/// The results of one direction of a job, all clones together.
+#[derive(Clone)]
+pub struct Part {
+    /// The job.
+    pub job: String,
+    /// The direction.
+    pub dir: DataDir,
+    /// I/Os a second.
+    pub ios: f64,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// Completion latencies in nanoseconds.
+    pub latencies: Histogram,
+    /// The rate as a part of that which the job is limited to (`rate`, `rate_iops`); `None` if it is not limited.
+    pub reached: Option<f64>,
+}
+
+impl Part {
+    /// `readers read`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.job, self.dir.name())
+    }
 }
 
 /// How the beginning of a load was left out.
@@ -387,7 +413,38 @@ pub fn check_something_is_read(jobs: &[Job], device: &str) -> Result<()> {
 pub(crate) fn outcome(finished: &[FinishedTask], devices: &Devices) -> Result<Outcome> {
     let all = merged(finished, devices)?;
     let outcomes = devices.iter().map(DeviceOutcome::of).collect::<Result<_>>()?;
-    summarize(&all, outcomes, jobs_without_io(finished, devices))
+    let summary = summarize(&all, outcomes, jobs_without_io(finished, devices))?;
+    Ok(Outcome { parts: parts(finished), ..summary })
+}
+
+/// The results of each job in each of its directions.
+fn parts(finished: &[FinishedTask]) -> Vec<Part> {
+    let mut jobs: Vec<(&Job, u32, IoStats)> = Vec::new();
+    for FinishedTask { task, outcome, .. } in finished {
+        match jobs.iter_mut().find(|(job, ..)| job.name == task.job.name) {
+            Some((_, clones, stats)) => {
+                *clones += 1;
+                stats.merge(&outcome.stats);
+            }
+            None => jobs.push((&task.job, 1, outcome.stats.clone())),
+        }
+    }
+    let part = |job: &Job, clones: u32, stats: &IoStats, dir: DataDir| {
+        let per_second = |count: u64| count as f64 * 1e9 / stats.runtime(dir).0.max(1) as f64;
+        let (ios, bytes) = (per_second(stats.ios(dir)), per_second(stats.bytes(dir)));
+        let share = |rate: f64, limit: u64| rate / (limit * u64::from(clones)) as f64;
+        let limits = [(bytes, job.rate[dir as usize]), (ios, job.rate_iops[dir as usize])];
+        let reached = limits.into_iter().find(|(_, limit)| *limit > 0);
+        let reached = reached.map(|(rate, limit)| share(rate, limit));
+        let latencies = stats.clat_histogram(dir).clone();
+        Part { job: job.name.clone(), dir, ios, bytes, latencies, reached }
+    };
+    let directions = [DataDir::Read, DataDir::Write];
+    let of_job = |(job, clones, stats): &(&Job, u32, IoStats)| {
+        let used = directions.into_iter().filter(|&dir| job.uses(dir) || stats.ios(dir) > 0);
+        used.map(|dir| part(job, *clones, stats, dir)).collect::<Vec<_>>()
+    };
+    jobs.iter().flat_map(of_job).collect()
 }
 
 /// As [`run`], but returns the statistics of all jobs, also of directions that did nothing.
@@ -543,6 +600,7 @@ fn summarize(
         ios: per_second(ios),
         bytes: per_second(bytes),
         latencies,
+        parts: Vec::new(),
         settling: None,
         without_io,
         reads_of_nothing: Vec::new(),

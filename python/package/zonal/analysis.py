@@ -247,13 +247,13 @@ def fit(
 class Trial:
     """A configuration that was measured."""
 
-    #: From 1; configurations that cannot be told apart share one.
-    rank: int
+    #: What the measurements say of it: ``advice``, ``today``, or how it differs.
+    verdict: str
     scheduler: str
     #: None on a device without zones.
     zone_write: ZoneWrite | None
-    #: None for that of the jobs.
-    iodepth: int | None
+    #: None for that of the jobs; of one job, its name with its depth.
+    iodepth: int | dict[str, int] | None
     #: Bytes a second.
     bandwidth: float
     iops: float
@@ -265,12 +265,13 @@ class Trial:
 
 
 class Advice:
-    """Configurations that were measured, best first. ``print`` shows the table and the reasons."""
+    """Configurations that were measured, the advice first. ``print`` shows the table and the reasons."""
 
     def __init__(self, report: str, text: str, html: str) -> None:
         #: Everything, as ``zonal advise --format json`` has it.
         self.report: dict[str, Any] = json.loads(report)
-        #: A dict for each configuration: ``rank``, ``scheduler``, ``zone_write``, ``iodepth``, figures.
+        #: A dict for each configuration: ``verdict``, ``scheduler``, ``zone_write``,
+        #: ``iodepth``, figures, and ``jobs``, those of each job and direction.
         self.tried: list[dict[str, Any]] = self.report["tried"]
         #: The recommendation in one sentence.
         self.answer: str | None = self.report["answer"]
@@ -283,9 +284,9 @@ class Advice:
 
     @property
     def best(self) -> Trial:
-        """The best configuration."""
+        """The advice: what Linux does, or what is surely better."""
         best = self.tried[0]
-        names = ("rank", "scheduler", "zone_write", "iodepth", "iops", "steady")
+        names = ("verdict", "scheduler", "zone_write", "iodepth", "iops", "steady")
         return Trial(
             bandwidth=best["bytes_per_second"],
             p50=best["latency_ns"]["p50"],
@@ -296,12 +297,12 @@ class Advice:
     def _repr_html_(self) -> str:
         rows = [
             {
-                "rank": trial["rank"],
                 "scheduler": trial["scheduler"],
                 "zone_write": trial["zone_write"] or "",
                 "depth": trial["iodepth"] or "",
                 "MB/s": f"{trial['bytes_per_second'] / 1e6:,.1f}",
                 "99%, ms": f"{trial['latency_ns']['p99'] / 1e6:.2f}",
+                "verdict": trial["verdict"],
             }
             for trial in self.tried
         ]
@@ -311,7 +312,7 @@ class Advice:
         """A row for each configuration. Latencies are in microseconds."""
         rows = []
         for trial in self.tried:
-            row = {name: trial[name] for name in ("rank", "scheduler", "zone_write", "iodepth")}
+            row = {name: trial[name] for name in ("verdict", "scheduler", "zone_write", "iodepth")}
             row |= {"bandwidth": trial["bytes_per_second"], "iops": trial["iops"]}
             row |= {f"clat_{name}_us": ns / 1e3 for name, ns in trial["latency_ns"].items()}
             rows.append(row)
@@ -334,10 +335,10 @@ def advise(
     *,
     schedulers: Sequence[str] = (),
     zone_write: Sequence[ZoneWrite] = (),
-    depths: Sequence[int] = (),
-    time: float = 120.0,
-    goal: Literal["throughput", "latency"] = "throughput",
-    seeds: int = 3,
+    depths: Sequence[int | str] = (),
+    time: float | None = None,
+    goal: str | Sequence[str] = (),
+    seeds: int = 60,
     seed: int = 0,
     io_cost: int | str = 1000,
     kernel: str = "6.12",
@@ -350,16 +351,17 @@ def advise(
     >>> advise(job, "smr-30t", depths=[8], time=2, seeds=1).best.zone_write
     'qd1'
 
-    Each configuration runs for ``time`` virtual seconds with each of ``seeds`` seeds. ``kernel`` is the
+    A configuration runs for ``time`` virtual seconds (120, or 2 on flash) with as many seeds as it takes, ``seeds`` at most. ``goal``
+    is as in ``--goal``, such as ``"readers:p99<50ms"``; ``depths`` may have ``"own"`` and ``"readers=4"``. ``kernel`` is the
     version of Linux whose defaults the advice is compared with. Without ``schedulers`` all are tried.
     """
     arguments = {
         "device": device,
         "schedulers": list(schedulers),
         "zone_write": list(zone_write),
-        "depths": list(depths),
+        "depths": [str(depth) for depth in depths],
         "seconds": time,
-        "goal": goal,
+        "goals": [goal] if isinstance(goal, str) else list(goal),
         "seeds": seeds,
         "seed": seed,
         "io_cost": str(io_cost),

@@ -354,6 +354,15 @@ impl Job {
 impl DataDir {
     /// All directions, in the order of arrays.
     pub const ALL: [DataDir; 3] = [DataDir::Read, DataDir::Write, DataDir::Trim];
+
+    /// `read`, `write` or `trim`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DataDir::Read => "read",
+            DataDir::Write => "write",
+            DataDir::Trim => "trim",
+        }
+    }
 }
 
 impl Default for Job {

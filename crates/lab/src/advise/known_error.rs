@@ -2,7 +2,6 @@
 //! load is nearest, beside what the model makes of that load.
 //!
 //! The error is measured and not kept, so that it is always that of the model as it is.
-use super::Configuration;
 use crate::progress::StepProgress;
 use crate::reproduce::{
     self, Bench, Comparability, FigureUse, MeasureSettings, MeasuredTable, Table,
@@ -10,6 +9,7 @@ use crate::reproduce::{
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use zonal_blk::ZoneWrite;
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, SystemEnvironment};
 
@@ -55,7 +55,7 @@ impl KnownError {
     }
 }
 
-/// The error of the model of a drive in the load that is nearest to the jobs in a configuration; `None` if
+/// The error of the model of a drive in the load that is nearest to the jobs with a policy; `None` if
 /// none was published that is like it, or `stop` was set.
 ///
 /// # Errors
@@ -63,18 +63,18 @@ impl KnownError {
 pub fn known_error(
     device: &str,
     jobs: &[Job],
-    configuration: &Configuration,
+    zone_write: Option<ZoneWrite>,
     seconds: f64,
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<KnownError>> {
     let profile = super::answer::profile_of(device);
-    let own = Shape::of(jobs, configuration.depth);
+    let own = Shape::of(jobs);
     let mut nearest: Option<(f64, &Table, usize)> = None;
     for table in reproduce::tables() {
         if table.comparability != Comparability::Figures || !table.is_on(profile) {
             continue;
         }
-        let found = nearest_cell(table, own, configuration)?;
+        let found = nearest_cell(table, own, zone_write)?;
         if let Some((far, at)) = found
             && nearest.as_ref().is_none_or(|(least, ..)| far < *least)
         {
@@ -91,18 +91,18 @@ pub fn known_error(
 fn nearest_cell(
     table: &Table,
     own: Shape,
-    configuration: &Configuration,
+    zone_write: Option<ZoneWrite>,
 ) -> Result<Option<(f64, usize)>> {
     let figures = table.figures();
     let known = figures.iter().filter(|figure| figure.value().is_some());
     let mut nearest: Option<(f64, usize)> = None;
     for at in known.filter_map(|figure| table.cell_of(figure)) {
         let setup = &table.cells[at].setup;
-        if setup.zone_write.is_some() && setup.zone_write != configuration.zone_write {
+        if setup.zone_write.is_some() && setup.zone_write != zone_write {
             continue;
         }
         let jobs = jobfile::parse_args(&setup.jobs, &SystemEnvironment)?.jobs;
-        let far = own.distance(Shape::of(&jobs, None));
+        let far = own.distance(Shape::of(&jobs));
         if let Some(far) = far.filter(|far| nearest.is_none_or(|(least, _)| far < &least)) {
             nearest = Some((far, at));
         }
@@ -144,17 +144,13 @@ struct Shape {
 }
 
 impl Shape {
-    /// Of jobs that have this queue depth, or each its own.
-    fn of(jobs: &[Job], depth: Option<u32>) -> Self {
+    fn of(jobs: &[Job]) -> Self {
         let main = &jobs[jobs.len() - 1];
         let clones = |job: &Job| u64::from(job.numjobs);
         Shape {
             kind: (main.rw, main.random, main.fs.kind.is_some()),
             block: main.bs.into_iter().max().unwrap_or(1),
-            depth: jobs
-                .iter()
-                .map(|job| clones(job) * u64::from(depth.unwrap_or(job.iodepth)))
-                .sum(),
+            depth: jobs.iter().map(|job| clones(job) * u64::from(job.iodepth)).sum(),
             clones: jobs.iter().map(clones).sum(),
         }
     }
@@ -174,17 +170,12 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zonal_blk::ZoneWrite;
 
     fn error_of(device: &str, jobs: &[&str], policy: ZoneWrite, depth: u32) -> Option<KnownError> {
         let jobs: Vec<String> = jobs.iter().map(|&option| option.to_owned()).collect();
-        let jobs = jobfile::parse_args(&jobs, &SystemEnvironment).unwrap().jobs;
-        let configuration = Configuration {
-            scheduler: "none".to_owned(),
-            zone_write: Some(policy),
-            depth: Some(depth),
-        };
-        known_error(device, &jobs, &configuration, 2.0, &Arc::default()).unwrap()
+        let mut jobs = jobfile::parse_args(&jobs, &SystemEnvironment).unwrap().jobs;
+        jobs.iter_mut().for_each(|job| job.set_iodepth(depth));
+        known_error(device, &jobs, Some(policy), 2.0, &Arc::default()).unwrap()
     }
 
     #[test]

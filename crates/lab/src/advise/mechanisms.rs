@@ -129,10 +129,9 @@ pub fn differences(better: &Mechanisms, worse: &Mechanisms) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advise::Configuration;
+    use crate::advise::{Configuration, Depth, tests};
     use crate::experiment::{DeviceOutcome, Outcome};
     use zonal_blk::Nanos;
-    use zonal_fio::stats::Histogram;
 
     fn mechanisms(seeks: f64, transfer: f64, rate: f64) -> Mechanisms {
         Mechanisms {
@@ -173,21 +172,13 @@ mod tests {
                 open_zones: 0,
             };
             let devices = (0..devices).map(|_| device()).collect();
-            Outcome {
-                ios: 1.0,
-                bytes: 1.0,
-                latencies: Histogram::new(),
-                settling: None,
-                without_io: Vec::new(),
-                reads_of_nothing: Vec::new(),
-                devices,
-            }
+            Outcome { devices, ..tests::outcome([]) }
         };
         let of = |seeds: usize, devices: usize| {
             let (scheduler, zone_write) = ("none".to_owned(), None);
-            let configuration = Configuration { scheduler, zone_write, depth: None };
+            let configuration = Configuration { scheduler, zone_write, depth: Depth::Own };
             let outcomes = (0..seeds).map(|_| outcome(devices)).collect();
-            Mechanisms::of(&Trial { configuration, outcomes, rank: 1 })
+            Mechanisms::of(&Trial { configuration, outcomes, verdict: String::new() })
         };
         assert_eq!(of(1, 1).rates, [("seeks", 3.0)]);
         assert_eq!(of(3, 1), of(1, 1));

@@ -1,30 +1,32 @@
 //! Which scheduler, zone-write policy and queue depth suit jobs on a device.
 //!
 //! Each configuration is measured in virtual time with several seeds, each on a device of its own, so
-//! the same options give the same advice. Configurations that the measurements cannot tell apart share
-//! a rank; among them the lower tail latency goes first.
+//! the same options give the same advice: what Linux does unless told otherwise, or what is surely better.
 mod answer;
+mod choose;
+mod goal;
 mod known_error;
 mod mechanisms;
-mod rank;
 mod render;
+mod search;
 
-use crate::devices::DeviceOptions;
 use crate::estimate::Estimate;
-use crate::executor::Executor;
 use crate::experiment::{self, Outcome, PREPARATION, Settling, available_cpus, parallel_map};
 use crate::measurements::Kernel;
 use crate::progress::StepProgress;
 pub use answer::Load;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use goal::Goal;
 pub use known_error::{KnownError, known_error};
 pub use mechanisms::{Mechanisms, differences};
-pub(crate) use rank::TIE;
 pub use render::{conclusion, csv, html, json, text};
+use search::Search;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zonal_blk::sched::Scheduler;
-use zonal_blk::{Limits, QueueOptions, ZoneWrite};
+use zonal_blk::{Limits, ZoneWrite, did_you_mean};
 use zonal_device::device_spec;
 use zonal_fio::job::Job;
 use zonal_sim::CostModel;
@@ -32,13 +34,57 @@ use zonal_sim::CostModel;
 /// Queue depths to try beside that of the jobs.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];
 
-/// The figure by which a configuration is the best.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
-    /// Most bytes per second.
-    Throughput,
-    /// Lowest 99th percentile of latency.
-    Latency,
+/// How often a configuration is measured at most, unless told otherwise.
+pub const SEEDS: u32 = 60;
+
+/// Virtual seconds that each configuration runs unless told otherwise, by whether the device rotates.
+pub fn default_seconds(device: &str) -> Result<f64> {
+    let model = device_spec::build(&zonal_backend::load(device)?)?;
+    Ok(if model.limits().rotational { 120.0 } else { 2.0 })
+}
+
+/// Relative difference below which two rates count as the same, however sure it is.
+pub(crate) const TIE: f64 = 0.02;
+
+/// The same for tails: a bucket of their histograms is up to 3 % wide.
+const TAIL_TIE: f64 = 0.05;
+
+/// A queue depth to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Each job has its own.
+    Own,
+    /// All jobs have this one.
+    All(u32),
+    /// The job of this name has this one, the others their own.
+    Of(String, u32),
+}
+
+impl FromStr for Depth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (job, depth) =
+            text.rsplit_once('=').map_or((None, text), |(job, depth)| (Some(job), depth));
+        let number = depth.parse().ok().filter(|depth| (1..=65535).contains(depth));
+        match (job, number) {
+            (None, _) if depth == "own" => Ok(Depth::Own),
+            (None, Some(depth)) => Ok(Depth::All(depth)),
+            (Some(job), Some(depth)) => Ok(Depth::Of(job.to_owned(), depth)),
+            (_, None) => Err("expected own, 1 to 65535, or JOB=1 to 65535".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Depth {
+    /// `depth 4`, `depth 4 of readers`; nothing for [`Depth::Own`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Depth::Own => Ok(()),
+            Depth::All(depth) => write!(f, "depth {depth}"),
+            Depth::Of(job, depth) => write!(f, "depth {depth} of {job}"),
+        }
+    }
 }
 
 /// The actions to try, and for how long.
@@ -50,16 +96,17 @@ pub struct AdviseOptions {
     pub schedulers: Vec<Scheduler>,
     /// The zone-write policies to try; if empty, all that suit the device and the scheduler.
     pub zone_write: Vec<ZoneWrite>,
-    /// The queue depths to try; if empty, that of the jobs, 1, 4, 16 and 64, or for jobs on a file
-    /// system their own.
-    pub depths: Vec<u32>,
-    /// Virtual seconds per configuration.
-    pub seconds: f64,
-    /// The goal.
-    pub goal: Goal,
+    /// The queue depths to try; if empty, that of the jobs, 1, 4, 16 and 64, or the jobs' own if these
+    /// differ or are on a file system.
+    pub depths: Vec<Depth>,
+    /// Virtual seconds per configuration; if `None`, [`default_seconds`].
+    pub seconds: Option<f64>,
+    /// The goals, the most important one first. If there are none, rates are to be met and tails to be short,
+    /// or throughput is to be high, and no job may be worse off than today.
+    pub goals: Vec<String>,
     /// The first seed of the jobs and of the device.
     pub seed: u64,
-    /// How often each configuration is measured, each time with the next seed.
+    /// How often a configuration is measured at most, each time with the next seed.
     pub seeds: u32,
     /// The cost of an I/O for the thread that submits it.
     pub io_cost: CostModel,
@@ -74,8 +121,8 @@ pub struct Configuration {
     pub scheduler: String,
     /// The zone-write policy; `None` on a device without zones.
     pub zone_write: Option<ZoneWrite>,
-    /// The queue depth of all jobs; `None` for their own.
-    pub depth: Option<u32>,
+    /// The queue depth.
+    pub depth: Depth,
 }
 
 /// A configuration that was measured.
@@ -84,8 +131,8 @@ pub struct Trial {
     pub configuration: Configuration,
     /// Its results, one for each seed.
     pub outcomes: Vec<Outcome>,
-    /// Its rank, from 1; configurations that cannot be told apart share one.
-    pub rank: usize,
+    /// What is said of it, such as `today` or `no difference found`.
+    pub verdict: String,
 }
 
 /// All configurations that were measured.
@@ -94,9 +141,9 @@ pub struct Advice {
     pub device: String,
     /// One line that describes the device.
     pub description: String,
-    /// The goal.
-    pub goal: Goal,
-    /// How often each configuration was measured.
+    /// The goals, in their order.
+    pub goals: Vec<Goal>,
+    /// How often a configuration was measured at most.
     pub seeds: u32,
     /// Seconds that each configuration ran each time, of which the beginning was left out.
     pub seconds: f64,
@@ -104,9 +151,10 @@ pub struct Advice {
     pub load: Load,
     /// The version of Linux that the advice is compared with.
     pub kernel: Kernel,
-    /// The defaults of that version, with the queue depth of the jobs.
+    /// The defaults of that version, with the queue depths of the jobs.
     pub stock: Configuration,
-    /// The configurations that were measured, best first.
+    /// The configurations that were measured: the advice, what Linux does, and the others by the first goal in
+    /// which they differ. The first is no advice if what Linux does was not measured.
     pub trials: Vec<Trial>,
     /// The error of the model in the load that is nearest to the best configuration, and to what Linux
     /// does, where they are known.
@@ -118,7 +166,7 @@ pub struct Advice {
 /// Measures jobs in all configurations; once `stop` is set, in those that were done by then.
 ///
 /// # Errors
-/// The device does not exist or no configuration fits it, or a job cannot run on it.
+/// The device does not exist or no configuration fits it, a goal is none, or a job cannot run.
 pub fn advise(
     jobs: &[Job],
     options: &AdviseOptions,
@@ -130,46 +178,29 @@ pub fn advise(
     let configurations = configurations(options, jobs, model.limits())?;
     experiment::check_one_phase(jobs)?;
     experiment::check_something_is_read(jobs, &options.device)?;
-    let seeds = (0..options.seeds).map(|at| options.seed.wrapping_add(at.into()));
-    let turns: Vec<(&Configuration, u64)> = configurations
-        .iter()
-        .flat_map(|configuration| seeds.clone().map(move |seed| (configuration, seed)))
-        .collect();
-    progress.start("", turns.len() as u64);
-    let outcomes = parallel_map(available_cpus(), &turns, |&(configuration, seed)| {
-        let mut executor = Executor::interruptible(options.io_cost, Arc::clone(stop), Box::new(()));
-        let outcome = measure(options, jobs, configuration, seed, &mut executor);
-        if executor.is_stopped() {
-            return Ok(None);
-        }
-        progress.advance(1);
-        outcome.map(Some).with_context(|| configuration.name())
-    })?;
-    progress.finish();
-    let mut outcomes = outcomes.into_iter();
-    let trial = |configuration: &Configuration| {
-        let own: Vec<_> = outcomes.by_ref().take(options.seeds as usize).collect();
-        let outcomes = own.into_iter().collect::<Option<_>>()?;
-        Some(Trial { configuration: configuration.clone(), outcomes, rank: 0 })
-    };
-    let trials: Vec<Trial> = configurations.iter().filter_map(trial).collect();
-    let is_whole = trials.len() == configurations.len();
+    let goals = options.goals.iter().map(|goal| Goal::parse(goal, jobs).context("--goal"));
+    let goals: Vec<Goal> = goals.collect::<Result<_>>()?;
+    let all = configurations.len();
+    let seconds = options.seconds.map_or_else(|| default_seconds(&options.device), Ok)?;
+    let mut search = Search::new(jobs, options, seconds, configurations, goals, stop);
+    let is_whole = search.run(progress)?;
+    let Search { trials, goals, .. } = search;
     let mut advice = Advice {
         device: options.device.clone(),
         description: spec.describe(),
-        goal: options.goal,
+        goals,
         seeds: options.seeds,
-        seconds: options.seconds,
+        seconds,
         load: load(jobs, model.limits())?,
         kernel: options.kernel,
         stock: stock(jobs, model.limits(), options.kernel),
-        trials: rank::ranked(trials, options.goal),
+        trials,
         known_errors: [None, None],
-        interrupted: (!is_whole).then_some(configurations.len()),
+        interrupted: (!is_whole).then_some(all),
     };
     let shown = [advice.trials.first(), advice.today()].map(|trial| Some(&trial?.configuration));
     let errors = parallel_map(available_cpus(), &shown, |configuration| match configuration {
-        Some(it) => known_error(&options.device, jobs, it, options.seconds, stop),
+        Some(it) => known_error(&options.device, &it.jobs(jobs), it.zone_write, seconds, stop),
         None => Ok(None),
     })?;
     advice.known_errors = errors.try_into().expect("one for each");
@@ -190,12 +221,19 @@ fn load(jobs: &[Job], limits: &Limits) -> Result<Load> {
 /// The defaults of Linux.
 fn stock(jobs: &[Job], limits: &Limits, kernel: Kernel) -> Configuration {
     let (policy, scheduler) = kernel.stock(limits.rotational);
-    let own = jobs.first().map(|job| job.iodepth);
-    let alike = jobs.iter().all(|job| Some(job.iodepth) == own && job.fs.kind.is_none());
     Configuration {
         scheduler: scheduler.to_owned(),
         zone_write: (limits.nr_zones > 0).then_some(policy),
-        depth: own.filter(|_| alike),
+        depth: own_depth(jobs),
+    }
+}
+
+/// The queue depth that all jobs have, if they have one and do their I/O themselves.
+fn own_depth(jobs: &[Job]) -> Depth {
+    let own = jobs.first().map_or(1, |job| job.iodepth);
+    match jobs.iter().all(|job| job.iodepth == own && job.fs.kind.is_none()) {
+        true => Depth::All(own),
+        false => Depth::Own,
     }
 }
 
@@ -208,8 +246,30 @@ impl Configuration {
     /// The name without the scheduler: `, plug, depth 4`.
     fn rest(&self) -> String {
         let policy = self.zone_write.map(|policy| format!(", {}", policy.name()));
-        let depth = self.depth.map(|depth| format!(", depth {depth}"));
+        let depth = (self.depth != Depth::Own).then(|| format!(", {}", self.depth));
         policy.unwrap_or_default() + &depth.unwrap_or_default()
+    }
+
+    /// How many of its settings differ from those of another.
+    fn changes(&self, from: &Self) -> usize {
+        usize::from(self.scheduler != from.scheduler)
+            + usize::from(self.zone_write != from.zone_write)
+            + usize::from(self.depth != from.depth)
+    }
+
+    /// The jobs, as this configuration runs them.
+    fn jobs(&self, jobs: &[Job]) -> Vec<Job> {
+        let mut jobs = jobs.to_vec();
+        for job in &mut jobs {
+            match &self.depth {
+                Depth::All(depth) => job.set_iodepth(*depth),
+                Depth::Of(name, depth) if *name == job.name => job.set_iodepth(*depth),
+                Depth::Of(..) | Depth::Own => {}
+            }
+            // The configuration decides.
+            job.ioscheduler = None;
+        }
+        jobs
     }
 }
 
@@ -267,7 +327,7 @@ impl Trial {
     }
 }
 
-/// All configurations that fit the device, the simplest first.
+/// All configurations that fit the device: what Linux does, and then the simplest first.
 fn configurations(
     options: &AdviseOptions,
     jobs: &[Job],
@@ -282,61 +342,96 @@ fn configurations(
         }
         (_, false) => given,
     };
-    let depths = depths(options, jobs);
-    let mut configurations = Vec::new();
+    let depths = depths(options, jobs)?;
+    let mut configurations = vec![stock(jobs, limits, options.kernel)];
     for scheduler in &options.schedulers {
         for &zone_write in &policies {
             if zone_write == Some(ZoneWrite::Lock) && !scheduler.locks_zones() {
                 continue;
             }
-            for &depth in &depths {
-                let scheduler = scheduler.name().to_owned();
+            for depth in &depths {
+                let (scheduler, depth) = (scheduler.name().to_owned(), depth.clone());
                 configurations.push(Configuration { scheduler, zone_write, depth });
             }
         }
     }
-    if configurations.is_empty() {
-        bail!("--zone-write lock needs the scheduler mq-deadline");
-    }
+    ensure!(configurations.len() > 1, "--zone-write lock needs the scheduler mq-deadline");
+    let mut seen = Vec::new();
+    configurations.retain(|it| {
+        !seen.contains(it) && {
+            seen.push(it.clone());
+            true
+        }
+    });
     Ok(configurations)
 }
 
 /// The queue depths to try. A file system chooses its own.
-fn depths(options: &AdviseOptions, jobs: &[Job]) -> Vec<Option<u32>> {
-    if !options.depths.is_empty() {
-        return options.depths.iter().copied().map(Some).collect();
+fn depths(options: &AdviseOptions, jobs: &[Job]) -> Result<Vec<Depth>> {
+    let own = own_depth(jobs);
+    let mut depths = options.depths.clone();
+    for depth in &mut depths {
+        match depth {
+            Depth::Own => *depth = own.clone(),
+            Depth::Of(name, _) => {
+                let names = || jobs.iter().map(|job| job.name.as_str());
+                let near = did_you_mean(name, names());
+                ensure!(
+                    names().any(|job| job == name),
+                    "--depths: no job is called `{name}`{near}"
+                );
+            }
+            Depth::All(_) => {}
+        }
     }
-    if jobs.iter().any(|job| job.fs.kind.is_some()) {
-        return vec![None];
+    if depths.is_empty() {
+        depths.push(own.clone());
+        if let Depth::All(own) = own {
+            depths.extend(DEPTHS.into_iter().filter(|depth| *depth != own).map(Depth::All));
+        }
     }
-    let own = jobs[0].iodepth;
-    let alike = jobs.iter().all(|job| job.iodepth == own);
-    let mut depths: Vec<u32> = DEPTHS.into_iter().chain(alike.then_some(own)).collect();
-    depths.sort_unstable();
-    depths.dedup();
-    let own = (!alike).then_some(None);
-    own.into_iter().chain(depths.into_iter().map(Some)).collect()
+    Ok(depths)
 }
 
-fn measure(
-    options: &AdviseOptions,
-    jobs: &[Job],
-    configuration: &Configuration,
-    seed: u64,
-    executor: &mut Executor,
-) -> Result<Outcome> {
-    let mut jobs = jobs.to_vec();
-    for job in &mut jobs {
-        job.set_iodepth(configuration.depth.unwrap_or(job.iodepth));
-        // The configuration decides.
-        job.ioscheduler = None;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Part;
+    use zonal_fio::job::DataDir;
+    use zonal_fio::stats::Histogram;
+
+    /// A part with this rate in MB/s, this tail in ms, and what it reached of its rate.
+    pub fn part(job: &str, rate: f64, millis: u64, reached: Option<f64>) -> Part {
+        let mut latencies = Histogram::new();
+        latencies.record(millis * 1_000_000, 1);
+        let (job, dir) = (job.to_owned(), DataDir::Write);
+        Part { job, dir, ios: rate, bytes: rate * 1e6, latencies, reached }
     }
-    let device_options = DeviceOptions {
-        device: Some(options.device.clone()),
-        queue: QueueOptions { zone_write: configuration.zone_write, ..QueueOptions::default() },
-        scheduler: Some(configuration.scheduler.clone()),
-        seed,
-        ..DeviceOptions::default()
-    };
-    experiment::run_settled(jobs, &device_options, options.seconds, executor)
+
+    /// The outcome of parts.
+    pub fn outcome(parts: impl Into<Vec<Part>>) -> Outcome {
+        let parts = parts.into();
+        let mut latencies = Histogram::new();
+        parts.iter().for_each(|part| latencies.merge(&part.latencies));
+        Outcome {
+            ios: parts.iter().map(|part| part.ios).sum(),
+            bytes: parts.iter().map(|part| part.bytes).sum(),
+            latencies,
+            parts,
+            settling: None,
+            without_io: Vec::new(),
+            reads_of_nothing: Vec::new(),
+            devices: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn depths_are_of_all_jobs_of_one_or_their_own() {
+        assert_eq!("own".parse(), Ok(Depth::Own));
+        assert_eq!("16".parse(), Ok(Depth::All(16)));
+        assert_eq!("readers=4".parse(), Ok(Depth::Of("readers".to_owned(), 4)));
+        for wrong in ["0", "65536", "readers", "readers=", "=0"] {
+            assert!(wrong.parse::<Depth>().is_err(), "{wrong}");
+        }
+    }
 }

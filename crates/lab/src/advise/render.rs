@@ -1,15 +1,15 @@
 //! Advice as text, as JSON and as an HTML page.
-use super::rank::trade_off;
-use super::{Advice, Configuration, Goal, KnownError, Mechanisms, Trial, differences};
-use crate::chart::{Axis, Chart, Marks, Scale, Series};
+use super::answer::trade_off;
+use super::{Advice, Depth, KnownError, Mechanisms, Trial, differences};
+use crate::chart::{Axis, Chart, Scale};
 use crate::curves::{self, Curve};
 use crate::estimate::Estimate;
-use crate::experiment::{self, Settling};
+use crate::experiment::{self, Part, Settling};
 use crate::page::{self, escaped};
 use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use zonal_blk::ZoneWrite;
 
@@ -22,56 +22,20 @@ pub fn conclusion(advice: &Advice) -> Vec<String> {
     lines
 }
 
-/// The answer, what another costs, the one for the queue depth of the jobs, how it is today, and how far off all that may be.
+/// The answer, goals that it misses, how it is today, what another would cost, and how far off all that may be.
 fn answers(advice: &Advice) -> impl Iterator<Item = String> {
-    let answers =
-        [advice.answer(), advice.alternative(), advice.at_own_depth(), advice.against_today()];
-    answers.into_iter().flatten().chain(advice.errors_of_model())
+    let answers = [advice.answer(), advice.missed(), advice.against_today()].into_iter().flatten();
+    answers.chain(advice.alternatives()).chain(advice.errors_of_model())
 }
 
-/// Why the best configuration is the best, and what else may be worth having.
+/// Why the advice is better than what Linux does, and what else may be worth having.
 fn explanation(advice: &Advice) -> Vec<String> {
     let mut lines = Vec::new();
-    let [best, others @ ..] = &advice.trials[..] else { return lines };
-    let tied: Vec<&Trial> = others.iter().filter(|trial| trial.rank == best.rank).collect();
-    if !tied.is_empty() {
-        lines.push(match advice.goal {
-            Goal::Throughput => format!(
-                "Of the {} with no lower throughput it has the lowest tail latency.",
-                tied.len() + 1
-            ),
-            Goal::Latency => format!(
-                "Of the {} with no higher tail latency it has the highest throughput.",
-                tied.len() + 1
-            ),
-        });
-    }
-    // What Linux has today, then the best trial of each other policy; the last trial if there are none.
-    let mut seen = vec![best.configuration.zone_write];
-    seen.extend(tied.iter().map(|trial| trial.configuration.zone_write));
-    let mut rivals: Vec<&Trial> = advice.today().into_iter().collect();
-    seen.extend(rivals.iter().map(|trial| trial.configuration.zone_write));
-    for trial in others {
-        if !seen.contains(&trial.configuration.zone_write) {
-            seen.push(trial.configuration.zone_write);
-            rivals.push(trial);
-        }
-    }
-    if rivals.is_empty() {
-        rivals.extend(others.last());
-    }
-    for rival in rivals.into_iter().filter(|trial| trial.rank > best.rank) {
-        let factor = advice.times(rival);
-        lines.push(format!("{factor:.2} times as good as {}:", rival.configuration.name()));
-        lines.extend(reasons(best, rival).into_iter().map(|reason| format!("  {reason}")));
-    }
-    let front = trade_off(&advice.trials);
-    if front.len() > 1 {
-        lines.push("Trade-off, each the most throughput for its tail latency:".to_owned());
-        lines.extend(front.into_iter().map(|trial| {
-            let (rate, p99) = (trial.throughput(), trial.p99());
-            format!("  {rate} MB/s, 99% within {p99:.2} ms: {}", trial.configuration.name())
-        }));
+    if let (Some(best), Some(today)) = (advice.advised(), advice.today())
+        && best.configuration != today.configuration
+    {
+        lines.push("Why it is better than today's:".to_owned());
+        lines.extend(reasons(best, today).into_iter().map(|reason| format!("  {reason}")));
     }
     let is_unsteady = |trial: &&Trial| trial.settlings().any(|settling| !settling.is_steady);
     let unsteady = advice.trials.iter().filter(is_unsteady);
@@ -94,41 +58,17 @@ fn reasons(better: &Trial, worse: &Trial) -> Vec<String> {
     if !why.is_empty() {
         return why;
     }
-    let depth = |trial: &Trial| trial.configuration.depth;
-    let mut why = Vec::new();
-    if let (Some(a), Some(b)) = (depth(better), depth(worse))
-        && a != b
-    {
-        why.push(format!("{a} I/Os of each job in flight instead of {b}"));
-    }
     let (a, b) = (better.p99(), worse.p99());
-    why.push(format!("99% of I/Os within {a:.2} ms instead of {b:.2} ms"));
-    why
+    vec![format!("99% of I/Os within {a:.2} ms instead of {b:.2} ms")]
 }
 
-impl Advice {
-    /// How many times as good the best trial is.
-    pub(super) fn times(&self, trial: &Trial) -> f64 {
-        let best = &self.trials[0];
-        match self.goal {
-            Goal::Throughput => best.throughput().mean / trial.throughput().mean,
-            Goal::Latency => trial.p99().mean / best.p99().mean.max(f64::MIN_POSITIVE),
-        }
-    }
-}
+/// The headings of the figures of a configuration, or of a job in one.
+const FIGURES: [&str; 4] = ["MB/s", "IOPS", "median ms", "99% ms"];
 
 /// The trials, with the work of drive and plugs in the last column.
 fn table(advice: &Advice) -> Table {
-    let headings = [
-        "rank",
-        "configuration",
-        "MB/s",
-        "IOPS",
-        "median ms",
-        "99% ms",
-        "what drive and plugs did",
-    ];
-    Table::new(headings, rows(advice))
+    let headings = ["configuration"].into_iter().chain(FIGURES);
+    Table::new(headings.chain(["verdict", "what drive and plugs did"]), rows(advice))
 }
 
 /// The rows of the table. Trials that differ in the scheduler alone, and in no figure that is shown, are
@@ -137,17 +77,10 @@ fn rows(advice: &Advice) -> Vec<Vec<String>> {
     let schedulers: BTreeSet<&str> =
         advice.trials.iter().map(|trial| trial.configuration.scheduler.as_str()).collect();
     let row = |trial: &Trial| {
-        vec![
-            trial.rank.to_string(),
-            trial.configuration.rest(),
-            trial.throughput().to_string(),
-            format!("{:.0}", trial.iops()),
-            format!("{:.2}", trial.median()),
-            format!("{:.2}", trial.p99()),
-            Mechanisms::of(trial).line(),
-        ]
+        let figures = cells([trial.throughput(), trial.iops(), trial.median(), trial.p99()]);
+        let work = Mechanisms::of(trial).line();
+        [vec![trial.configuration.rest()], figures, vec![trial.verdict.clone(), work]].concat()
     };
-    let today = advice.today().map(row);
     let mut rows: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
     for trial in &advice.trials {
         let (name, row) = (trial.configuration.scheduler.as_str(), row(trial));
@@ -159,32 +92,99 @@ fn rows(advice: &Advice) -> Vec<Vec<String>> {
     let named = |(names, mut row): (Vec<&str>, Vec<String>)| {
         let all = names.len() > 1 && names.len() == schedulers.len();
         let scheduler = if all { "any scheduler".to_owned() } else { names.join(" or ") };
-        let is_today = today.as_ref() == Some(&row) && names.contains(&&*advice.stock.scheduler);
-        row[1] = scheduler + &row[1] + if is_today { " (today)" } else { "" };
+        row[0] = scheduler + &row[0];
         row
     };
     rows.into_iter().map(named).collect()
 }
 
-/// How the figures came about, in two lines.
-fn settings(advice: &Advice) -> [String; 2] {
+/// Figures as they are shown, in the order of [`FIGURES`].
+fn cells([rate, ios, median, p99]: [Estimate; 4]) -> Vec<String> {
+    vec![rate.to_string(), format!("{ios:.0}"), format!("{median:.2}"), format!("{p99:.2}")]
+}
+
+/// The figures of each job and direction of a trial, in the order of [`FIGURES`].
+fn by_job(trial: &Trial) -> Vec<(&Part, [Estimate; 4])> {
+    let Some(first) = trial.outcomes.first() else { return Vec::new() };
+    let of = |at: usize| {
+        let estimate = |value: &dyn Fn(&Part) -> f64| {
+            let values: Vec<f64> = trial.outcomes.iter().map(|it| value(&it.parts[at])).collect();
+            Estimate::of(&values).expect("a configuration is measured at least once")
+        };
+        let latency =
+            |percent: f64| estimate(&|part| part.latencies.percentiles(&[percent])[0] as f64 / 1e6);
+        let (rate, ios) = (estimate(&|part| part.bytes / 1e6), estimate(&|part| part.ios));
+        (&first.parts[at], [rate, ios, latency(50.0), latency(99.0)])
+    };
+    (0..first.parts.len()).map(of).collect()
+}
+
+/// A row for each job and direction of these trials; of a job with a rate, the share of it that was reached.
+fn job_table<'a>(trials: impl IntoIterator<Item = (String, &'a Trial)>) -> Table {
+    let mut rows = Vec::new();
+    for (name, trial) in trials {
+        for (part, figures) in by_job(trial) {
+            let reached = part.reached.map(|reached| format!("{:.0}%", reached * 100.0));
+            let ends =
+                [vec![name.clone(), part.job.clone(), part.dir.name().to_owned()], cells(figures)];
+            rows.push([ends.concat(), vec![reached.unwrap_or_default()]].concat());
+        }
+    }
+    let headings = ["configuration", "job", "direction"].into_iter().chain(FIGURES);
+    Table::new(headings.chain(["of its rate"]), rows)
+}
+
+/// The advice and what Linux does, once if they are the same, by job.
+fn job_comparison(advice: &Advice) -> Table {
+    let differs = |trial: &&Trial| !trial.verdict.starts_with("advice");
+    let both = advice.advised().into_iter().chain(advice.today().filter(differs));
+    job_table(both.map(|trial| (trial.verdict.clone(), trial)))
+}
+
+/// How the figures came about, in lines.
+fn settings(advice: &Advice) -> [String; 3] {
     let is_same = |estimate: Estimate| estimate.margin == Some(0.0);
     let all_same = |trial: &Trial| is_same(trial.throughput()) && is_same(trial.p99());
     let seeds = match advice.seeds {
         1 => "one seed".to_owned(),
         seeds if advice.trials.iter().all(all_same) => {
-            format!("{seeds} seeds, which make no difference")
+            let least = advice.trials.iter().map(|trial| trial.outcomes.len()).min();
+            format!("{} seeds, which make no difference", least.unwrap_or(seeds as usize))
         }
-        seeds => format!(
-            "{seeds} seeds, ± 95% confidence interval of the mean where they make a difference"
-        ),
+        most => {
+            let counts = || advice.trials.iter().map(|trial| trial.outcomes.len());
+            let (least, last) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+            let seeds = match least == last {
+                true => format!("{least} seeds"),
+                false => format!("{least} to {last} seeds, as many as it took"),
+            };
+            let budget = if last == most as usize { " (the most that was allowed)" } else { "" };
+            format!(
+                "{seeds}{budget}, ± 95% confidence interval of the mean where they make a difference"
+            )
+        }
     };
     let settlings = advice.trials.iter().flat_map(Trial::settlings);
     let time = Settling::line(advice.seconds, settlings).unwrap_or_default();
-    [format!("measured: {}", advice.load.line()), format!("{time}, in virtual time; {seeds}")]
+    let goals: Vec<String> = advice.goals.iter().map(ToString::to_string).collect();
+    [
+        format!("goals: {}", goals.join(", then ")),
+        format!("measured: {}", advice.load.line()),
+        format!("{time}, in virtual time; {seeds}"),
+    ]
 }
 
-/// A ranked table and the conclusion as text.
+/// The lines that apply the advice, if any do.
+fn to_apply(advice: &Advice) -> Vec<String> {
+    let lines = advice.apply();
+    if lines.is_empty() {
+        return vec!["Nothing to apply.".to_owned()];
+    }
+    let lines = lines.into_iter().map(|line| format!("  {line}"));
+    std::iter::once("To apply it:".to_owned()).chain(lines).collect()
+}
+
+/// The answer, the table and the reasons as text.
 pub fn text(advice: &Advice) -> String {
     let mut text = String::new();
     let mut paragraph = |lines: Vec<String>| {
@@ -196,13 +196,13 @@ pub fn text(advice: &Advice) -> String {
     };
     paragraph(reservations(advice).into_iter().chain(answers(advice)).collect());
     if !advice.trials.is_empty() {
-        let apply = advice.apply().into_iter().map(|line| format!("  {line}"));
-        paragraph(std::iter::once("To apply it:".to_owned()).chain(apply).collect());
+        paragraph(to_apply(advice));
     }
-    let [load, time] = settings(advice);
-    paragraph(vec![format!("{}: {}", advice.device, advice.description), load, time]);
+    let device = format!("{}: {}", advice.device, advice.description);
+    paragraph([vec![device], settings(advice).to_vec()].concat());
+    paragraph(job_comparison(advice).text(&[0, 1, 2]));
     let mechanisms = rows(advice).into_iter().filter_map(|row| row.into_iter().next_back());
-    let lines = table(advice).without_last().text(&[1]);
+    let lines = table(advice).without_last().text(&[0, 5]);
     for (line, what) in lines.iter().zip(std::iter::once(String::new()).chain(mechanisms)) {
         text.push_str(line);
         text.push('\n');
@@ -218,9 +218,9 @@ pub fn text(advice: &Advice) -> String {
     text
 }
 
-/// The ranked table as CSV.
+/// All configurations by job and direction as CSV.
 pub fn csv(advice: &Advice) -> String {
-    table(advice).csv()
+    job_table(advice.trials.iter().map(|trial| (trial.configuration.name(), trial))).csv()
 }
 
 /// How far off the model is, as JSON.
@@ -253,10 +253,27 @@ pub fn json(advice: &Advice) -> String {
         let (bytes, iops) = (trial.throughput().times(1e6), trial.iops());
         let (median, p99) = (trial.median(), trial.p99());
         json!({
-            "rank": trial.rank,
+            "verdict": trial.verdict,
             "scheduler": trial.configuration.scheduler,
             "zone_write": trial.configuration.zone_write.map(ZoneWrite::name),
-            "iodepth": trial.configuration.depth,
+            "iodepth": match &trial.configuration.depth {
+                Depth::Own => Value::Null,
+                Depth::All(depth) => json!(depth),
+                Depth::Of(job, depth) => json!({ job: depth }),
+            },
+            "seeds": trial.outcomes.len(),
+            "jobs": by_job(trial).into_iter().map(|(part, [rate, ios, median, p99])| json!({
+                "job": part.job,
+                "direction": part.dir.name(),
+                "bytes_per_second": rate.times(1e6).mean,
+                "iops": ios.mean,
+                "latency_ns": { "p50": nanos(median), "p99": nanos(p99) },
+                "of_its_rate": part.reached,
+                "ci95": {
+                    "bytes_per_second": rate.times(1e6).margin,
+                    "p99_ns": p99.times(1e6).margin,
+                },
+            })).collect::<Vec<_>>(),
             "bytes_per_second": bytes.mean,
             "iops": iops.mean,
             "latency_ns": { "p50": nanos(median), "p99": nanos(p99) },
@@ -280,13 +297,12 @@ pub fn json(advice: &Advice) -> String {
     let value = json!({
         "device": advice.device,
         "description": advice.description,
-        "goal": format!("{:?}", advice.goal).to_lowercase(),
+        "goals": advice.goals.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "seeds": advice.seeds,
         "interrupted": advice.interrupted.is_some(),
         "without_io": advice.without_io(),
         "answer": advice.answer(),
-        "alternative": advice.alternative(),
-        "at_own_depth": advice.at_own_depth(),
+        "alternatives": advice.alternatives(),
         "apply": advice.apply(),
         "today": advice.today().map(|trial| trial.configuration.name()),
         "known_errors": known_errors(advice),
@@ -313,124 +329,43 @@ pub fn html(advice: &Advice) -> Result<String> {
     for (at, line) in answers(advice).enumerate() {
         paragraph(if at == 0 { " class=\"answer\"" } else { "" }, &line);
     }
-    let [load, time] = settings(advice);
     if !advice.trials.is_empty() {
-        let apply = escaped(&advice.apply().join("\n"));
+        let apply = escaped(&to_apply(advice).join("\n"));
         writeln!(out, "<h2>To apply it</h2>\n<pre class=\"lines\">{apply}</pre>")?;
         let why = escaped(&explanation(advice).join("\n"));
         writeln!(out, "<h2>Why</h2>\n<pre class=\"prose\">{why}</pre>")?;
     }
     out += "<h2>What was measured</h2>\n";
-    page::paragraphs(&mut out, [&advice.description, &load, &time]);
-    table(advice).html(&mut out, 2);
-    let charts = if advice.trials.is_empty() { Vec::new() } else { charts(advice) };
-    for chart in charts {
-        chart.html(&mut out)?;
+    page::paragraphs(&mut out, [&advice.description]);
+    page::paragraphs(&mut out, settings(advice));
+    table(advice).html(&mut out, 1);
+    if advice.advised().is_some() {
+        job_comparison(advice).html(&mut out, 3);
+        for chart in charts(advice) {
+            chart.html(&mut out)?;
+        }
     }
     Ok(out + page::END)
 }
 
-/// Throughput and latency over the queue depth, a line for each scheduler and policy, and the tail
-/// latency that throughput costs.
-fn charts(advice: &Advice) -> Vec<Chart> {
-    let mut depths: Vec<Option<u32>> =
-        advice.trials.iter().map(|trial| trial.configuration.depth).collect();
-    depths.sort_unstable();
-    depths.dedup();
-    let step = |depth: &Option<u32>| depth.map_or("that of the jobs".to_owned(), |d| d.to_string());
-    let steps: Vec<String> = depths.iter().map(step).collect();
-    let over_depth = |title: &str, y_label: &str, scale, value: fn(&Trial) -> Estimate| {
-        let x = Axis {
-            label: "queue depth".to_owned(),
-            steps: Some(steps.clone()),
-            scale: Scale::Linear,
+/// The rate and the tail of each job, with the advice and today.
+fn charts(advice: &Advice) -> [Chart; 2] {
+    let trials = [advice.advised(), advice.today()].into_iter().flatten();
+    let mut trials: Vec<(&str, &Trial)> = ["advice", "today"].into_iter().zip(trials).collect();
+    trials.dedup_by_key(|(_, trial)| trial.configuration.name());
+    let names = trials.first().map(|(_, trial)| by_job(trial)).unwrap_or_default();
+    let names: Vec<String> = names.iter().map(|(part, _)| part.name()).collect();
+    let chart = |title: &str, y_label: &str, scale: Scale, at: usize| {
+        let steps = Some(names.clone());
+        let x = Axis { label: "job".to_owned(), steps, scale: Scale::Linear };
+        let curve = |(name, trial): &(&str, &Trial)| Curve {
+            name: (*name).to_owned(),
+            points: by_job(trial).iter().map(|(_, figures)| figures[at]).enumerate().collect(),
         };
-        curves::chart(title, x, y_label, scale, &by_depth(advice, &depths, value))
+        curves::points(title, x, y_label, scale, &trials.iter().map(curve).collect::<Vec<_>>())
     };
-    let mut charts = vec![
-        over_depth("Throughput by queue depth", "MB/s", Scale::Linear, Trial::throughput),
-        over_depth("Median latency by queue depth", "ms", Scale::Logarithmic, Trial::median),
-        over_depth("99th percentile by queue depth", "ms", Scale::Logarithmic, Trial::p99),
-        trade_off_chart(advice),
-    ];
-    charts.extend(drive_time_chart(advice));
-    charts
-}
-
-/// The shares of the drive's time in the best configuration of each scheduler and policy; `None` if
-/// the model does not count that.
-fn drive_time_chart(advice: &Advice) -> Option<Chart> {
-    let name = |trial: &Trial| Configuration { depth: None, ..trial.configuration.clone() }.name();
-    let mut best: Vec<(String, &Trial)> = Vec::new();
-    for trial in &advice.trials {
-        if best.iter().all(|(known, _)| *known != name(trial)) {
-            best.push((name(trial), trial));
-        }
-    }
-    let shares: Vec<_> = best.iter().map(|(_, trial)| Mechanisms::of(trial).shares).collect();
-    let names: Vec<&str> = shares.first()?.iter().map(|&(name, _)| name).collect();
-    let series = names.iter().enumerate().map(|(at, name)| Series {
-        name: (*name).to_owned(),
-        colour: at,
-        slot: (at, names.len()),
-        marks: Marks::Bars,
-        points: (0..).map(f64::from).zip(shares.iter().map(|shares| shares[at].1)).collect(),
-    });
-    let steps = best.iter().map(|(_, trial)| trial.configuration.name()).collect();
-    (!names.is_empty()).then(|| Chart {
-        title: "Where the drive's time goes".to_owned(),
-        x: Axis {
-            label: "the best of each scheduler and policy".to_owned(),
-            steps: Some(steps),
-            scale: Scale::Linear,
-        },
-        y_label: "%".to_owned(),
-        scale: Scale::Linear,
-        series: series.collect(),
-    })
-}
-
-/// A curve over the depths for each scheduler and policy, in the order of their names.
-fn by_depth(advice: &Advice, depths: &[Option<u32>], value: fn(&Trial) -> Estimate) -> Vec<Curve> {
-    let mut curves: BTreeMap<String, Vec<(usize, Estimate)>> = BTreeMap::new();
-    for trial in &advice.trials {
-        let step = depths.iter().position(|depth| *depth == trial.configuration.depth);
-        let name = Configuration { depth: None, ..trial.configuration.clone() }.name();
-        let step = step.expect("the depths are those of the trials");
-        curves.entry(name).or_default().push((step, value(trial)));
-    }
-    let curve = |(name, mut points): (String, Vec<(usize, Estimate)>)| {
-        points.sort_by_key(|&(step, _)| step);
-        Curve { name, points }
-    };
-    curves.into_iter().map(curve).collect()
-}
-
-/// All configurations by throughput and tail latency, and a line through those that none beats in both.
-fn trade_off_chart(advice: &Advice) -> Chart {
-    let point = |trial: &Trial| (trial.throughput().mean, trial.p99().mean);
-    let series = |name: &str, colour, marks, points| Series {
-        name: name.to_owned(),
-        colour,
-        slot: (0, 1),
-        marks,
-        points,
-    };
-    let front = trade_off(&advice.trials).into_iter().map(point).collect();
-    let line = Marks::Line { dashed: false, points: true };
-    Chart {
-        title: "Tail latency against throughput".to_owned(),
-        x: Axis { label: "MB/s".to_owned(), steps: None, scale: Scale::Linear },
-        y_label: "99th percentile, ms".to_owned(),
-        scale: Scale::Logarithmic,
-        series: vec![
-            series(
-                "all configurations",
-                1,
-                Marks::Rings,
-                advice.trials.iter().map(point).collect(),
-            ),
-            series("no other beats these in both", 0, line, front),
-        ],
-    }
+    [
+        chart("Throughput of each job", "MB/s", Scale::Linear, 0),
+        chart("99th percentile of each job", "ms", Scale::Logarithmic, 3),
+    ]
 }

@@ -1,5 +1,5 @@
 //! A sweep as CSV, as JSON, as a page and as plots.
-use super::text::{best, notices, settings, table};
+use super::text::{Lines, best, notices, settings, table};
 use super::{Axis, Metric, PERCENTILES, Point, Sample, Sweep, SweepOptions};
 use crate::chart::{Axis as ChartAxis, Plot, Scale};
 use crate::curves::{self, Curve};
@@ -10,20 +10,18 @@ use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-/// A line for each point: the values of the axes, the number of samples, then mean and half the width
+/// A line for each point and, if there are several, each job and direction: the values of the axes, the number of samples, then mean and half the width
 /// of the 95 % confidence interval of each figure.
 pub fn csv(sweep: &Sweep) -> String {
-    let figures = figures();
-    let mut headings: Vec<String> =
-        sweep.options.axes.iter().map(|axis| axis.name().to_owned()).collect();
+    let (figures, lines) = (figures(), Lines::of(sweep));
+    let mut headings: Vec<String> = lines.headings().collect();
     headings.push("samples".to_owned());
     for Figure { name, .. } in &figures {
         headings.extend([name.clone(), format!("{name}_ci95")]);
     }
     headings.push("failed".to_owned());
     let row = |point: &Point| {
-        let mut fields: Vec<String> = sweep.options.values(&point.at).map(str::to_owned).collect();
-        fields.push(point.samples.len().to_string());
+        let mut fields = vec![point.samples.len().to_string()];
         for figure in &figures {
             let estimate = point.estimate(&figure.of);
             let margin = estimate.and_then(|estimate| estimate.margin);
@@ -33,7 +31,7 @@ pub fn csv(sweep: &Sweep) -> String {
         fields.push(point.failure.clone().unwrap_or_default());
         fields
     };
-    Table::new(headings, sweep.points.iter().map(row)).csv()
+    Table::new(headings, lines.rows(row)).csv()
 }
 
 /// A figure of a sample, by its name with the unit.

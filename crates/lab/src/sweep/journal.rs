@@ -79,6 +79,7 @@ fn parse(line: &str) -> Option<(String, Measured)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::JobFigures;
     use super::*;
     use std::fs;
 
@@ -88,6 +89,13 @@ mod tests {
             iops: 1.5,
             bytes: 390_167_813.953_488_35,
             latencies: [1, 2, 3],
+            jobs: vec![JobFigures {
+                job: "r".to_owned(),
+                direction: "read".to_owned(),
+                iops: 1.25,
+                bytes: 390_167_813.953_488_35,
+                latencies: [1, 2, 4],
+            }],
             settling: None,
             without_io: vec!["job r: no I/O was done: \"none\"".to_owned()],
             reads_of_nothing: vec!["job s".to_owned(), "job t".to_owned()],

@@ -26,7 +26,7 @@ pub use text::text;
 use crate::devices::DeviceOptions;
 use crate::estimate::Estimate;
 use crate::executor::{ClockKind, Executor};
-use crate::experiment::{self, LoadError, Outcome, Settling, available_cpus, parallel_map};
+use crate::experiment::{self, LoadError, Outcome, Part, Settling, available_cpus, parallel_map};
 use crate::progress::StepProgress;
 use anyhow::{Context, Result, bail, ensure};
 use journal::Journal;
@@ -40,6 +40,7 @@ use zonal_backend::Notices;
 use zonal_blk::{QueueOptions, ZoneWrite};
 use zonal_fio::job::Job;
 use zonal_fio::jobfile::{self, WithText};
+use zonal_fio::stats::Histogram;
 use zonal_sim::CostModel;
 
 /// The name of a job file that is a text of [`SweepOptions`].
@@ -92,12 +93,29 @@ pub struct Sample {
     pub bytes: f64,
     /// [`PERCENTILES`] of the completion latencies in nanoseconds.
     pub latencies: [u64; PERCENTILES.len()],
+    /// The same of each job and direction.
+    pub jobs: Vec<JobFigures>,
     /// How the beginning was left out, if it was.
     pub settling: Option<Settling>,
     /// Jobs that did no I/O, and why: the figures are those of the others, and the point has failed.
     pub without_io: Vec<String>,
     /// Remarks about jobs that read what was never written, whose figures say nothing of the drive.
     pub reads_of_nothing: Vec<String>,
+}
+
+/// The figures of a job in one direction, as those of a [`Sample`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobFigures {
+    /// The job.
+    pub job: String,
+    /// `read` or `write`.
+    pub direction: String,
+    /// I/Os a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// [`PERCENTILES`] of the completion latencies in nanoseconds.
+    pub latencies: [u64; PERCENTILES.len()],
 }
 
 /// A sample, or why there is none: an I/O failed, or there was none.
@@ -134,6 +152,7 @@ impl Sample {
             "iops": self.iops,
             "bytes_per_second": self.bytes,
             "clat_ns": self.latencies,
+            "jobs": self.jobs.iter().map(JobFigures::to_json).collect::<Vec<_>>(),
             "left_out_seconds": self.settling.map(|settling| settling.left_out),
             "steady": self.settling.map(|settling| settling.is_steady),
         })
@@ -142,8 +161,10 @@ impl Sample {
     /// As [`Sample::to_json`], but with rates as text, which is read back exactly.
     fn to_exact_json(&self) -> Value {
         let mut value = self.to_json();
-        value["iops"] = self.iops.to_string().into();
-        value["bytes_per_second"] = self.bytes.to_string().into();
+        make_exact(&mut value, self.iops, self.bytes);
+        for (value, job) in value["jobs"].as_array_mut().into_iter().flatten().zip(&self.jobs) {
+            make_exact(value, job.iops, job.bytes);
+        }
         value["without_io"] = self.without_io.clone().into();
         value["reads_of_nothing"] = self.reads_of_nothing.clone().into();
         value
@@ -151,18 +172,17 @@ impl Sample {
 
     /// Reads [`Sample::to_exact_json`].
     fn from_json(value: &Value) -> Option<Self> {
-        let rate = |name: &str| value[name].as_str()?.parse().ok();
         let lines = |name: &str| -> Option<Vec<String>> {
             let lines = value[name].as_array()?.iter();
             lines.map(|line| Some(line.as_str()?.to_owned())).collect()
         };
-        let latencies = value["clat_ns"].as_array()?;
-        let latencies: Vec<u64> = latencies.iter().map(Value::as_u64).collect::<Option<_>>()?;
+        let jobs = value["jobs"].as_array()?.iter().map(JobFigures::from_json);
         Some(Sample {
             seed: value["seed"].as_u64()?,
-            iops: rate("iops")?,
-            bytes: rate("bytes_per_second")?,
-            latencies: latencies.try_into().ok()?,
+            iops: rate(value, "iops")?,
+            bytes: rate(value, "bytes_per_second")?,
+            latencies: latencies(value)?,
+            jobs: jobs.collect::<Option<_>>()?,
             settling: value["left_out_seconds"]
                 .as_f64()
                 .zip(value["steady"].as_bool())
@@ -173,7 +193,76 @@ impl Sample {
     }
 }
 
+impl JobFigures {
+    fn of(part: &Part) -> Self {
+        JobFigures {
+            job: part.job.clone(),
+            direction: part.dir.name().to_owned(),
+            iops: part.ios,
+            bytes: part.bytes,
+            latencies: percentiles(&part.latencies),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "job": self.job,
+            "direction": self.direction,
+            "iops": self.iops,
+            "bytes_per_second": self.bytes,
+            "clat_ns": self.latencies,
+        })
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
+        let text = |name: &str| Some(value[name].as_str()?.to_owned());
+        Some(JobFigures {
+            job: text("job")?,
+            direction: text("direction")?,
+            iops: rate(value, "iops")?,
+            bytes: rate(value, "bytes_per_second")?,
+            latencies: latencies(value)?,
+        })
+    }
+}
+
+/// [`PERCENTILES`] of latencies.
+fn percentiles(latencies: &Histogram) -> [u64; PERCENTILES.len()] {
+    latencies.percentiles(&PERCENTILES).try_into().expect("one for each")
+}
+
+/// Writes rates as text, which is read back exactly.
+fn make_exact(value: &mut Value, iops: f64, bytes: f64) {
+    value["iops"] = iops.to_string().into();
+    value["bytes_per_second"] = bytes.to_string().into();
+}
+
+/// A rate that [`make_exact`] wrote.
+fn rate(value: &Value, name: &str) -> Option<f64> {
+    value[name].as_str()?.parse().ok()
+}
+
+fn latencies(value: &Value) -> Option<[u64; PERCENTILES.len()]> {
+    let latencies = value["clat_ns"].as_array()?;
+    latencies.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()?.try_into().ok()
+}
+
 impl Point {
+    /// The points of its jobs and directions, by their names; none of one alone.
+    fn of_jobs(&self) -> Vec<([String; 2], Point)> {
+        let jobs = self.samples.first().map_or(&[][..], |sample| &sample.jobs);
+        let of = |at: usize| {
+            let sample = |sample: &Sample| {
+                let &JobFigures { iops, bytes, latencies, .. } = &sample.jobs[at];
+                Sample { iops, bytes, latencies, ..sample.clone() }
+            };
+            let samples = self.samples.iter().map(sample).collect();
+            let names = [jobs[at].job.clone(), jobs[at].direction.clone()];
+            (names, Point { at: self.at.clone(), samples, failure: None })
+        };
+        (0..jobs.len()).filter(|_| jobs.len() > 1).map(of).collect()
+    }
+
     /// The mean over the samples of what `value` takes from one.
     pub fn estimate(&self, value: impl Fn(&Sample) -> f64) -> Option<Estimate> {
         Estimate::of(&self.samples.iter().map(value).collect::<Vec<_>>())
@@ -486,10 +575,19 @@ fn take(
     };
     match outcome {
         Ok(outcome) => {
-            let percentiles = outcome.latencies.percentiles(&PERCENTILES);
-            let latencies = std::array::from_fn(|at| percentiles[at]);
+            let latencies = percentiles(&outcome.latencies);
+            let jobs = outcome.parts.iter().map(JobFigures::of).collect();
             let Outcome { ios: iops, bytes, settling, without_io, reads_of_nothing, .. } = outcome;
-            Ok(Ok(Sample { seed, iops, bytes, latencies, settling, without_io, reads_of_nothing }))
+            Ok(Ok(Sample {
+                seed,
+                iops,
+                bytes,
+                latencies,
+                jobs,
+                settling,
+                without_io,
+                reads_of_nothing,
+            }))
         }
         Err(error) if error.is::<LoadError>() => Ok(Err(error.to_string())),
         Err(error) => Err(error),

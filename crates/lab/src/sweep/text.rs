@@ -18,20 +18,55 @@ fn figures(point: &Point) -> Vec<String> {
     figures
 }
 
-/// The headings of the axes and of [`figures`].
-fn headings(options: &SweepOptions) -> Vec<String> {
-    let axes = options.axes.iter().map(|axis| axis.name().to_owned());
-    let own = ["MB/s", "IOPS"].map(str::to_owned);
-    let latencies = PERCENTILES.map(|percentile| format!("clat {percentile}th, ms"));
-    axes.chain(own).chain(latencies).chain(["failed".to_owned()]).collect()
+/// Points with the names of a job and a direction where there are several: each point, then its jobs.
+pub(super) struct Lines<'a> {
+    sweep: &'a Sweep,
+    /// Whether a point has several jobs or directions.
+    has_jobs: bool,
 }
 
-/// The values of the axes and [`figures`] of each point.
+impl<'a> Lines<'a> {
+    pub fn of(sweep: &'a Sweep) -> Self {
+        Lines { sweep, has_jobs: sweep.points.iter().any(|point| !point.of_jobs().is_empty()) }
+    }
+
+    /// The names of the axes, and of the columns of jobs.
+    pub fn headings(&self) -> impl Iterator<Item = String> {
+        let axes = self.sweep.options.axes.iter().map(|axis| axis.name().to_owned());
+        let jobs: &[&str] = if self.has_jobs { &["job", "direction"] } else { &[] };
+        axes.chain(jobs.iter().map(|&name| name.to_owned()))
+    }
+
+    /// A row for each point, and each of its jobs: the values of these columns and what `figures` has.
+    pub fn rows(&self, figures: impl Fn(&Point) -> Vec<String>) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        for point in &self.sweep.points {
+            let values: Vec<String> =
+                self.sweep.options.values(&point.at).map(str::to_owned).collect();
+            let mut add = |names: &[String], point: &Point| {
+                let names = if self.has_jobs { names } else { &[] };
+                rows.push([&values, names, &figures(point)].concat());
+            };
+            add(&["all".to_owned(), String::new()], point);
+            for (names, part) in point.of_jobs() {
+                add(&names, &part);
+            }
+        }
+        rows
+    }
+}
+
+/// The headings of [`figures`].
+fn headings() -> impl Iterator<Item = String> {
+    let own = ["MB/s", "IOPS"].map(str::to_owned);
+    let latencies = PERCENTILES.map(|percentile| format!("clat {percentile}th, ms"));
+    own.into_iter().chain(latencies).chain(["failed".to_owned()])
+}
+
+/// The values of the axes and [`figures`] of each point and its jobs.
 pub(super) fn table(sweep: &Sweep) -> Table {
-    let row = |point: &Point| {
-        sweep.options.values(&point.at).map(str::to_owned).chain(figures(point)).collect()
-    };
-    Table::new(headings(&sweep.options), sweep.points.iter().map(row))
+    let lines = Lines::of(sweep);
+    Table::new(lines.headings().chain(headings()), lines.rows(figures))
 }
 
 /// How a sweep was measured, in one line.
@@ -102,12 +137,14 @@ fn unsteady(sweep: &Sweep) -> Option<String> {
 
 /// All points as a table.
 pub fn text(sweep: &Sweep) -> String {
-    let failures = headings(&sweep.options).len() - 1;
+    let columns = Lines::of(sweep).headings().count();
+    let axes = sweep.options.axes.len();
     let has_failures = sweep.points.iter().any(|point| point.failure.is_some());
     let points = if has_failures { table(sweep) } else { table(sweep).without_last() };
     let mut text = settings(sweep) + "\n\n";
     // Failures are sentences.
-    for line in points.text(&[failures]) {
+    let left: Vec<usize> = (axes..columns).chain([columns + headings().count() - 1]).collect();
+    for line in points.text(&left) {
         text += &format!("  {line}\n");
     }
     if let Some(best) = best(sweep) {
