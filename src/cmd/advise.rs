@@ -58,7 +58,7 @@ pub struct AdviseArgs {
         default_value = zonal_blk::scheduler_list!()
     )]
     pub schedulers: Vec<String>,
-    /// The zone-write policies to try [default: plug and qd1, and lock with mq-deadline]
+    /// The zone-write policies to try [default: plug and qd1; today's is measured anyway]
     #[arg(long, value_parser = zone_write(), value_name = "POLICY,...", value_delimiter = ',')]
     pub zone_write: Vec<ZoneWrite>,
     /// The queue depths to try: of all jobs, of one (`JOB=DEPTH`), or `own` [default: that of the jobs, 1, 4, 16 and

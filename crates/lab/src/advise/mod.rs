@@ -94,7 +94,8 @@ pub struct AdviseOptions {
     pub device: String,
     /// The schedulers to try.
     pub schedulers: Vec<Scheduler>,
-    /// The zone-write policies to try; if empty, all that suit the device and the scheduler.
+    /// The zone-write policies to try; if empty, plug and qd1 where the device has zones. That of today is
+    /// measured anyway.
     pub zone_write: Vec<ZoneWrite>,
     /// The queue depths to try; if empty, that of the jobs, 1, 4, 16 and 64, or the jobs' own if these
     /// differ or are on a file system.
@@ -337,9 +338,7 @@ fn configurations(
     let policies = match (limits.nr_zones, given.is_empty()) {
         (0, true) => vec![None],
         (0, false) => bail!("--zone-write: the device has no zones"),
-        (_, true) => {
-            vec![Some(ZoneWrite::Plug), Some(ZoneWrite::Qd1), Some(ZoneWrite::Lock)]
-        }
+        (_, true) => vec![Some(ZoneWrite::Plug), Some(ZoneWrite::Qd1)],
         (_, false) => given,
     };
     let depths = depths(options, jobs)?;

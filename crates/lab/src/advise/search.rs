@@ -179,7 +179,8 @@ impl<'a> Search<'a> {
         };
         let sign = |figure: Figure| if figure == Figure::Rate { -1.0 } else { 1.0 };
         if let Guard::Broken(at, figure, it) = choice.guard(at) {
-            return format!("{} {}", what(at, figure), percent(sign(figure) * it.mean));
+            let worse = percent(sign(figure) * it.mean);
+            return format!("worse than today: {} {worse}", what(at, figure));
         }
         let mut most: f64 = 0.0;
         for (goal, of) in self.goals.iter().enumerate() {
@@ -212,10 +213,10 @@ fn looks(seeds: u32) -> Vec<usize> {
     looks.take_while(|&look| look < seeds).chain([seeds]).collect()
 }
 
-/// A ratio, given as its logarithm, as a difference: `+12%`, `4.1 times today's`.
+/// A ratio, given as its logarithm, as a difference: `+12%`, `4.1 times`.
 fn percent(logarithm: f64) -> String {
     match logarithm.exp() {
-        ratio @ 3.0.. => format!("{ratio:.1} times today's"),
+        ratio @ 3.0.. => format!("{ratio:.1} times"),
         ratio => format!("{:+.0}%", (ratio - 1.0) * 100.0),
     }
 }
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn ratios_are_differences_in_percent() {
-        assert_eq!([0.1, -0.1, 1.5].map(percent), ["+11%", "-10%", "4.5 times today's"]);
+        assert_eq!([0.1, -0.1, 1.5].map(percent), ["+11%", "-10%", "4.5 times"]);
         let it = Comparison { mean: 0.0, margin: 0.05 };
         assert_eq!(range(it, -1.0), "-5% to +5%");
     }
