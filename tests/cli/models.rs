@@ -175,9 +175,11 @@ fn advice_is_what_is_surely_better_than_today_and_says_why() {
 
 #[test]
 fn advice_worsens_no_job_unless_a_goal_is_given() {
-    let jobs = ["--zonemode=zbd", "--name=in", "--rw=write", "--bs=1m", "--iodepth=4", "--rate=20m"];
+    let jobs =
+        ["--zonemode=zbd", "--name=in", "--rw=write", "--bs=1m", "--iodepth=4", "--rate=20m"];
     let readers = ["--offset=100z", "--size=100z", "--name=readers", "--rw=randread", "--bs=64k"];
-    let args = ["advise", "--device=smr-30t:written=50-2000", "--schedulers=mq-deadline", "--time=10"];
+    let args =
+        ["advise", "--device=smr-30t:written=50-2000", "--schedulers=mq-deadline", "--time=10"];
     let args = [&args[..], &["--depths=own,16,readers=8", "--format=json"]].concat();
     let run = |goal: &[&str]| -> Value {
         let out = zonal(&[&args[..], goal, &jobs, &readers].concat()).expect_ok();
@@ -188,13 +190,20 @@ fn advice_worsens_no_job_unless_a_goal_is_given() {
     let tried = json["tried"].as_array().expect("an array");
     let names = |it: &Value| (it["iodepth"].clone(), it["verdict"].as_str().map(str::to_owned));
     let worse = tried.iter().map(names).find(|(depth, _)| *depth == 16).expect("it was tried");
-    assert!(worse.1.is_some_and(|verdict| verdict.starts_with("worse than today: readers read")), "{json}");
+    assert!(
+        worse.1.is_some_and(|verdict| verdict.starts_with("worse than today: readers read")),
+        "{json}"
+    );
     assert!(tried[0]["iodepth"].is_null(), "{json}");
     let deeper = run(&["--goal=readers:throughput"]);
     assert!(!deeper["tried"][0]["iodepth"].is_null(), "{deeper}");
     let ran = zonal(&[&args[..], &["--goal=reader:p99<50ms"], &jobs, &readers].concat());
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("--goal: no job is called `reader`, did you mean `readers`?"), "{}", ran.err);
+    assert!(
+        ran.err.contains("--goal: no job is called `reader`, did you mean `readers`?"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -251,4 +260,3 @@ fn advice_needs_jobs_and_suitable_policies() {
         assert!(ran.err.starts_with(&format!("zonal: {message}")), "{}", ran.err);
     }
 }
-

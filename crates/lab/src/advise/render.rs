@@ -242,12 +242,32 @@ fn known_errors(advice: &Advice) -> Vec<Value> {
     known_errors.filter_map(known).collect()
 }
 
+/// The mean of milliseconds in nanoseconds.
+fn nanos(estimate: Estimate) -> u64 {
+    (estimate.mean * 1e6).round() as u64
+}
+
+/// The figures of a job and direction.
+fn job_json((part, [rate, ios, median, p99]): (&Part, [Estimate; 4])) -> Value {
+    json!({
+        "job": part.job,
+        "direction": part.dir.name(),
+        "bytes_per_second": rate.times(1e6).mean,
+        "iops": ios.mean,
+        "latency_ns": { "p50": nanos(median), "p99": nanos(p99) },
+        "of_its_rate": part.reached,
+        "ci95": {
+            "bytes_per_second": rate.times(1e6).margin,
+            "p99_ns": p99.times(1e6).margin,
+        },
+    })
+}
+
 /// All measurements as JSON.
 pub fn json(advice: &Advice) -> String {
     let numbers = |pairs: &[(&'static str, f64)]| -> Map<String, Value> {
         pairs.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect()
     };
-    let nanos = |estimate: Estimate| (estimate.mean * 1e6).round() as u64;
     let trials = advice.trials.iter().map(|trial| {
         let mechanisms = Mechanisms::of(trial);
         let (bytes, iops) = (trial.throughput().times(1e6), trial.iops());
@@ -262,18 +282,7 @@ pub fn json(advice: &Advice) -> String {
                 Depth::Of(job, depth) => json!({ job: depth }),
             },
             "seeds": trial.outcomes.len(),
-            "jobs": by_job(trial).into_iter().map(|(part, [rate, ios, median, p99])| json!({
-                "job": part.job,
-                "direction": part.dir.name(),
-                "bytes_per_second": rate.times(1e6).mean,
-                "iops": ios.mean,
-                "latency_ns": { "p50": nanos(median), "p99": nanos(p99) },
-                "of_its_rate": part.reached,
-                "ci95": {
-                    "bytes_per_second": rate.times(1e6).margin,
-                    "p99_ns": p99.times(1e6).margin,
-                },
-            })).collect::<Vec<_>>(),
+            "jobs": by_job(trial).into_iter().map(job_json).collect::<Vec<_>>(),
             "bytes_per_second": bytes.mean,
             "iops": iops.mean,
             "latency_ns": { "p50": nanos(median), "p99": nanos(p99) },
