@@ -179,8 +179,8 @@ fn advice_worsens_no_job_unless_a_goal_is_given() {
         ["--zonemode=zbd", "--name=in", "--rw=write", "--bs=1m", "--iodepth=4", "--rate=20m"];
     let readers = ["--offset=100z", "--size=100z", "--name=readers", "--rw=randread", "--bs=64k"];
     let args =
-        ["advise", "--device=smr-30t:written=50-2000", "--schedulers=mq-deadline", "--time=10"];
-    let args = [&args[..], &["--depths=own,16,readers=8", "--format=json"]].concat();
+        ["advise", "--device=smr-30t:written=50-2000", "--schedulers=mq-deadline", "--time=4"];
+    let args = [&args[..], &["--depths=own,16,readers=8", "--seeds=3", "--format=json"]].concat();
     let run = |goal: &[&str]| -> Value {
         let out = zonal(&[&args[..], goal, &jobs, &readers].concat()).expect_ok();
         serde_json::from_str(&out).expect("JSON")

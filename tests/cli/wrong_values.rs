@@ -9,7 +9,7 @@ const JOB: [&str; 6] = [
     "--device=null:zones=8,zone_size=1M,memory=true",
     "--name=a",
     "--rw=write",
-    "--bs=4k",
+    "--bs=128k",
     "--zonemode=zbd",
     "--size=1z",
 ];

@@ -151,7 +151,8 @@ impl Advice {
         let front = trade_off(&self.trials);
         let ends = [(front.last(), "Most throughput", 0), (front.first(), "Shortest tail", 1)];
         let line = |(trial, what, at): (Option<&&Trial>, &str, usize)| {
-            let trial = trial.filter(|trial| trial.configuration != best.configuration)?;
+            let named = [&best.configuration, &self.stock];
+            let trial = trial.filter(|trial| !named.contains(&&trial.configuration))?;
             let both = compared(trial, best);
             let [throughput, latency] = &both;
             (!both[at].starts_with("the same")).then(|| {
