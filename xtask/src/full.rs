@@ -42,7 +42,7 @@ const FIO_DIFF: &str = "fio=$(tests/newest-fio) && \
                         cargo run --release --locked -p zonal-fio-diff -- \
                         --seed $(date +%s) --jobs 1000000 --seconds 3600 --fio $fio";
 
-const CHECKS: [Check; 22] = [
+const CHECKS: [Check; 23] = [
     check("ci", "what CI runs for each change", 20, &[".ci/run"]),
     check(
         "readme",
