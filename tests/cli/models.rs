@@ -176,8 +176,9 @@ fn advice_is_what_is_surely_better_than_today_and_says_why() {
 #[test]
 fn advice_worsens_no_job_unless_a_goal_is_given() {
     let jobs =
-        ["--zonemode=zbd", "--name=in", "--rw=write", "--bs=1m", "--iodepth=4", "--rate=20m"];
-    let readers = ["--offset=100z", "--size=100z", "--name=readers", "--rw=randread", "--bs=64k"];
+        ["--name=in", "--zonemode=zbd", "--rw=write", "--bs=1m", "--iodepth=4", "--rate=20m"];
+    let readers = ["--name=readers", "--zonemode=zbd", "--rw=randread", "--bs=64k"];
+    let readers = [&readers[..], &["--offset=100z", "--size=100z"]].concat();
     let args =
         ["advise", "--device=smr-30t:written=50-2000", "--schedulers=mq-deadline", "--time=4"];
     let args = [&args[..], &["--depths=own,16,readers=8", "--seeds=3", "--format=json"]].concat();
@@ -236,7 +237,7 @@ fn the_page_leads_with_the_answer() {
     let (_, after_heading) = page.split_once("</h1>\n").expect("a heading");
     assert!(after_heading.starts_with(&format!("<p class=\"answer\">{answer}</p>\n")), "{page}");
     let places =
-        ["To apply it", "Why", "What was measured", "<figure", "class=\"command\"", "<footer>"]
+        ["To apply it", "<figure", "Why", "What was measured", "class=\"command\"", "<footer>"]
             .map(|part| page.find(part).unwrap_or_else(|| panic!("no {part}: {page}")));
     assert!(places.is_sorted(), "{places:?}");
 }

@@ -341,19 +341,20 @@ pub fn html(advice: &Advice) -> Result<String> {
     if !advice.trials.is_empty() {
         let apply = escaped(&to_apply(advice).join("\n"));
         writeln!(out, "<h2>To apply it</h2>\n<pre class=\"lines\">{apply}</pre>")?;
+    }
+    if advice.advised().is_some() {
+        out += "<h2>Each job</h2>\n";
+        job_comparison(advice).html(&mut out, 3);
+        for chart in charts(advice) {
+            chart.html(&mut out)?;
+        }
         let why = escaped(&explanation(advice).join("\n"));
         writeln!(out, "<h2>Why</h2>\n<pre class=\"prose\">{why}</pre>")?;
     }
     out += "<h2>What was measured</h2>\n";
     page::paragraphs(&mut out, [&advice.description]);
     page::paragraphs(&mut out, settings(advice));
-    table(advice).html(&mut out, 1);
-    if advice.advised().is_some() {
-        job_comparison(advice).html(&mut out, 3);
-        for chart in charts(advice) {
-            chart.html(&mut out)?;
-        }
-    }
+    table(advice).without_last().html(&mut out, 1);
     Ok(out + page::END)
 }
 
